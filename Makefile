@@ -1,0 +1,52 @@
+# Everything works on a fresh clone with python3, git and make: the targets create the virtual environment themselves.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help venv check test controlplane cluster demo bench format lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+venv: $(READY) ## the virtual environment, with kubectl in it
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+check: venv ## style, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: venv controlplane ## all tests; builds the control plane once (about five minutes)
+	$(BIN)/python -m pytest
+
+controlplane: venv ## the real kube-apiserver of the tests, built once and kept in the cache
+	@$(BIN)/python tests/controlplane/build.py > /dev/null
+
+cluster: controlplane ## a control plane in the foreground, to try things by hand: .cluster/kubeconfig
+	$(BIN)/python -m tests.controlplane.cluster
+
+demo: controlplane ## the main job on sample-repo: deploy, change, prune
+	$(BIN)/python -m tests.demo
+
+bench: controlplane ## figures, as ratios against others in the same run
+	$(BIN)/python -m bench
+
+format: venv ## format and sort
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: venv ## renew requirements.lock from pyproject.toml
+	$(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --extra dev --output-file requirements.lock pyproject.toml
+
+clean: ## everything that these targets made, except the cached control plane
+	rm -rf $(VENV) .cluster build *.egg-info .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,83 @@
+"""Fixtures for tests against a real API server, and what happens where there is none.
+
+A test that uses `control_plane`, directly or not, gets the marker `cluster`. Without a built control plane these tests
+fail the run if `CI=true`, and are skipped elsewhere, which the last lines of the run say aloud.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.controlplane.audit import AuditLog
+from tests.controlplane.binaries import NotBuiltError, find_binaries
+from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.server import ControlPlane
+
+IN_CI = os.environ.get("CI") == "true"
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for the whole run, with the namespace and garbage collector controllers only."""
+    try:
+        server = ControlPlane.start(tmp_path_factory.mktemp("controlplane"))
+    except NotBuiltError as error:  # Here only when a test asked for this fixture while it ran.
+        pytest.fail(str(error)) if IN_CI else pytest.skip(str(error))
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    """The kubeconfig with which Levelgate is told from everybody else in the audit log."""
+    return control_plane.kubeconfig("levelgate")
+
+
+@pytest.fixture(scope="session")
+def audit(control_plane: ControlPlane) -> AuditLog:
+    return AuditLog(control_plane.audit_log)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A new namespace; it is deleted after the test, but nobody waits for that."""
+    name = f"t-{uuid4().hex[:8]}"
+    created = control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    assert created.code == 201, created.body
+    yield name
+    control_plane.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def kubectl(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """The real kubectl, as user `person`: `kubectl("get", "pods", "-n", namespace)` returns what it printed."""
+    return Kubectl(control_plane.kubeconfig("person"), tmp_path_factory.mktemp("kubectl-cache"))
+
+
+@pytest.hookimpl(tryfirst=True)  # Before `-m cluster` selects.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "control_plane" in item.fixturenames:
+            item.add_marker("cluster")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Decides once, for the tests that were selected, what a missing control plane means."""
+    items = [item for item in session.items if item.get_closest_marker("cluster")]
+    try:
+        if items:
+            find_binaries()
+    except NotBuiltError as error:
+        if IN_CI:
+            pytest.exit(f"{len(items)} tests cannot run: {error}", returncode=pytest.ExitCode.TESTS_FAILED)
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=str(error)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reason = str(NotBuiltError())
+    if count := sum(reason in str(report.longrepr) for report in terminalreporter.getreports("skipped")):
+        terminalreporter.write_line(f"{count} tests need the control plane: make controlplane", yellow=True, bold=True)

@@ -1,0 +1,316 @@
+"""A real Kubernetes control plane on loopback ports, for tests: etcd, kube-apiserver, kube-controller-manager.
+
+There are no nodes. Unless a test asks for them there are no workload controllers either: what a Deployment's status
+says is what the test writes there.
+"""
+
+import atexit
+import base64
+import http.client
+import json
+import os
+import random
+import secrets
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, TypeAlias
+
+from tests.controlplane.binaries import Commands, find_binaries
+from tests.controlplane.process import Process
+from tests.controlplane.waiting import eventually
+
+Flags: TypeAlias = dict[str, str | Path]
+
+DEFAULT_CONTROLLERS = ("namespace-controller", "garbage-collector-controller")
+WORKLOAD_CONTROLLERS = (
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "ttl-after-finished-controller",
+    "disruption-controller",
+    "horizontal-pod-autoscaler-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+    "resourcequota-controller",
+)
+
+_CONTROLLER_MANAGER = "system:kube-controller-manager"  # RBAC's bootstrap policy knows this user.
+_GROUPS = {
+    "admin": "system:masters",
+    "levelgate": "system:masters",
+    "person": "system:masters",
+    "other": "system:masters",
+    "tenant": "",
+    _CONTROLLER_MANAGER: "",
+}
+USERS = tuple(user for user in _GROUPS if user != _CONTROLLER_MANAGER)
+
+_READY_WITHIN = 60.0
+_STOP_WITHIN = 4.0  # An API server with an open watch would take a minute.
+
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [
+        {"level": "RequestResponse", "verbs": ["create", "update", "patch", "delete", "deletecollection"]},
+        {"level": "Metadata"},
+    ],
+}
+
+
+class Answer(NamedTuple):
+    """What the API server answered: HTTP status and JSON body; text where it is not one JSON document."""
+
+    code: int
+    body: Any
+
+
+class ControlPlane:
+    """A control plane that runs from `start` to `stop`; also a context manager.
+
+    Every user of `USERS` has a token of its own, so that the audit log tells who did what. All are cluster
+    administrators but `tenant`, who may do nothing until a test grants it by RBAC.
+    """
+
+    def __init__(self, directory: Path, controllers: Sequence[str]) -> None:
+        self.directory = directory.resolve()
+        self.audit_log = self.directory / "audit.log"
+        self.ca_file = self.directory / "certificates" / "apiserver.crt"  # Made by the API server; holds its CA too.
+        self.controllers = tuple(controllers)
+        self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
+        self._port, self._etcd_port = _free_ports(2)
+        self._processes: dict[str, Process] = {}
+        self._owner = os.getpid()
+
+    @classmethod
+    def start(cls, directory: Path, controllers: Sequence[str] = DEFAULT_CONTROLLERS) -> "ControlPlane":
+        """Starts one in `directory` (made if missing, should be empty) and returns when the API server is ready.
+
+        `controllers` are names as `kube-controller-manager --controllers` takes them; with none there is no
+        controller manager, nor with a `KUBEBUILDER_ASSETS` that has none. Controllers may still be starting on return.
+
+        Raises `NotBuiltError` without binaries, RuntimeError with the log's end if a server gives up, AssertionError
+        if they are not ready in a minute.
+        """
+        binaries = find_binaries()
+        server = cls(directory, controllers if "kube-controller-manager" in binaries else ())
+        atexit.register(server.stop)
+        try:
+            server._launch(binaries)
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._port}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process id by component."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def token(self, user: str = "admin") -> str:
+        if user not in USERS:
+            raise ValueError(f"no user {user!r}; there are {', '.join(USERS)}")
+        return self._tokens[user]
+
+    def kubeconfig(self, user: str = "admin") -> Path:
+        """A kubeconfig file with which one is `user`; self-contained, so it may be copied elsewhere."""
+        return self._kubeconfig(user, self.token(user))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        user: str = "admin",
+        content_type: str = "application/json",
+    ) -> Answer:
+        """One HTTP request on a connection of its own; `body` is sent as JSON."""
+        headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": "application/json"}
+        payload = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            payload = json.dumps(body)
+        with self._connection() as connection:
+            connection.request(method, path, payload, headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+        try:
+            return Answer(response.status, json.loads(text))
+        except ValueError:
+            return Answer(response.status, text)
+
+    def check(self) -> None:
+        """Raises RuntimeError if one of the servers has ended."""
+        for process in self._processes.values():
+            process.check()
+
+    def pause_etcd(self) -> None:
+        """Freezes the storage: requests hang until `resume_etcd` or their own deadline."""
+        self._processes["etcd"].pause()
+
+    def resume_etcd(self) -> None:
+        """Ends `pause_etcd`; does nothing when etcd is not paused."""
+        self._processes["etcd"].resume()
+
+    def stop(self) -> None:
+        """Ends all servers and waits for that. Does nothing when they are stopped, or in a forked child."""
+        atexit.unregister(self.stop)
+        if os.getpid() != self._owner:
+            return
+        # Those that use etcd end before it does, or they would wait for it.
+        clients = [process for name, process in self._processes.items() if name != "etcd"]
+        etcd = [process for name, process in self._processes.items() if name == "etcd"]
+        self._processes = {}
+        for process in etcd:
+            process.resume()
+        for group in (clients, etcd):
+            for process in group:
+                process.terminate()
+            for process in group:
+                process.end(within=_STOP_WITHIN)
+
+    def __enter__(self) -> "ControlPlane":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _launch(self, binaries: Commands) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._run("etcd", binaries, self._etcd_flags())
+        self._run("kube-apiserver", binaries, self._apiserver_flags())
+        eventually(self._is_ready, within=_READY_WITHIN)
+        if self.controllers:
+            self._run("kube-controller-manager", binaries, self._controller_manager_flags())
+
+    def _run(self, name: str, binaries: Commands, flags: Flags) -> None:
+        command = [*binaries[name], *(f"--{key}={value}" for key, value in flags.items())]
+        self._processes[name] = Process(command, self.directory / f"{name}.log")
+
+    def _etcd_flags(self) -> Flags:
+        url = f"http://127.0.0.1:{self._etcd_port}"
+        return {
+            "data-dir": self.directory / "etcd",
+            "listen-client-urls": url,
+            "advertise-client-urls": url,
+            "listen-peer-urls": "http://127.0.0.1:0",
+            "unsafe-no-fsync": "true",
+        }
+
+    def _apiserver_flags(self) -> Flags:
+        tokens = "".join(f'{self._tokens[user]},{user},{user},"{groups}"\n' for user, groups in _GROUPS.items())
+        return {
+            "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
+            "bind-address": "127.0.0.1",
+            "advertise-address": "127.0.0.1",
+            "secure-port": str(self._port),
+            "cert-dir": self.ca_file.parent,
+            "token-auth-file": self._write("tokens.csv", tokens),
+            "authorization-mode": "RBAC",
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": self._service_account_key(),
+            "service-account-signing-key-file": self._service_account_key(),
+            "service-cluster-ip-range": "10.0.0.0/16",
+            "allow-privileged": "true",
+            # Without the controller that makes service accounts it would refuse every pod.
+            "disable-admission-plugins": "ServiceAccount",
+            "audit-policy-file": self._write("audit-policy.json", json.dumps(_AUDIT_POLICY)),
+            "audit-log-path": self.audit_log,
+            "audit-log-mode": "blocking",
+            "audit-log-maxsize": "1000000",  # MB: a rotation would break the offsets that `AuditLog` gives out.
+        }
+
+    def _controller_manager_flags(self) -> Flags:
+        kubeconfig = self._kubeconfig("controller-manager", self._tokens[_CONTROLLER_MANAGER])
+        return {
+            "kubeconfig": kubeconfig,
+            "authentication-kubeconfig": kubeconfig,
+            "authorization-kubeconfig": kubeconfig,
+            "service-account-private-key-file": self._service_account_key(),
+            "root-ca-file": self.ca_file,
+            "use-service-account-credentials": "true",
+            "controllers": ",".join(self.controllers),
+            "leader-elect": "false",
+            "secure-port": "0",
+        }
+
+    def _is_ready(self) -> bool:
+        self.check()
+        try:
+            answer = self.request("GET", "/readyz")
+        except (OSError, http.client.HTTPException):
+            return False
+        assert answer.code == http.client.OK, answer.body
+        return True
+
+    @contextmanager
+    def _connection(self) -> Iterator[http.client.HTTPSConnection]:
+        # Not urllib: a proxy from the environment must not see this.
+        context = ssl.create_default_context(cafile=self.ca_file)
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _kubeconfig(self, name: str, token: str) -> Path:
+        authority = base64.b64encode(self.ca_file.read_bytes()).decode()
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": self.url, "certificate-authority-data": authority}}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
+            "current-context": "test",
+        }
+        return self._write(f"kubeconfig-{name}", json.dumps(config, indent=2))
+
+    def _service_account_key(self) -> Path:
+        file = self.directory / "service-account.key"
+        return file if file.exists() else self._write(file.name, _private_key())
+
+    def _write(self, name: str, text: str) -> Path:
+        file = self.directory / name
+        file.touch(mode=0o600)
+        file.write_text(text)
+        return file
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, below the range from which kernels take ports for outgoing connections."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(20000, 32768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+    return ports
+
+
+def _private_key() -> str:
+    """A new P-256 private key in PEM (RFC 5915), by hand: the standard library has no tool for it."""
+    scalar = b"\0" + secrets.token_bytes(31)  # Surely less than the order of the curve.
+    curve = bytes.fromhex("a00a06082a8648ce3d030107")
+    body = b"\x02\x01\x01" + b"\x04\x20" + scalar + curve
+    content = base64.b64encode(b"\x30" + bytes([len(body)]) + body).decode()
+    return f"-----BEGIN EC PRIVATE KEY-----\n{content}\n-----END EC PRIVATE KEY-----\n"

@@ -1,0 +1,27 @@
+"""Waiting for what another process does, bounded."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(probe: Callable[[], T], *, within: float = 30.0, every: float = 0.05) -> T:
+    """Returns the first truthy answer of `probe`, which is asked at least once.
+
+    A probe may also assert: its AssertionError means "not yet". Any other exception is passed on at once. After
+    `within` seconds an AssertionError shows the last answer.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        refusal: AssertionError | None = None
+        try:
+            if answer := probe():
+                return answer
+            last = repr(answer)
+        except AssertionError as error:
+            refusal, last = error, str(error)
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"not within {within:g} s; last answer: {last}") from refusal
+        time.sleep(every)
