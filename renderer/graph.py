@@ -1,0 +1,82 @@
+"""Levels of dependency (Kahn), stable to the byte, and a cycle named by its shortest path.
+
+level(v) = 1 + max(level(parents)), 0 without parents; inside a level nodes keep the order in which they were given (S0-1 to S0-3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+
+from renderer.errors import RendererError
+
+
+class CycleError(RendererError):
+    """Nodes wait for one another; `path` starts and ends with the same node."""
+
+    def __init__(self, path: list[str]) -> None:
+        self.path = path
+        super().__init__(
+            f"these depend on one another in a circle: {' -> '.join(path)}; take one of the references out"
+        )
+
+
+def levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Nodes by level; `parents` maps every node to its direct dependencies, all of which are nodes too.
+
+    Raises CycleError with one shortest cycle.
+    """
+    waits_for = {node: len(set(depends_on)) for node, depends_on in parents.items()}
+    children: dict[str, list[str]] = {node: [] for node in parents}
+    for node, depends_on in parents.items():
+        for parent in set(depends_on):
+            children[parent].append(node)
+    position = {node: index for index, node in enumerate(parents)}
+    result: list[list[str]] = []
+    level = [node for node, count in waits_for.items() if count == 0]
+    while level:
+        result.append(sorted(level, key=position.__getitem__))
+        following = []
+        for node in level:
+            for child in children[node]:
+                waits_for[child] -= 1
+                if waits_for[child] == 0:
+                    following.append(child)
+        level = following
+    if sum(map(len, result)) < len(parents):
+        raise CycleError(_shortest_cycle(parents, [node for node, count in waits_for.items() if count]))
+    return result
+
+
+def ancestors(parents: Mapping[str, Collection[str]], start: Iterable[str]) -> set[str]:
+    """Everything that `start` depends on, directly or not, `start` itself left out unless it is reached."""
+    found: set[str] = set()
+    pending = [parent for node in start for parent in parents.get(node, ())]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(parents.get(node, ()))
+    return found
+
+
+def _shortest_cycle(parents: Mapping[str, Collection[str]], among: list[str]) -> list[str]:
+    cycles = (cycle for node in among if (cycle := _cycle_through(parents, node)))
+    return min(cycles, key=len)
+
+
+def _cycle_through(parents: Mapping[str, Collection[str]], start: str) -> list[str]:
+    reached_from: dict[str, str] = {}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        for parent in sorted(parents[node]):
+            if parent == start:
+                path = [node]
+                while path[-1] != start:
+                    path.append(reached_from[path[-1]])
+                return [*reversed(path), start]
+            if parent not in reached_from:
+                reached_from[parent] = node
+                queue.append(parent)
+    return []

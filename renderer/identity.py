@@ -1,0 +1,79 @@
+"""Names of things: group and kind, object keys, ApplySet ids and digests.
+
+Everything here is a pure function of text; two programs that follow the same rules compute the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as plain JSON values: dict, list, str, int, float, bool, None."""
+
+
+class GroupKind(NamedTuple):
+    """A kind without its version. The core group is the empty text. Text form as in ApplySet annotations: `Deployment.apps`, `Secret`."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @classmethod
+    def parse(cls, text: str) -> GroupKind:
+        """Inverse of `str()`."""
+        kind, _, group = text.partition(".")
+        return cls(group, kind)
+
+
+class ObjectKey(NamedTuple):
+    """Group, kind, namespace and name (GKNN) of one object; `namespace` is empty for cluster-scoped objects."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.group_kind}/{place}"
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> ObjectKey:
+        """The key of a manifest or live object; a missing namespace is the empty text."""
+        metadata = manifest["metadata"]
+        group, kind = group_kind(manifest)
+        return cls(group, kind, metadata.get("namespace") or "", metadata["name"])
+
+
+def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
+    """Group and kind of a manifest; the group of `v1` is the empty text."""
+    group, _, _ = manifest["apiVersion"].rpartition("/")
+    return GroupKind(group, manifest["kind"])
+
+
+def applyset_id(parent: ObjectKey) -> str:
+    """Id of the ApplySet whose parent has this key, 55 characters (KEP-3659, "ApplySet identification")."""
+    text = ".".join((parent.name, parent.namespace, parent.kind, parent.group))
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
+
+
+def key_hash(key: ObjectKey) -> str:
+    """16 hexadecimal digits that stand for a key in the dependency records of members."""
+    return hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
+
+
+def digest(value: Any) -> str:
+    """32 hexadecimal digits over the canonical JSON of a value (keys sorted); equal values have equal digests."""
+    return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

@@ -1,0 +1,67 @@
+"""Labels and annotations with a meaning, and which of them Git may carry.
+
+`levelgate.dev/` keys are written by people, `internal.levelgate.dev/` by the program alone; KEP-3659 owns `applyset.kubernetes.io/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PART_OF = "applyset.kubernetes.io/part-of"
+PARENT_ID = "applyset.kubernetes.io/id"
+TOOLING = "applyset.kubernetes.io/tooling"
+GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
+NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
+IS_PARENT_TYPE = "applyset.kubernetes.io/is-parent-type"
+
+DEFINITION = "levelgate.dev/definition"
+INSTANCE = "levelgate.dev/instance"
+NODE = "levelgate.dev/node"
+COMMIT = "levelgate.dev/commit"
+FILE = "levelgate.dev/file"
+WAIT_FOR = "levelgate.dev/wait-for"
+HEALTH = "levelgate.dev/health"
+PRUNE = "levelgate.dev/prune"
+RECONCILE = "levelgate.dev/reconcile"
+DELETION_POLICY = "levelgate.dev/deletion-policy"
+DEPENDS_ON = "config.kubernetes.io/depends-on"
+
+LEVEL = "internal.levelgate.dev/level"
+DEPS = "internal.levelgate.dev/deps"
+SELF = "internal.levelgate.dev/self"
+NODE_ID = "internal.levelgate.dev/node"
+HASH = "internal.levelgate.dev/hash"
+PARENT_UID = "internal.levelgate.dev/parent-uid"
+SOURCE_FILE = "internal.levelgate.dev/file"
+
+FINALIZER = PRUNE
+"""The finalizer of instances has the same text as the annotation."""
+
+WRITTEN_BY_PEOPLE = frozenset(
+    f"levelgate.dev/{word}"
+    for word in (
+        "wait-for health prune reconcile replace conflicts deletion-policy priority hold hold-until suspend suspend-until "
+        "break-glass-reason break-glass-until break-glass-scope sync-requested-at"
+    ).split()
+)
+
+
+def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Keys that Git must not carry, as (path, message); empty when the metadata is fine."""
+    metadata = manifest.get("metadata") or {}
+    return [
+        (f"metadata.{place}[{key}]", reason)
+        for place in ("labels", "annotations")
+        if isinstance(metadata.get(place), dict)
+        for key in metadata[place]
+        if (reason := _why_refused(key))
+    ]
+
+
+def _why_refused(key: str) -> str:
+    prefix = key.partition("/")[0]
+    if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
+        return f"keys of {prefix}/ are written by the program alone; remove it from Git"
+    if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
+        return f"no such key; people may write {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
+    return ""

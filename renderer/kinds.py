@@ -1,0 +1,53 @@
+"""Which kinds live outside namespaces. Offline this is all we know; a cluster's discovery and the commit's own CRDs add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from renderer.identity import GroupKind, Manifest
+
+NAMESPACE = GroupKind("", "Namespace")
+CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+RGD = GroupKind("kro.run", "ResourceGraphDefinition")
+OWN_GROUP = "levelgate.dev"
+
+_CLUSTER_SCOPED = {
+    "": "Namespace Node PersistentVolume ComponentStatus",
+    "admissionregistration.k8s.io": "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding",
+    "apiextensions.k8s.io": "CustomResourceDefinition",
+    "apiregistration.k8s.io": "APIService",
+    "authentication.k8s.io": "TokenReview SelfSubjectReview",
+    "authorization.k8s.io": "SubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview",
+    "certificates.k8s.io": "CertificateSigningRequest ClusterTrustBundle",
+    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
+    "internal.apiserver.k8s.io": "StorageVersion",
+    "kro.run": "ResourceGraphDefinition",
+    "networking.k8s.io": "IngressClass IPAddress ServiceCIDR",
+    "node.k8s.io": "RuntimeClass",
+    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding",
+    "resource.k8s.io": "DeviceClass ResourceSlice DeviceTaintRule",
+    "scheduling.k8s.io": "PriorityClass",
+    "storage.k8s.io": "StorageClass CSIDriver CSINode VolumeAttachment VolumeAttributesClass",
+    "storagemigration.k8s.io": "StorageVersionMigration",
+}
+BUILT_IN_CLUSTER_SCOPED = frozenset(
+    GroupKind(group, kind) for group, kinds in _CLUSTER_SCOPED.items() for kind in kinds.split()
+)
+
+
+def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
+    """Which kinds these CRDs define, True where the kind is namespaced. CRDs without names or scope are passed over."""
+    found: dict[GroupKind, bool] = {}
+    for crd in crds:
+        spec: dict[str, Any] = crd.get("spec") or {}
+        kind = (spec.get("names") or {}).get("kind")
+        if kind and spec.get("group"):
+            found[GroupKind(spec["group"], kind)] = spec.get("scope") != "Cluster"
+    return found
+
+
+def is_namespaced(kind: GroupKind, known: Mapping[GroupKind, bool]) -> bool:
+    """True for namespaced kinds: as `known` says (discovery, CRDs), else as Kubernetes' own kinds are, else namespaced."""
+    return known.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)

@@ -1,0 +1,115 @@
+"""What rendering produces: sets of nodes in levels, and what cannot be written yet or at all, with the reason.
+
+Held, waiting, excluded and failed are values with reasons. Nothing here knows a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from renderer.errors import Problem
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
+
+Live = Mapping[ObjectKey, Mapping[str, Any]]
+"""Objects as observed in the cluster, by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
+
+    verdict: bool | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedNode:
+    """One desired object of a set.
+
+    `key` is None while name or namespace wait for data. A node with `waiting` (what it waits for, as paths) or `error` is not written, and
+    `manifest` then keeps its unresolved expressions as written. `healthy_first` are the dependencies that must be healthy, not only ready.
+    `external` nodes are read, never written.
+    """
+
+    id: str
+    level: int
+    depends_on: tuple[str, ...]
+    group_kind: GroupKind
+    manifest: Manifest
+    key: ObjectKey | None
+    waiting: tuple[str, ...] = ()
+    error: str = ""
+    ready: Ready = Ready()
+    healthy_first: frozenset[str] = frozenset()
+    external: bool = False
+    origin: Origin = Origin()
+
+    @property
+    def writable(self) -> bool:
+        return not (self.waiting or self.error or self.external)
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A node that `includeWhen` took out, and why."""
+
+    id: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedSet:
+    """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
+
+    `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `owner` is the parent of the set that the instance is in.
+    """
+
+    parent: ObjectKey
+    manifest: Manifest = field(default_factory=dict)
+    nodes: tuple[RenderedNode, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    source: str = ""
+    definition: str = ""
+    owner: ObjectKey | None = None
+
+    @property
+    def id(self) -> str:
+        return applyset_id(self.parent)
+
+    @property
+    def levels(self) -> list[list[RenderedNode]]:
+        found: list[list[RenderedNode]] = [[] for _ in range(1 + max((node.level for node in self.nodes), default=-1))]
+        for node in self.nodes:
+            found[node.level].append(node)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too)."""
+
+    sources: Mapping[str, RenderedSet]
+    instances: Mapping[ObjectKey, RenderedSet]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def sets(self) -> tuple[RenderedSet, ...]:
+        return (*self.sources.values(), *self.instances.values())
+
+
+WaitFor = Literal["none", "exists", "ready", "healthy"]
