@@ -1,0 +1,142 @@
+"""YAML files to documents, exactly as Kubernetes would read them, or not at all.
+
+Invariants: a document's value is plain JSON (dict, list, str, int, float, bool, None) and equals what kubectl would
+send for the same text; text that kubectl reads otherwise than a person would is refused. A file is read wholly or not
+at all. The only package that speaks to PyYAML: its C parser does the scanning, everything else is decided here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yaml.error import YAMLError
+
+from renderer.documents.ambiguous import ambiguities
+from renderer.documents.places import Place, places
+from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NODES, Reader, Root, Unreadable
+from renderer.documents.syntax import complaint
+from renderer.documents.writer import dump
+from renderer.errors import Problem
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_DOCUMENTS",
+    "MAX_EXPANDED_NODES",
+    "MAX_FILE_BYTES",
+    "Document",
+    "ambiguities",
+    "dump",
+    "load",
+]
+
+MAX_FILE_BYTES: Final = 1024 * 1024
+
+# kubectl cuts a file at every line that starts with three dashes, whatever follows them.
+_GLUED_SEPARATOR = re.compile(rb"^---[^\s]", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Source:
+    """The text of one file, shared by its documents."""
+
+    data: bytes
+    trees: list[Place] | None = None
+
+    def place(self, ordinal: int) -> Place:
+        if self.trees is None:
+            self.trees = places(self.data)
+        return self.trees[ordinal]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object of a file. `line` is where its content starts, from 1; `value` is shared with nothing else."""
+
+    file: str
+    line: int
+    value: dict[str, Any]
+    _source: _Source = field(repr=False, compare=False)
+    _ordinal: int = field(repr=False, compare=False)
+    _prefix: str = field(default="", repr=False, compare=False)
+
+    def line_of(self, path: str) -> int:
+        """The line of a place such as `spec.resources[2].template.spec.size`, or of its nearest written ancestor.
+
+        Parses the file again on first use: for messages only.
+        """
+        full = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
+        place = self._source.place(self._ordinal).find(full)
+        return max(place.line, self.line)
+
+
+def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
+    """The documents of a file, in order; or none of them and what is wrong with the file.
+
+    Empty documents are left out, a `List` stands for its items.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        return [], [Problem(file, 0, "", f"larger than {MAX_FILE_BYTES // 1024**2} MiB; split the file")]
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if problem := _unsuitable(file, data):
+        return [], [problem]
+    roots, problems = _roots(file, data)
+    source = _Source(data)
+    documents: list[Document] = []
+    for root in roots:
+        for found in _expanded(file, root, source):
+            (documents if isinstance(found, Document) else problems).append(found)  # type: ignore[arg-type]
+    if len(documents) > MAX_DOCUMENTS:
+        problems.append(Problem(file, 0, "", f"more than {MAX_DOCUMENTS:,} objects in one file; split it"))
+    return ([], problems) if problems else (documents, [])
+
+
+def _unsuitable(file: str, data: bytes) -> Problem | None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return Problem(file, line, "", "not UTF-8 text; save the file as UTF-8")
+    if glued := _GLUED_SEPARATOR.search(data):
+        line = data.count(b"\n", 0, glued.start()) + 1
+        return Problem(
+            file, line, "", "a line that starts with '---' separates documents; nothing may follow the dashes"
+        )
+    return None
+
+
+def _roots(file: str, data: bytes) -> tuple[list[Root], list[Problem]]:
+    reader = Reader(file, data)
+    try:
+        return reader.roots(), reader.problems
+    except Unreadable:
+        return [], reader.problems
+    except YAMLError as error:
+        found = complaint(error, data)
+        return [], [*reader.problems, Problem(file, found.line, "", found.message)]
+
+
+def _expanded(file: str, root: Root, source: _Source) -> Iterator[Document | Problem]:
+    if not isinstance(root.value, dict):
+        shown = "a list" if isinstance(root.value, list) else "a single value"
+        yield Problem(file, root.line, "", f"the document is {shown}; an object with apiVersion and kind is expected")
+        return
+    yield from _items(Document(file, root.line, root.value, source, root.ordinal))
+
+
+def _items(document: Document) -> Iterator[Document | Problem]:
+    """The document itself, or the items of a list, which may be lists again."""
+    kind, items = document.value.get("kind"), document.value.get("items")
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+        yield document
+        return
+    for index, item in enumerate(items):
+        prefix = f"{document._prefix}.items[{index}]".removeprefix(".")
+        line = document.line_of(f"items[{index}]")
+        if isinstance(item, dict):
+            yield from _items(Document(document.file, line, item, document._source, document._ordinal, prefix))
+        else:
+            yield Problem(document.file, line, prefix, "not an object; an item of a list has apiVersion and kind")

@@ -1,0 +1,43 @@
+"""Plain scalars that Kubernetes reads otherwise than most people do; for `lint`, since they are no mistakes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from yaml.events import ScalarEvent
+
+from renderer.documents.places import events
+from renderer.documents.scalars import ScalarError, resolve
+from renderer.errors import Problem
+
+_OCTAL: Final = re.compile(r"[-+]?0[0-9_]+")
+_SPELLED_OUT: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
+
+
+def ambiguities(file: str, data: bytes) -> list[Problem]:
+    """Every such scalar with its line, keys included; up to the first error of syntax."""
+    return [
+        Problem(
+            file,
+            event.start_mark.line + 1,
+            "",
+            f"{event.value} is read as {meaning}; put it in quotes if text is meant",
+        )
+        for event in events(data)
+        if _is_plain(event) and (meaning := _surprise(event.value))
+    ]
+
+
+def _is_plain(event: Any) -> bool:
+    return isinstance(event, ScalarEvent) and not event.style and not event.tag
+
+
+def _surprise(text: str) -> str:
+    try:
+        value = resolve(text)
+    except ScalarError:
+        return ""
+    if isinstance(value, bool) and text not in _SPELLED_OUT:
+        return str(value).lower()
+    return f"the number {value}" if not isinstance(value, str) and _OCTAL.fullmatch(text) else ""

@@ -1,0 +1,113 @@
+"""Where things stand in a file: a tree of line numbers, built by a second parse when an error is to be reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from yaml._yaml import CParser
+from yaml.error import YAMLError
+from yaml.events import (
+    CollectionEndEvent,
+    DocumentEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+_INDEX = re.compile(r"\[(\d+)\]")
+_QUOTED = re.compile(r"\[(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')\]")
+
+
+@dataclass(slots=True)
+class Place:
+    """One node of a document: its line (from 1; a value stands on the line of its key) and its children."""
+
+    line: int
+    children: dict[str | int, Place] = field(default_factory=dict)
+
+    def find(self, path: str) -> Place:
+        """The place at `path`, or its nearest ancestor. Keys may hold dots: the longest key that fits is taken."""
+        step = self._step(path)
+        if step is None:
+            return self
+        child, rest = step
+        return child.find(rest)
+
+    def _step(self, path: str) -> tuple[Place, str] | None:
+        if not path:
+            return None
+        if match := _INDEX.match(path):
+            child = self.children.get(int(match[1]))
+            return (child, path[match.end() :].removeprefix(".")) if child else None
+        if match := _QUOTED.match(path):
+            child = self.children.get(match[1][1:-1].replace("\\", ""))
+            return (child, path[match.end() :].removeprefix(".")) if child else None
+        fitting = [key for key in self.children if isinstance(key, str) and _leads(key, path)]
+        if not fitting:
+            return None
+        key = max(fitting, key=len)
+        return self.children[key], path[len(key) :].removeprefix(".")
+
+
+def _leads(key: str, path: str) -> bool:
+    return path.startswith(key) and (len(path) == len(key) or path[len(key)] in ".[")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not been read."""
+
+    place: Place
+    sequence: bool
+    key: str | None = None
+
+    def place_for(self, event: Any) -> Place | None:
+        """The place of the next child; None when the event is a key."""
+        line = event.start_mark.line + 1
+        if self.sequence:
+            return self.place.children.setdefault(len(self.place.children), Place(line))
+        if self.key is None:
+            self.key = event.value if isinstance(event, ScalarEvent) else ""
+            # The first of two equal keys wins, so that the second can be reported against it.
+            self.place.children.setdefault(self.key, Place(line))
+            return None
+        key, self.key = self.key, None
+        return self.place.children[key]
+
+
+def places(data: bytes) -> list[Place]:
+    """One tree per YAML document of the stream, empty documents included; ends early where the YAML is broken."""
+    return list(_trees(data))
+
+
+def _trees(data: bytes) -> Iterator[Place]:
+    root, opened = Place(1), list[_Open]()
+    for event in events(data):
+        line = event.start_mark.line + 1
+        if isinstance(event, DocumentEndEvent):
+            yield root
+            opened.clear()
+        elif isinstance(event, CollectionEndEvent):
+            opened.pop()
+        elif isinstance(event, NodeEvent):
+            place = opened[-1].place_for(event) if opened else Place(line)
+            if not opened and place:
+                root = place
+            if isinstance(event, MappingStartEvent | SequenceStartEvent):
+                opened.append(_Open(place or Place(0), isinstance(event, SequenceStartEvent)))
+    if opened:
+        yield root
+
+
+def events(data: bytes) -> Iterator[Any]:
+    """The parser's events, up to the end or the first error of syntax."""
+    parser = CParser(data)
+    try:
+        while parser.check_event():
+            yield parser.get_event()
+    except YAMLError:
+        return

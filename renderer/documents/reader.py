@@ -1,0 +1,280 @@
+"""From the events of the YAML parser to plain values, in one pass without recursion.
+
+Invariants: nothing but dict, list, str, int, float, bool and None comes out; no two places share an object; the work is
+bounded by the size of the file, since depth and the expansion of aliases are capped before anything is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from renderer.documents.places import Place, places
+from renderer.documents.scalars import ScalarError, resolve, resolve_tagged
+from renderer.errors import Problem
+
+MAX_DEPTH: Final = 100
+MAX_DOCUMENTS: Final = 10_000
+MAX_EXPANDED_NODES: Final = 1_000
+MAX_PROBLEMS: Final = 20
+
+_COLLECTION_TAGS: Final = {None: "", "tag:yaml.org,2002:map": "map", "tag:yaml.org,2002:seq": "seq"}
+
+# What the collection that is being filled expects next, where that is not the value of a key.
+_ITEM: Final = object()
+_KEY: Final = object()
+_MERGE: Final = object()
+_ROOT: Final = object()
+
+
+class Unreadable(Exception):
+    """Reading cannot go on."""
+
+
+class Root(NamedTuple):
+    """The value of one YAML document, where its content starts, and which of the stream's documents it is."""
+
+    line: int
+    ordinal: int
+    value: Any
+
+
+class _Anchored(NamedTuple):
+    value: Any
+    nodes: int
+
+
+# An outer collection that waits for an inner one: itself, what it expects, the anchor of the inner one, and the number
+# of nodes before the inner one. A plain tuple, since one is made per collection.
+_Frame = tuple[Any, Any, str | None, int]
+
+
+class Reader:
+    """Reads one file; `problems` holds the mistakes found on the way."""
+
+    def __init__(self, file: str, data: bytes) -> None:
+        self.problems: list[Problem] = []
+        self._file = file
+        self._data = data
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._merged: dict[int, set[str]] = {}
+        self._expanded = 0
+        self._places: list[Place] | None = None
+        self._ordinal = -1
+        self._separator_line = -1
+
+    def roots(self) -> list[Root]:
+        """All documents of the stream that are not empty. Raises `Unreadable`, or the parser's own errors."""
+        roots: list[Root] = []
+        next_event: Callable[[], Any] = CParser(self._data).get_event
+        stack = self._stack
+        words: dict[str, Any] = {}
+        container: Any = None
+        expects: Any = _ROOT
+        root_line = nodes = 0
+
+        # One loop over all events, since calls per event would cost more than libyaml itself.
+        while True:
+            event = next_event()
+            kind = type(event)
+
+            if kind is ScalarEvent:
+                value = event.value
+                if event.tag is not None:
+                    value = self._tagged(event)
+                elif not event.style:
+                    try:
+                        value = words[value]
+                    except KeyError:
+                        value = self._plain(event, words)
+                nodes += 1
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = _Anchored(value, 1)
+            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                if expects is _KEY:
+                    self._mistake(event, "a mapping or list cannot be a key; keys are text")
+                    raise Unreadable
+                if expects is _ROOT:
+                    root_line = self._root(event)
+                if len(stack) >= MAX_DEPTH:
+                    self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
+                    raise Unreadable
+                if event.anchor is not None or event.tag is not None:
+                    self._begin(event)
+                stack.append((container, expects, event.anchor, nodes))
+                nodes += 1
+                if kind is MappingStartEvent:
+                    container, expects = {}, _KEY
+                else:
+                    container, expects = [], _ITEM
+                continue
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                value = container
+                container, expects, anchor, before = stack.pop()
+                if anchor is not None:
+                    self._anchors[anchor] = _Anchored(value, nodes - before)
+            elif kind is AliasEvent:
+                anchored = self._alias(event)
+                nodes += anchored.nodes
+                value = anchored.value
+            elif kind is DocumentStartEvent:
+                self._document_start(event)
+                container, expects = None, _ROOT
+                continue
+            elif kind is StreamEndEvent:
+                return roots
+            else:
+                continue
+
+            if expects is _ITEM:
+                container.append(value)
+            elif expects is _KEY:
+                if value.__class__ is not str or value == "<<" or value in container:
+                    value = self._key(event, value, container)
+                expects = value
+            elif expects is _ROOT:
+                if value is not None:
+                    if kind is ScalarEvent:
+                        root_line = self._root(event)
+                    roots.append(Root(root_line, self._ordinal, value))
+            elif expects is _MERGE:
+                self._merge(event, value, container)
+                expects = _KEY
+            else:
+                container[expects] = value
+                expects = _KEY
+
+    def _document_start(self, event: Any) -> None:
+        self._ordinal += 1
+        self._anchors.clear()
+        self._separator_line = event.start_mark.line if event.explicit else -1
+        if self._ordinal >= MAX_DOCUMENTS:
+            self._mistake(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
+            raise Unreadable
+        if event.version or event.tags:
+            self._mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
+        if self._ordinal and not event.explicit:
+            self._mistake(event, "a document that does not start with '---'; kubectl would ignore it")
+
+    def _root(self, event: Any) -> int:
+        """The line of the content of a document, from 1."""
+        line: int = event.start_mark.line
+        if line == self._separator_line:
+            self._mistake(event, "content on the line of '---', which kubectl would ignore; start it on the next line")
+        return line + 1
+
+    def _begin(self, event: Any) -> None:
+        """Check a collection that starts; an alias inside refers to what is not complete yet."""
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        wanted = "map" if type(event) is MappingStartEvent else "seq"
+        if _COLLECTION_TAGS.get(event.tag) not in ("", wanted):
+            self._mistake(event, f"tag {event.tag} is not supported; write the value without it")
+
+    def _plain(self, event: ScalarEvent, words: dict[str, Any]) -> Any:
+        """The value of a plain scalar that is not among the `words` known so far."""
+        try:
+            value = words[event.value] = resolve(event.value)
+        except ScalarError as error:
+            return self._mistake(event, str(error))
+        return value
+
+    def _tagged(self, event: Any) -> Any:
+        try:
+            return resolve_tagged(event.value, event.tag, plain=not event.style)
+        except ScalarError as error:
+            return self._mistake(event, str(error))
+
+    def _key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
+        """The text of an unusual key: what is not text becomes text as in Kubernetes; the rest is a mistake."""
+        if value == "<<" and type(event) is ScalarEvent and event.implicit[0]:
+            return _MERGE
+        if value is True or value is False:
+            value = "true" if value else "false"
+        elif type(value) is int:
+            value = str(value)
+        elif type(value) is not str:
+            self._mistake(event, f"the key {getattr(event, 'value', None) or 'null'} is not text; put it in quotes")
+            return ""
+        if value in container and value not in self._merged.get(id(container), ()):
+            self._mistake(event, self._duplicate(event, value))
+        return value
+
+    def _duplicate(self, event: Any, key: str) -> str:
+        path = self._path()
+        if self._places is None:
+            self._places = places(self._data)
+        mapping = self._places[self._ordinal].find(path)
+        first = mapping.children.get(key)
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        earlier = f"first at line {first.line}" if first and first.line <= line else "given above"
+        return f"duplicate key {key!r} (line {line}, column {column}; {earlier}); keep one of them"
+
+    def _merge(self, event: Any, value: Any, container: dict[str, Any]) -> None:
+        """`<<`: keys that are given later in the mapping win.
+
+        Kubernetes lets `<<` overwrite keys that are given before it, against the rule of YAML: such a clash is refused.
+        """
+        sources = value if type(value) is list else [value]
+        if not all(type(source) is dict for source in sources):
+            self._mistake(event, "'<<' takes a mapping, or a list of mappings")
+            return
+        merged = {key: item for source in reversed(sources) for key, item in source.items()}
+        if clash := sorted(merged.keys() & container.keys()):
+            self._mistake(event, f"'<<' stands below {clash[0]!r}, which it also gives; put '<<' first in its mapping")
+        container.update(merged)
+        self._merged[id(container)] = set(merged)
+
+    def _alias(self, event: AliasEvent) -> _Anchored:
+        if event.anchor not in self._anchors:
+            self._mistake(event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document")
+            raise Unreadable
+        anchored = self._anchors[event.anchor]
+        if anchored is None:
+            self._mistake(event, f"alias *{event.anchor} stands inside of its own anchor")
+            raise Unreadable
+        self._expanded += anchored.nodes
+        if self._expanded > MAX_EXPANDED_NODES:
+            self._mistake(
+                event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write them out"
+            )
+            raise Unreadable
+        return anchored._replace(value=self._copied(event, anchored.value, len(self._stack)))
+
+    def _copied(self, event: AliasEvent, value: Any, depth: int) -> Any:
+        if type(value) is not dict and type(value) is not list:
+            return value
+        if depth >= MAX_DEPTH:
+            self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
+            raise Unreadable
+        if type(value) is dict:
+            return {key: self._copied(event, item, depth + 1) for key, item in value.items()}
+        return [self._copied(event, item, depth + 1) for item in value]
+
+    def _mistake(self, event: Any, message: str) -> None:
+        self.problems.append(Problem(self._file, event.start_mark.line + 1, self._path(), message))
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise Unreadable
+
+    def _path(self) -> str:
+        """Path of the collection that is being filled."""
+        parts: list[str] = []
+        for container, expects, _, _ in self._stack:
+            if expects is _ITEM:
+                parts.append(f"[{len(container)}]")
+            elif type(expects) is str:
+                parts.append(f".{expects}")
+        return "".join(parts).removeprefix(".")

@@ -1,0 +1,133 @@
+"""What a plain scalar means: YAML 1.1 as Kubernetes reads it (the resolver of sigs.k8s.io/yaml), not as PyYAML does.
+
+Invariant: for every text, the answer is the JSON value that the API server would see, or a `ScalarError`.
+Whole numbers written as floats (`1.0`, `1e3`) are whole numbers in JSON as Go writes it, and therefore `int` here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+Scalar = str | int | float | bool | None
+
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
+UINT64_MAX: Final = 2**64 - 1
+
+_TAG = "tag:yaml.org,2002:"
+
+_WORDS: Final[dict[str, bool | None]] = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL"), None),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+}
+_NOT_FINITE: Final = frozenset(sign + word for word in (".inf", ".Inf", ".INF") for sign in ("", "+", "-")) | {
+    ".nan",
+    ".NaN",
+    ".NAN",
+}
+
+# A text that starts with anything else can only be text: this is checked before all else, since most scalars are names.
+_MEANINGFUL_STARTS: Final = frozenset("0123456789+-.yYnNtTfFoO~")
+_NUMERIC_STARTS: Final = frozenset("0123456789+-")
+
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))"
+)
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# Go's own float syntax lets single underscores stand between digits; it is used for texts that start with a dot.
+_DOTTED_FLOAT: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+_BASES: Final = (("hex", 16), ("bin", 2), ("oct", 8), ("dec", 10))
+
+
+class ScalarError(ValueError):
+    """A scalar that has no JSON value; the text of the error says what to write instead."""
+
+
+def resolve(text: str) -> Scalar:
+    """The value of a plain (unquoted, untagged) scalar."""
+    if not text:
+        return None
+    start = text[0]
+    if start not in _MEANINGFUL_STARTS:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text in _NOT_FINITE:
+        raise ScalarError(f"{text} is not a number that JSON can carry; put it in quotes if text is meant")
+    if start in _NUMERIC_STARTS:
+        return _number(text)
+    if start == "." and _DOTTED_FLOAT.fullmatch(text):
+        return _float(text, text.replace("_", ""))
+    return text
+
+
+def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
+    """The value of a scalar with an explicit tag; of the tags, only those of JSON's types are accepted.
+
+    A tag never converts: `!!int` on something that is not a whole number is an error.
+    """
+    kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
+    if kind == "str" or (tag == "!" and not plain):
+        return text
+    if kind not in ("int", "float", "bool", "null"):
+        raise ScalarError(f"tag {_shown(tag)} is not supported; write the value without it")
+    value = resolve(text)
+    if not _fits(value, kind):
+        raise ScalarError(f"{text!r} is not of the type that its tag {_shown(tag)} says")
+    return value
+
+
+def _fits(value: Scalar, kind: str) -> bool:
+    match kind:
+        case "int":
+            return type(value) is int
+        case "float":
+            return type(value) in (int, float)
+        case "bool":
+            return type(value) is bool
+        case _:
+            return value is None
+
+
+def _shown(tag: str) -> str:
+    return "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
+
+
+def _number(text: str) -> Scalar:
+    digits = text.replace("_", "")
+    if match := _INTEGER.fullmatch(digits):
+        return _integer(text, match)
+    if _FLOAT.fullmatch(digits):
+        return _float(text, digits)
+    return text
+
+
+def _integer(text: str, match: re.Match[str]) -> int | float:
+    base, digits = next((base, match[name]) for name, base in _BASES if match[name] is not None)
+    # More than 66 characters cannot fit in any base; int() is quadratic in the length of decimal text.
+    magnitude = int(digits, base) if len(digits.lstrip("0")) <= 66 else UINT64_MAX + 1
+    value = -magnitude if match["sign"] == "-" else magnitude
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
+    if value <= UINT64_MAX and not match["sign"]:
+        return float(value)  # what the API machinery keeps of a number beyond int64
+    raise ScalarError(f"{_shortened(text)} does not fit in 64 bits; put it in quotes if text is meant")
+
+
+def _float(text: str, digits: str) -> Scalar:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        return text  # Go's parser reports a range error, which leaves the text as it is
+    if not value.is_integer():
+        return value
+    if INT64_MIN <= value <= INT64_MAX:
+        return int(value)
+    return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,82 @@
+"""Errors of the YAML parser in the words of a person who edits manifests."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.reader import ReaderError
+
+
+class Complaint(NamedTuple):
+    """What is wrong and where; the line counts from 1."""
+
+    line: int
+    message: str
+
+
+_INDENTED_BY_TAB = re.compile(rb" *\t")
+
+# Messages of libyaml (left) that need more than a change of words.
+_HINTS = {
+    "mapping values are not allowed in this context": (
+        "a second ':' on the line, or a line that is indented differently from those above; "
+        "put text that holds ': ' in quotes and align the keys"
+    ),
+    "found character that cannot start any token": (
+        "a value cannot start with this character; put the value in quotes"
+    ),
+    "found unexpected end of stream": "the file ends inside a quoted text; a closing quote is missing",
+    "found unexpected document indicator": "'---' or '...' inside a quoted text; a closing quote is missing above",
+    "did not find expected ',' or '}'": (
+        "a '{' is not closed, or a comma is missing; put text that holds '{', '}' or ',' (such as ${...}) in quotes"
+    ),
+    "did not find expected ',' or ']'": (
+        "a '[' is not closed, or a comma is missing; put text that holds '[', ']' or ',' in quotes"
+    ),
+    "did not find expected key": "this line does not belong to the block above it; check its indentation",
+    "could not find expected ':'": "a key without ':', or a text over several lines that is not indented",
+    "did not find expected '-' indicator": "this line goes on with a list but has no '-'; check the indentation",
+    "found invalid Unicode character escape code": (
+        "this escape is half of a character (YAML has no surrogate pairs); write the character itself"
+    ),
+    "block sequence entries are not allowed in this context": "a list cannot start here; put it on a line of its own",
+    "did not find expected <document start>": "more content after the end of the document; separate documents by '---'",
+}
+
+
+def complaint(error: YAMLError, data: bytes) -> Complaint:
+    """What to tell the author about an error of the parser."""
+    if isinstance(error, ReaderError):
+        return _control_character(error, data)
+    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
+        return Complaint(1, f"not valid YAML: {error}")
+    line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
+    if _INDENTED_BY_TAB.match(_line(data, line)):
+        return Complaint(line, "a tab in the indentation; YAML allows spaces only")
+    return Complaint(line, f"not valid YAML at column {column}: {_reason(error)}{_opened(error, line)}")
+
+
+def _reason(error: MarkedYAMLError) -> str:
+    problem = error.problem or "unknown error"
+    return _HINTS.get(problem, problem)
+
+
+def _opened(error: MarkedYAMLError, line: int) -> str:
+    """The place where a construct began that spans lines: usually the true culprit."""
+    if error.context_mark is None or error.context_mark.line + 1 == line:
+        return ""
+    return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"
+
+
+def _control_character(error: ReaderError, data: bytes) -> Complaint:
+    position = error.position or 0
+    shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
+    line = data.count(b"\n", 0, position) + 1
+    return Complaint(line, f"the control character {shown} is not allowed in YAML; remove it or write it as an escape")
+
+
+def _line(data: bytes, number: int) -> bytes:
+    lines = data.splitlines()
+    return lines[number - 1] if 0 < number <= len(lines) else b""

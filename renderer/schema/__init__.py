@@ -1,0 +1,23 @@
+"""Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and what a change of schema breaks.
+
+A schema is plain JSON, structural in the sense of Kubernetes, and is never changed once it is built.
+"""
+
+from renderer.schema.compat import Change, compatibility
+from renderer.schema.defaults import apply_defaults
+from renderer.schema.mistakes import SchemaErrors, SchemaMistake
+from renderer.schema.simple import to_openapi
+from renderer.schema.union import NoUnionError, union
+from renderer.schema.validation import validate
+
+__all__ = [
+    "Change",
+    "NoUnionError",
+    "SchemaErrors",
+    "SchemaMistake",
+    "apply_defaults",
+    "compatibility",
+    "to_openapi",
+    "union",
+    "validate",
+]

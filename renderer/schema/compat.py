@@ -1,0 +1,158 @@
+"""What a new schema means for instances of the old one: the classes of kro's `pkg/graph/crd/compat`.
+
+Breaking is what can make a stored or committed instance invalid, or lose a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from renderer.schema.mistakes import child
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """One difference between two schemas; `path` is a field of the instance."""
+
+    path: str
+    message: str
+    breaking: bool
+
+
+def compatibility(old: Schema, new: Schema, path: str = "spec") -> list[Change]:
+    """All changes from `old` to `new`, in the order of the fields."""
+    return list(_changes(old, new, path))
+
+
+def _changes(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    if _kind(old) != _kind(new):
+        yield Change(path, f"type changed from {_kind(old)} to {_kind(new)}", True)
+        return
+    yield from _properties(old, new, path)
+    yield from _required(old, new, path)
+    yield from _enum(old, new, path)
+    yield from _pattern(old, new, path)
+    yield from _bounds(old, new, path)
+    yield from _list_type(old, new, path)
+    yield from _rules(old, new, path)
+    yield from _harmless(old, new, path)
+    for key, suffix in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(old.get(key), Mapping) and isinstance(new.get(key), Mapping):
+            yield from _changes(old[key], new[key], f"{path}{suffix}")
+
+
+def _kind(schema: Schema) -> str:
+    """The type, with the three sorts of objects kept apart."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return "int-or-string"
+    kind = str(schema.get("type", "any"))
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return "map"
+    return kind
+
+
+def _properties(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = old.get("properties", {}), new.get("properties", {})
+    keeps_unknown = bool(new.get("x-kubernetes-preserve-unknown-fields"))
+    if old.get("x-kubernetes-preserve-unknown-fields") and not keeps_unknown:
+        yield Change(path, "fields that the schema does not name are no longer kept", True)
+    if keeps_unknown and not old.get("x-kubernetes-preserve-unknown-fields"):
+        yield Change(path, "fields that the schema does not name are kept", False)
+    for name in before:
+        if name in after:
+            yield from _changes(before[name], after[name], child(path, name))
+        else:
+            yield Change(child(path, name), "field removed", not keeps_unknown)
+    for name in after:
+        if name not in before:
+            yield Change(child(path, name), "field added", False)
+
+
+def _required(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = set(old.get("required", ())), set(new.get("required", ()))
+    fields = new.get("properties", {})
+    for name in sorted(after - before):
+        defaulted = "default" in fields.get(name, {})
+        yield Change(
+            child(path, name), "became required" + (" (and has a default)" if defaulted else ""), not defaulted
+        )
+    for name in sorted(before - after):
+        if name in fields:
+            yield Change(child(path, name), "no longer required", False)
+    for name in sorted(before & after):
+        if "default" in old.get("properties", {}).get(name, {}) and "default" not in fields.get(name, {}):
+            yield Change(child(path, name), "default of a required field removed", True)
+
+
+def _enum(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = old.get("enum"), new.get("enum")
+    if before == after:
+        return
+    if after is None:
+        yield Change(path, "enum removed", False)
+    elif before is None:
+        yield Change(path, "enum added", True)
+    else:
+        if gone := [value for value in before if value not in after]:
+            yield Change(path, f"enum lost {_listed(gone)}", True)
+        if come := [value for value in after if value not in before]:
+            yield Change(path, f"enum gained {_listed(come)}", False)
+
+
+def _listed(values: list[Any]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _pattern(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = old.get("pattern"), new.get("pattern")
+    if before == after:
+        return
+    if after is None:
+        yield Change(path, "pattern removed", False)
+    else:
+        yield Change(path, "pattern added" if before is None else "pattern changed", True)
+
+
+_LOWER: Final = ("minimum", "minLength", "minItems")
+_UPPER: Final = ("maximum", "maxLength", "maxItems")
+
+
+def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    for key in (*_LOWER, *_UPPER):
+        before, after = old.get(key), new.get(key)
+        if before == after:
+            continue
+        if after is None:
+            yield Change(path, f"{key} removed", False)
+        elif before is None:
+            yield Change(path, f"{key}={after} added", after != 0 or key not in ("minLength", "minItems"))
+        else:
+            tightened = after > before if key in _LOWER else after < before
+            yield Change(path, f"{key} changed from {before} to {after}", tightened)
+
+
+def _list_type(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = (schema.get("x-kubernetes-list-type", "atomic") for schema in (old, new))
+    if before != after:
+        yield Change(path, f"list type changed from {before} to {after}", after != "atomic")
+
+
+def _rules(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before, after = ([rule["rule"] for rule in schema.get("x-kubernetes-validations", ())] for schema in (old, new))
+    for rule in after:
+        if rule not in before:
+            yield Change(path, f"validation added: {rule}", True)
+    for rule in before:
+        if rule not in after:
+            yield Change(path, f"validation removed: {rule}", False)
+
+
+def _harmless(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    for key in ("description", "default"):
+        if (key in old, old.get(key)) != (key in new, new.get(key)):
+            verb = "removed" if key not in new else "added" if key not in old else "changed"
+            yield Change(path, f"{key} {verb}", False)

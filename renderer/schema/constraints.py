@@ -1,0 +1,236 @@
+"""What each marker does to the schema of its field: the table of kro's SimpleSchema.
+
+Every function takes the schema that is being built and one marker, and raises `MarkerError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from renderer.schema.markers import Marker, MarkerError, parse_json
+from renderer.schema.patterns import PatternError, compiled
+
+Schema = dict[str, Any]
+
+INT64: Final = range(-(2**63), 2**63)
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+SHOWN: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a float",
+    "boolean": "a boolean",
+    "array": "a list",
+    "object": "an object",
+}
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+
+
+def apply_marker(schema: Schema, marker: Marker) -> None:
+    """Apply a marker other than `required`, which belongs to the parent."""
+    _needs_type(schema, marker)
+    _EFFECTS[marker.key](schema, marker)
+
+
+def boolean(marker: Marker) -> bool:
+    """The value of a marker that is on or off."""
+    if marker.value in _TRUE:
+        return True
+    if marker.value in _FALSE:
+        return False
+    raise MarkerError(f"{marker.key}={marker.value}: true or false is expected")
+
+
+def check_bounds(schema: Mapping[str, Any]) -> None:
+    """No pair of bounds may exclude every value."""
+    for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
+        if low in schema and high in schema and schema[low] > schema[high]:
+            raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; no value fits")
+
+
+def check_list_type(schema: Mapping[str, Any]) -> None:
+    """The rules that the API server has for sets and maps, said before it refuses the definition."""
+    list_type = schema.get("x-kubernetes-list-type")
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if keys and list_type != "map":
+        raise MarkerError("listMapKey needs listType=map")
+    if list_type == "set" and schema["items"].get("type") not in _SCALARS:
+        raise MarkerError("a set (uniqueItems or listType=set) needs items that are strings, numbers or booleans")
+    if list_type == "map":
+        _check_list_map(schema["items"], keys)
+
+
+def _check_list_map(items: Mapping[str, Any], keys: list[str] | None) -> None:
+    if not keys:
+        raise MarkerError("listType=map needs listMapKey=<field of the items>")
+    fields = items.get("properties", {})
+    for key in keys:
+        if key not in fields:
+            raise MarkerError(f"listMapKey={key}: the items have no field {key!r}")
+        if fields[key].get("type") not in _SCALARS:
+            raise MarkerError(f"listMapKey={key}: the field must be a string, number or boolean")
+        if key not in items.get("required", ()) and "default" not in fields[key]:
+            raise MarkerError(f"listMapKey={key}: the field must have required=true or a default")
+
+
+def _needs_type(schema: Schema, marker: Marker) -> None:
+    allowed = _TYPES.get(marker.key)
+    if allowed is None or schema.get("type") in allowed:
+        return
+    fitting = " or ".join(SHOWN[name] for name in allowed)
+    hint = ""
+    if schema.get("type") == "array" and schema["items"].get("type") in allowed:
+        hint = "; to restrict the items, give them a type of their own under types"
+    raise MarkerError(f"marker {marker.key} is for {fitting}, this is {SHOWN[schema['type']]}{hint}")
+
+
+def _default(schema: Schema, marker: Marker) -> None:
+    kind = schema["type"]
+    if kind == "string":
+        schema["default"] = marker.text
+        return
+    if not marker.value:
+        raise MarkerError(f"default has no value; write a value for {SHOWN[kind]}")
+    value = parse_json(marker) if kind != "boolean" else boolean_default(marker)
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not _is_of(value, kind):
+        raise MarkerError(f"default={marker.value} is not {SHOWN[kind]}")
+    schema["default"] = value
+
+
+def boolean_default(marker: Marker) -> bool:
+    if marker.value not in ("true", "false"):
+        raise MarkerError(f"default={marker.value}: true or false is expected")
+    return marker.value == "true"
+
+
+def _is_of(value: object, kind: str) -> bool:
+    match kind:
+        case "integer":
+            return type(value) is int and value in INT64
+        case "number":
+            return type(value) is int or (type(value) is float and math.isfinite(value))
+        case "boolean":
+            return type(value) is bool
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return isinstance(value, dict)
+
+
+def _description(schema: Schema, marker: Marker) -> None:
+    schema["description"] = marker.value
+
+
+def _enum(schema: Schema, marker: Marker) -> None:
+    members = [member.strip() for member in marker.value.split(",")]
+    if not all(members):
+        raise MarkerError(f'enum="{marker.value}" has an empty member; separate the members by single commas')
+    values = [_whole(marker, member) for member in members] if schema["type"] == "integer" else members
+    schema["enum"] = list(dict.fromkeys(values))
+
+
+def _bound(schema: Schema, marker: Marker) -> None:
+    try:
+        value = float(marker.value)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise MarkerError(f"{marker.key}={marker.value}: a number is expected")
+    if schema["type"] == "integer" and not value.is_integer():
+        raise MarkerError(f"{marker.key}={marker.value}: a whole number is expected, since the field is an integer")
+    schema[marker.key] = int(value) if value.is_integer() else value
+
+
+def _count(schema: Schema, marker: Marker) -> None:
+    count = _whole(marker, marker.value)
+    if count < 0:
+        raise MarkerError(f"{marker.key}={count}: it cannot be negative")
+    schema[marker.key] = count
+
+
+def _whole(marker: Marker, text: str) -> int:
+    digits = text.removeprefix("-").removeprefix("+")
+    if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(text) in INT64:
+        return int(text)
+    raise MarkerError(f"{marker.key}: {text!r} is not a whole number")
+
+
+def _pattern(schema: Schema, marker: Marker) -> None:
+    if not marker.value:
+        raise MarkerError("pattern is empty; write a regular expression or leave it out")
+    try:
+        compiled(marker.value)
+    except PatternError as error:
+        raise MarkerError(f"pattern {marker.value!r} is not a regular expression of RE2: {error}") from None
+    schema["pattern"] = marker.value
+
+
+def _unique_items(schema: Schema, marker: Marker) -> None:
+    if boolean(marker):
+        _set_list_type(schema, "set", marker)
+
+
+def _list_type(schema: Schema, marker: Marker) -> None:
+    if marker.value not in ("atomic", "set", "map"):
+        raise MarkerError(f"listType={marker.value}: atomic, set or map is expected")
+    _set_list_type(schema, marker.value, marker)
+
+
+def _set_list_type(schema: Schema, value: str, marker: Marker) -> None:
+    if schema.get("x-kubernetes-list-type", value) != value:
+        raise MarkerError(f"{marker.key} contradicts the other marker: uniqueItems means listType=set")
+    schema["x-kubernetes-list-type"] = value
+
+
+def _list_map_key(schema: Schema, marker: Marker) -> None:
+    if not marker.value:
+        raise MarkerError("listMapKey has no value; write the name of a field of the items")
+    schema["x-kubernetes-list-map-keys"] = [*schema.get("x-kubernetes-list-map-keys", ()), marker.value]
+
+
+def _immutable(schema: Schema, marker: Marker) -> None:
+    if boolean(marker):
+        _add_rule(schema, "self == oldSelf", "field is immutable")
+
+
+def _validation(schema: Schema, marker: Marker) -> None:
+    if not marker.value.strip():
+        raise MarkerError('validation is empty; write a CEL rule such as validation="self > 0"')
+    _add_rule(schema, marker.value, "validation failed")
+
+
+def _add_rule(schema: Schema, rule: str, message: str) -> None:
+    rules = schema.get("x-kubernetes-validations", ())
+    schema["x-kubernetes-validations"] = [*rules, {"rule": rule, "message": message}]
+
+
+_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "enum": ("string", "integer"),
+    **dict.fromkeys(("minimum", "maximum"), ("integer", "number")),
+    **dict.fromkeys(("minLength", "maxLength", "pattern"), ("string",)),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "listType", "listMapKey"), ("array",)),
+}
+
+_EFFECTS: Final[dict[str, Callable[[Schema, Marker], None]]] = {
+    "default": _default,
+    "description": _description,
+    "enum": _enum,
+    "minimum": _bound,
+    "maximum": _bound,
+    "minLength": _count,
+    "maxLength": _count,
+    "pattern": _pattern,
+    "minItems": _count,
+    "maxItems": _count,
+    "uniqueItems": _unique_items,
+    "listType": _list_type,
+    "listMapKey": _list_map_key,
+    "immutable": _immutable,
+    "validation": _validation,
+}

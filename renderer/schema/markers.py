@@ -1,0 +1,208 @@
+"""The markers of a SimpleSchema field: what follows the first `|`.
+
+    marker := key "=" value        separated by blanks
+    value  := bare | "quoted with \\" and \\\\" | bracketed {...} or [...]
+
+Blanks around `=` and at the end, which kro stumbles over, are accepted where they leave no doubt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from renderer.schema.mistakes import suggestion
+
+REPEATABLE: Final = frozenset({"validation", "listMapKey"})
+KEYS: Final = (
+    "required",
+    "default",
+    "description",
+    "enum",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "listType",
+    "listMapKey",
+    "immutable",
+    "validation",
+)
+
+# Words of JSON Schema and kubebuilder that SimpleSchema does not have, and what to write instead.
+_FOREIGN: Final = {
+    "nullable": "a field that is not required may be left out instead",
+    "format": "use pattern, or validation with a CEL rule",
+    "multipleOf": 'use validation="self % 5 == 0"',
+    "exclusiveMinimum": 'use validation="self > 0"',
+    "exclusiveMaximum": 'use validation="self < 100"',
+    "minProperties": 'use validation="size(self) >= 1"',
+    "maxProperties": 'use validation="size(self) <= 8"',
+    "optional": "a field is optional unless it has required=true",
+    "min": "write minimum, minLength or minItems",
+    "max": "write maximum, maxLength or maxItems",
+    "enums": "write enum",
+    "regex": "write pattern",
+    "title": "write description",
+}
+
+_KEY = re.compile(r"[^\s=\"{}\[\]|]*")
+_BLANKS = re.compile(r"\s*")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_NEXT_MARKER = re.compile(rf"(?:{'|'.join(KEYS)})\s*=")
+_ESCAPE = re.compile(r'\\(["\\])')
+# A \n that is written in a quoted default becomes a new line in kro, since the text is put into JSON as it is.
+_JSON_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
+_CONTROL: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class MarkerError(ValueError):
+    """A marker that cannot be read, or does not fit its field; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One marker. `raw` is the value as written, without the quotes that enclose it."""
+
+    key: str
+    raw: str
+    quoted: bool
+
+    @property
+    def value(self) -> str:
+        """The text that is meant: in quotes, `\\"` and `\\\\` are escapes, any other backslash stands for itself."""
+        return _ESCAPE.sub(r"\1", self.raw) if self.quoted else self.raw
+
+    @property
+    def text(self) -> str:
+        """As `value`, with JSON's escapes too: what a default of type string means."""
+        return _JSON_ESCAPE.sub(_unescaped, self.raw) if self.quoted else self.raw
+
+
+def parse_markers(text: str) -> list[Marker]:
+    """All markers of a field, in order. Raises `MarkerError` at the first that cannot be read."""
+    markers = list(_markers(text))
+    if not markers:
+        raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
+    seen = set[str]()
+    for marker in markers:
+        if marker.key in seen and marker.key not in REPEATABLE:
+            raise MarkerError(f"marker {marker.key} is given twice; keep one")
+        seen.add(marker.key)
+    return markers
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[2]:
+        return chr(int(match[2], 16))
+    return _CONTROL.get(match[1], match[1])
+
+
+def _markers(text: str) -> Iterator[Marker]:
+    at = _skipped(text, 0)
+    while at < len(text):
+        key, at = _key(text, at)
+        raw, quoted, at = _value(text, at, key)
+        yield Marker(key, raw, quoted)
+        at = _skipped(text, at)
+
+
+def _skipped(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    return match.end() if match else at
+
+
+def _key(text: str, at: int) -> tuple[str, int]:
+    """The key and the place after its `=`."""
+    match = _KEY.match(text, at)
+    key = match[0] if match else ""
+    equals = _skipped(text, at + len(key))
+    if text[at] == "|":
+        raise MarkerError("a second '|'; markers are separated by blanks")
+    if not key:
+        raise MarkerError(f"a marker is expected at {text[at:].strip()!r}, such as default=1")
+    if text[equals : equals + 1] != "=":
+        raise MarkerError(_no_value(key))
+    if key not in KEYS:
+        raise MarkerError(_unknown(key))
+    return key, equals + 1
+
+
+def _no_value(word: str) -> str:
+    if word in KEYS:
+        return f"marker {word} has no value; write {word}=..."
+    if word in _FOREIGN:
+        return _unknown(word)
+    return f"{word!r} is neither a marker nor part of a value; put a value that holds blanks in double quotes"
+
+
+def _unknown(key: str) -> str:
+    if key in _FOREIGN:
+        return f"unknown marker {key!r}: {_FOREIGN[key]}"
+    return f"unknown marker {key!r}{suggestion(key, KEYS) or '; there are ' + ', '.join(KEYS)}"
+
+
+def _value(text: str, at: int, key: str) -> tuple[str, bool, int]:
+    """The raw value, whether it was quoted, and the place after it."""
+    start = _skipped(text, at)
+    if start == len(text) or (start > at and _NEXT_MARKER.match(text, start)):
+        return "", False, start
+    if text[start] == '"':
+        return _quoted(text, start, key)
+    end = _bare_end(text, start, key)
+    return text[start:end], False, end
+
+
+def _quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
+    match = _QUOTED.match(text, start)
+    if match is None:
+        raise MarkerError(f'the quotes of {key}={text[start:]} are not closed; a quote inside is written \\"')
+    end = match.end()
+    if end < len(text) and not text[end].isspace():
+        raise MarkerError(f'{text[end:]!r} follows the quoted value of {key}; a quote inside is written \\"')
+    return match[1], True, end
+
+
+def _bare_end(text: str, start: int, key: str) -> int:
+    """Where an unquoted value ends: at the first blank outside of brackets and quotes."""
+    depth, at = 0, start
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            _, _, at = _inner_quote(text, at, key)
+            continue
+        if sign.isspace() and depth == 0:
+            break
+        depth += (sign in "{[") - (sign in "}]")
+        if depth < 0:
+            raise MarkerError(f"{key}={text[start:]}: {sign!r} closes nothing")
+        at += 1
+    if depth:
+        raise MarkerError(f"{key}={text[start:]}: a bracket is not closed")
+    return at
+
+
+def _inner_quote(text: str, at: int, key: str) -> tuple[str, bool, int]:
+    match = _QUOTED.match(text, at)
+    if match is None:
+        raise MarkerError(f"{key}: the quotes of {text[at:]} are not closed")
+    return match[1], True, match.end()
+
+
+def parse_json(marker: Marker) -> object:
+    """The JSON value of a marker. Raises `MarkerError`."""
+    try:
+        return json.loads(marker.value, parse_constant=_no_constant)
+    except ValueError as error:
+        raise MarkerError(f"{marker.key}={marker.value} is not JSON ({error}); text goes in double quotes") from None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number that JSON can carry")

@@ -1,0 +1,42 @@
+"""Mistakes in schemas and in values that a schema describes, collected and reported together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from renderer.errors import RendererError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SchemaMistake:
+    """One mistake; `path` is the place as it is written: `spec.database.size`, `types.Port`, `[2].name`."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class SchemaErrors(RendererError):
+    """A SimpleSchema that cannot become a schema; `mistakes` has every reason, in the order of the text."""
+
+    def __init__(self, mistakes: Iterable[SchemaMistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'size'?`, or nothing if no known word is close."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def child(path: str, name: str) -> str:
+    """The path of a field. A name that is not a plain word is written as an index: `labels["a.b/c"]`."""
+    if name.replace("_", "").replace("-", "").isalnum():
+        return f"{path}.{name}" if path else name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{path}["{escaped}"]'

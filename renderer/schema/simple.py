@@ -1,0 +1,217 @@
+"""SimpleSchema to OpenAPI v3, as kro's `pkg/simpleschema` does it, with all mistakes at once.
+
+Invariants: the schema is structural in the sense of Kubernetes; `required` lists are sorted; custom types are
+expanded in place; every default fits its own schema. An object without required fields that has a child with a
+default gets the default `{}`, so that the children's defaults reach instances that leave the object out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
+from renderer.schema.markers import Marker, MarkerError, parse_markers
+from renderer.schema.mistakes import SchemaErrors, SchemaMistake, child, suggestion
+from renderer.schema.transitions import misplaced_transitions
+from renderer.schema.typespec import (
+    BUILT_IN,
+    SYNONYMS,
+    AnyObject,
+    Atomic,
+    ListOf,
+    MapOf,
+    Named,
+    TypeSpec,
+    TypeSyntaxError,
+    parse_type,
+)
+from renderer.schema.validation import validate
+
+MAX_NODES: Final = 10_000
+"""Custom types are expanded in place; a few lines could otherwise become a schema of any size."""
+
+
+def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
+    """The OpenAPI v3 schema of an instance's `spec`. Raises `SchemaErrors` with every mistake."""
+    builder = _Builder(types or {})
+    schema = builder.build(spec)
+    if builder.mistakes:
+        raise SchemaErrors(builder.mistakes)
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field that is built: its schema, whether its parent requires it, and the number of nodes of the schema."""
+
+    schema: Schema
+    required: bool = False
+    nodes: int = 1
+
+
+_BROKEN: Final = _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+"""Stands for a field whose mistake is already recorded, so that nothing else is reported about it."""
+
+
+class _Builder:
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self.mistakes: list[SchemaMistake] = []
+        self._types = types
+        self._built: dict[str, _Field] = {}
+        self._opened: list[str] = []
+
+    def build(self, spec: Mapping[str, Any]) -> Schema:
+        self._check_mapping(self._types, "types")
+        self._check_mapping(spec, "spec")
+        if self.mistakes:
+            return _BROKEN.schema
+        for name in self._types:
+            self._declared(name)
+        schema = self._struct(spec, "spec").schema
+        if not self.mistakes:
+            self.mistakes.extend(misplaced_transitions(schema, "spec"))
+        return schema
+
+    def _check_mapping(self, fields: Any, path: str) -> None:
+        if not isinstance(fields, Mapping):
+            self._mistake(path, f"{_json(fields)} is not a mapping from names to types")
+
+    def _declared(self, name: str) -> None:
+        if name in BUILT_IN:
+            self._mistake(child("types", name), f"{name!r} is a built-in type; choose another name")
+        self._named(name, child("types", name))
+
+    def _struct(self, fields: Mapping[str, Any], path: str) -> _Field:
+        built = {name: self._field(spec, child(path, name)) for name, spec in fields.items()}
+        schema: Schema = {"type": "object", "properties": {name: field.schema for name, field in built.items()}}
+        if required := sorted(name for name, field in built.items() if field.required):
+            schema["required"] = required
+        elif any("default" in field.schema for field in built.values()):
+            schema["default"] = {}
+        return self._counted(_Field(schema, nodes=1 + sum(field.nodes for field in built.values())), path)
+
+    def _field(self, spec: Any, path: str) -> _Field:
+        match spec:
+            case str():
+                return self._text_field(spec, path)
+            case Mapping():
+                return self._struct(spec, path)
+            case list():
+                message = 'a YAML list is not a type; write a list type in quotes, such as "[]string"'
+            case None:
+                message = "no type is given; write one, such as string"
+            case _:
+                message = (
+                    f"{_json(spec)} is not a type; for a default, write a type and a marker: 'integer | default=1'"
+                )
+        self._mistake(path, message)
+        return _BROKEN
+
+    def _text_field(self, text: str, path: str) -> _Field:
+        type_text, pipe, marker_text = text.partition("|")
+        try:
+            spec = parse_type(type_text)
+        except TypeSyntaxError as error:
+            self._mistake(path, str(error))
+            spec = None
+        field = self._of_type(spec, path) if spec else _BROKEN
+        return self._marked(field, marker_text, path) if pipe else field
+
+    def _of_type(self, spec: TypeSpec, path: str) -> _Field:
+        match spec:
+            case Atomic(name):
+                return _Field({"type": name})
+            case AnyObject():
+                return _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+            case ListOf(item):
+                inner = self._of_type(item, path)
+                return self._counted(_Field({"type": "array", "items": inner.schema}, nodes=inner.nodes + 1), path)
+            case MapOf(value):
+                inner = self._of_type(value, path)
+                schema = {"type": "object", "additionalProperties": inner.schema}
+                return self._counted(_Field(schema, nodes=inner.nodes + 1), path)
+            case Named(name):
+                return self._named(name, path)
+
+    def _named(self, name: str, path: str) -> _Field:
+        if name in self._built:
+            return self._built[name]
+        if name not in self._types:
+            self._mistake(path, self._unknown_type(name))
+            return _BROKEN
+        if name in self._opened:
+            cycle = " -> ".join([*self._opened[self._opened.index(name) :], name])
+            self._mistake(child("types", name), f"the type contains itself ({cycle}); break the cycle with 'object'")
+            return _BROKEN
+        self._opened.append(name)
+        field = self._field(self._types[name], child("types", name))
+        self._opened.pop()
+        self._built[name] = field
+        return field
+
+    def _unknown_type(self, name: str) -> str:
+        known = (*BUILT_IN, *self._types)
+        if close := suggestion(name, self._types):
+            return f"unknown type {name!r}{close}"
+        if meant := SYNONYMS.get(name.lower()):
+            return f"unknown type {name!r}; did you mean {meant!r}?"
+        return f"unknown type {name!r}{suggestion(name, known) or '; there are ' + ', '.join(known)}"
+
+    def _marked(self, field: _Field, text: str, path: str) -> _Field:
+        try:
+            markers = parse_markers(text)
+        except MarkerError as error:
+            self._mistake(path, str(error))
+            return field
+        if field is _BROKEN:
+            return field
+        schema, required = dict(field.schema), field.required
+        mistakes_before = len(self.mistakes)
+        for marker in markers:
+            if marker.key == "required":
+                required = self._required(marker, path)
+            else:
+                self._tried(path, apply_marker, schema, marker)
+        if len(self.mistakes) == mistakes_before:
+            self._check(schema, markers, path)
+        return _Field(schema, required, field.nodes)
+
+    def _required(self, marker: Marker, path: str) -> bool:
+        try:
+            return boolean(marker)
+        except MarkerError as error:
+            self._mistake(path, str(error))
+            return False
+
+    def _check(self, schema: Schema, markers: list[Marker], path: str) -> None:
+        """What only all markers together show."""
+        self._tried(path, check_bounds, schema)
+        if schema["type"] == "array":
+            self._tried(path, check_list_type, schema)
+        if "default" in schema:
+            for mistake in validate(schema, schema["default"]):
+                where = f" at {mistake.path}" if mistake.path else ""
+                self._mistake(path, f"the default{where} does not fit the field: {mistake.message}")
+
+    def _tried(self, path: str, function: Any, *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except MarkerError as error:
+            self._mistake(path, str(error))
+
+    def _counted(self, field: _Field, path: str) -> _Field:
+        if field.nodes <= MAX_NODES:
+            return field
+        self._mistake(
+            path, f"the schema has more than {MAX_NODES:,} nodes once custom types are expanded; use 'object'"
+        )
+        return _BROKEN
+
+    def _mistake(self, path: str, message: str) -> None:
+        self.mistakes.append(SchemaMistake(path, message))
+
+
+def _json(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)

@@ -1,0 +1,111 @@
+"""The type part of a SimpleSchema field: `[]map[string]Person`.
+
+Grammar: atomic | `object` | `[]` type | `map[string]` type | name of a custom type; at most 16 levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+MAX_NESTING: Final = 16
+
+ATOMIC: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
+"""SimpleSchema's names and those of OpenAPI."""
+
+BUILT_IN: Final = (*ATOMIC, "object")
+
+# Names that people bring along from Go, JSON Schema, Python and Terraform.
+SYNONYMS: Final = {
+    **dict.fromkeys(("int", "int32", "int64", "long", "uint"), "integer"),
+    **dict.fromkeys(("number", "double", "float32", "float64", "decimal"), "float"),
+    **dict.fromkeys(("bool",), "boolean"),
+    **dict.fromkeys(("str", "text", "quantity"), "string"),
+    **dict.fromkeys(("any", "json", "dict", "struct", "map"), "object"),
+    **dict.fromkeys(("array", "list", "slice"), "[]string"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """One of the four scalar types; `name` is OpenAPI's."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnyObject:
+    """`object`: any fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    item: TypeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A map from text."""
+
+    value: TypeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A custom type, known or not."""
+
+    name: str
+
+
+TypeSpec = Atomic | AnyObject | ListOf | MapOf | Named
+
+
+class TypeSyntaxError(ValueError):
+    """The text is not a type."""
+
+
+def parse_type(text: str) -> TypeSpec:
+    """The type that `text` writes; whether custom types exist is the caller's question."""
+    wrappers = list[type[ListOf] | type[MapOf]]()
+    innermost = text.strip()
+    for wrapper, rest in _unwrapped(innermost):
+        wrappers.append(wrapper)
+        innermost = rest
+        if len(wrappers) > MAX_NESTING:
+            raise TypeSyntaxError(f"the type is nested deeper than {MAX_NESTING} levels")
+    spec = _innermost(innermost, text)
+    for wrapper in reversed(wrappers):
+        spec = wrapper(spec)
+    return spec
+
+
+def _unwrapped(text: str) -> Iterator[tuple[type[ListOf] | type[MapOf], str]]:
+    while True:
+        if text.startswith("[]"):
+            text = text[2:].strip()
+            yield ListOf, text
+        elif text.startswith("map["):
+            key, bracket, rest = text[4:].partition("]")
+            if not bracket:
+                raise TypeSyntaxError(f"the bracket of {text!r} is not closed; write map[string]integer, say")
+            if key.strip() != "string":
+                raise TypeSyntaxError(f"keys of a map are text: write map[string]{rest}, not map[{key}]{rest}")
+            text = rest.strip()
+            yield MapOf, text
+        else:
+            return
+
+
+def _innermost(name: str, whole: str) -> TypeSpec:
+    if not name:
+        raise TypeSyntaxError(
+            "no type is given" if not whole.strip() else f"{whole.strip()!r} lacks the type of its items"
+        )
+    if name in ATOMIC:
+        return Atomic(ATOMIC[name])
+    if name == "object":
+        return AnyObject()
+    if any(sign.isspace() or sign in "[]{}=\"'," for sign in name):
+        raise TypeSyntaxError(f"{name!r} is not a type; markers follow after '|', as in 'string | default=x'")
+    return Named(name)

@@ -1,0 +1,99 @@
+"""One schema for instances of several revisions: what the CRD serves while a rollout is under way.
+
+Invariant: a value that fits one of the schemas fits the union, and keeps all its fields. All properties are there; what
+restricts or fills in (required, bounds, enums, patterns, rules, defaults) is there only where all revisions agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from renderer.errors import RendererError
+from renderer.schema.mistakes import child
+
+Schema = Mapping[str, Any]
+
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_SHAPE: Final = frozenset({"type", "properties", "items", "additionalProperties", "required", "description", _PRESERVE})
+_RULES: Final = "x-kubernetes-validations"
+
+
+class NoUnionError(RendererError):
+    """The schemas contradict each other at `path`; their instances have to move together."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
+    """The union of at least one schema, oldest first. Raises `NoUnionError` where none exists."""
+    newest = schemas[-1]
+    if all(schema == newest for schema in schemas):
+        return dict(newest)
+    _check_shapes(schemas, path)
+    merged = {key: value for key, value in _agreed(schemas).items() if key not in _SHAPE}
+    if "type" in newest:
+        merged["type"] = newest["type"]
+    if "description" in newest:
+        merged["description"] = newest["description"]
+    if any(schema.get(_PRESERVE) for schema in schemas):
+        merged[_PRESERVE] = True
+    merged |= _fields(schemas, path) | _rules(schemas)
+    for key, suffix in (("items", "[]"), ("additionalProperties", ".*")):
+        if key in newest:
+            merged[key] = union([schema[key] for schema in schemas], f"{path}{suffix}")
+    _check_list_map(merged, path)
+    return merged
+
+
+def _check_shapes(schemas: Sequence[Schema], path: str) -> None:
+    shapes = [_shape(schema) for schema in schemas]
+    for shape in shapes:
+        if shape != shapes[0]:
+            raise NoUnionError(path, f"is {shapes[0]} in one revision and {shape} in another")
+
+
+def _shape(schema: Schema) -> str:
+    return "a map" if "additionalProperties" in schema else f"of type {schema.get('type', 'any')}"
+
+
+def _agreed(schemas: Sequence[Schema]) -> dict[str, Any]:
+    first, *others = schemas
+    return {key: value for key, value in first.items() if all(key in one and one[key] == value for one in others)}
+
+
+def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
+    """`properties` and `required` of the union."""
+    names = dict.fromkeys(name for schema in schemas for name in schema.get("properties", {}))
+    if not names and not any("properties" in schema for schema in schemas):
+        return {}
+    fields: dict[str, Any] = {"properties": {name: _field(schemas, name, path) for name in names}}
+    if required := set.intersection(*(set(schema.get("required", ())) for schema in schemas)):
+        fields["required"] = sorted(required)
+    return fields
+
+
+def _field(schemas: Sequence[Schema], name: str, path: str) -> dict[str, Any]:
+    """One property. Where a revision does not have it, the server must not fill it in for that revision's instances."""
+    having = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
+    merged = union(having, child(path, name))
+    if len(having) < len(schemas):
+        merged.pop("default", None)
+    return merged
+
+
+def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
+    first, *others = (schema.get(_RULES, ()) for schema in schemas)
+    rules = [rule for rule in first if all(rule in other for other in others)]
+    return {_RULES: rules} if rules else {}
+
+
+def _check_list_map(schema: Schema, path: str) -> None:
+    """The server wants the keys of a list map to be always there."""
+    items = schema.get("items", {})
+    for key in schema.get("x-kubernetes-list-map-keys", ()):
+        if key not in items.get("required", ()) and "default" not in items["properties"][key]:
+            raise NoUnionError(path, f"the key {key!r} of the list is required, or has a default, in one revision only")

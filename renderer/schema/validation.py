@@ -1,0 +1,171 @@
+"""Whether a value fits its schema, judged as the API server judges a custom resource.
+
+Source: kube-openapi `pkg/validation/validate`. One rule is stricter: an unknown field is a mistake here, where the
+server drops it silently; what Git says and the cluster ignores is never what its author meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from renderer.schema.mistakes import SchemaMistake, child, suggestion
+from renderer.schema.patterns import matches
+
+Schema = Mapping[str, Any]
+
+_NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "number": "a number"} | {
+    "integer": "a whole number",
+    "boolean": "true or false",
+}
+
+
+def validate(schema: Schema, value: Any) -> list[SchemaMistake]:
+    """All mistakes, in the order of the value; paths are relative to it. Defaults are not applied first."""
+    return list(_mistakes(schema, value, ""))
+
+
+def _mistakes(schema: Schema, value: Any, path: str) -> Iterator[SchemaMistake]:
+    if value is None and schema.get("nullable"):
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        if type(value) not in (int, str):
+            yield SchemaMistake(path, f"{shown(value)} is neither a whole number nor text")
+        return
+    kind = schema.get("type")
+    if kind is None:
+        return
+    if not _IS_OF[kind](value):
+        yield SchemaMistake(path, _wrong_type(kind, value))
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield SchemaMistake(path, _not_in_enum(schema["enum"], value))
+    yield from _CHECKS.get(kind, _nothing)(schema, value, path)
+
+
+def _wrong_type(kind: str, value: Any) -> str:
+    if value is None:
+        return f"null, where {_NAMES[kind]} is expected; leave the field out or give a value"
+    hint = ""
+    if kind == "string":
+        hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+    elif isinstance(value, str) and kind in ("integer", "number", "boolean"):
+        hint = "; write it without quotes" if _reads_as(kind, value) else ""
+    return f"{shown(value)} is not {_NAMES[kind]}{hint}"
+
+
+def _reads_as(kind: str, text: str) -> bool:
+    try:
+        return _IS_OF[kind](orjson.loads(text))
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _not_in_enum(allowed: list[Any], value: Any) -> str:
+    close = suggestion(value, allowed) if isinstance(value, str) else ""
+    return f"{shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
+
+
+def _nothing(_schema: Schema, _value: Any, _path: str) -> Iterator[SchemaMistake]:
+    yield from ()
+
+
+def _string(schema: Schema, value: str, path: str) -> Iterator[SchemaMistake]:
+    yield from _sized(len(value), "minLength", "maxLength", "characters", schema, path)
+    if "pattern" in schema and not matches(schema["pattern"], value):
+        yield SchemaMistake(path, f"{shown(value)} does not match the pattern {schema['pattern']}")
+
+
+def _number(schema: Schema, value: float, path: str) -> Iterator[SchemaMistake]:
+    if "minimum" in schema and value < schema["minimum"]:
+        yield SchemaMistake(path, f"{value} is below the minimum {schema['minimum']}")
+    if "maximum" in schema and value > schema["maximum"]:
+        yield SchemaMistake(path, f"{value} is above the maximum {schema['maximum']}")
+
+
+def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: str) -> Iterator[SchemaMistake]:
+    if size < schema.get(low, 0):
+        yield SchemaMistake(path, f"has {size} {unit}, at least {schema[low]} are needed")
+    if high in schema and size > schema[high]:
+        yield SchemaMistake(path, f"has {size} {unit}, at most {schema[high]} are allowed")
+
+
+def _array(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMistake]:
+    yield from _sized(len(value), "minItems", "maxItems", "items", schema, path)
+    items = schema.get("items")
+    for index, item in enumerate(value):
+        if items is not None:
+            yield from _mistakes(items, item, f"{path}[{index}]")
+    yield from _unique(schema, value, path)
+
+
+def _unique(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMistake]:
+    """Sets have no two equal items, maps no two items with equal keys."""
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type not in ("set", "map") and not schema.get("uniqueItems"):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    seen: dict[bytes, int] = {}
+    for index, item in enumerate(value):
+        identity = [item.get(key) for key in keys] if list_type == "map" and isinstance(item, dict) else item
+        first = seen.setdefault(_canonical(identity), index)
+        if first != index:
+            what = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) if keys else shown(item)
+            yield SchemaMistake(f"{path}[{index}]", f"{what} is already given at [{first}]; it must be unique")
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[SchemaMistake]:
+    properties: Mapping[str, Schema] = schema.get("properties", {})
+    additional = schema.get("additionalProperties")
+    open_ended = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True
+    for name, item in value.items():
+        if name in properties:
+            yield from _mistakes(properties[name], item, child(path, name))
+        elif isinstance(additional, Mapping):
+            yield from _mistakes(additional, item, child(path, name))
+        elif not open_ended:
+            yield SchemaMistake(child(path, name), _unknown_field(name, properties))
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield SchemaMistake(child(path, name), "is required and not given")
+
+
+def _unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
+    if close := suggestion(name, properties):
+        return f"no field {name!r}{close}"
+    known = ", ".join(properties) if properties else "none at all"
+    return f"no field {name!r}; the fields are {known}"
+
+
+def shown(value: Any) -> str:
+    """A value for a message, short."""
+    text = repr(value) if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int or (type(value) is float and value.is_integer() and abs(value) < 2**53)
+
+
+_IS_OF: Final[dict[str, Callable[[Any], bool]]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": _is_integer,
+    "number": lambda value: type(value) in (int, float),
+}
+
+_CHECKS: Final[dict[str, Callable[[Schema, Any, str], Iterator[SchemaMistake]]]] = {
+    "object": _object,
+    "array": _array,
+    "string": _string,
+    "integer": _number,
+    "number": _number,
+}
