@@ -1,0 +1,78 @@
+"""Every timer of the daemon: polls with jitter, and single wake-ups such as the edge of a window.
+
+The only module that imports apscheduler. Times are computed elsewhere (windows by cron arithmetic that is right);
+here is only "call me then". Actions run on the event loop, one after another, and must not block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+_log = logging.getLogger(__name__)
+
+
+class Schedule:
+    """Named timers on the running event loop. Use with `async with`; timers run between entry and exit.
+
+    A name stands for one timer: a new one of that name replaces it. Late timers run once, however many turns were
+    missed.
+    """
+
+    def __init__(self) -> None:
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+        self._scheduler: Any = AsyncIOScheduler(
+            timezone=UTC,
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+
+    async def __aenter__(self) -> Self:
+        self._scheduler.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scheduler.shutdown(wait=False)
+        await asyncio.sleep(0)  # the scheduler stops in a callback of the loop
+
+    def every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
+        """Call `action` after each `interval`, the first time after one; each turn later by up to `jitter` of it."""
+        from apscheduler.triggers.interval import IntervalTrigger
+
+        seconds = interval.total_seconds()
+        if seconds <= 0 or not 0 <= jitter < 1:
+            raise ValueError(f"{name}: the interval must be positive and the jitter at least 0 and below 1")
+        trigger = IntervalTrigger(seconds=seconds, timezone=UTC, jitter=seconds * jitter or None)
+        self._add(name, trigger, action)
+
+    def at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
+        """Call `action` once at `when` (with a zone), or at once if that has passed."""
+        from apscheduler.triggers.date import DateTrigger
+
+        if when.tzinfo is None:
+            raise ValueError(f"{name}: {when} has no time zone")
+        self._add(name, DateTrigger(when.astimezone(UTC)), action)
+
+    def cancel(self, name: str) -> None:
+        """Forget the timer; it need not exist."""
+        from apscheduler.jobstores.base import JobLookupError
+
+        try:
+            self._scheduler.remove_job(name)
+        except JobLookupError:
+            _log.debug("no timer %s", name)
+
+    def _add(self, name: str, trigger: Any, action: Callable[[], None]) -> None:
+        async def run() -> None:  # a coroutine: plain functions would run in threads
+            try:
+                action()
+            except Exception:
+                _log.exception("timer %s failed", name)
+
+        self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)

@@ -1,0 +1,32 @@
+"""Reading Git: what to read (`Target`), a copy of it (`Mirror`), a directory as it lies (`working_tree`), and what
+was read (`Snapshot`).
+
+Nothing is ever checked out, and nothing that a repository holds is ever run.
+"""
+
+from gitops.source.credentials import Credentials
+from gitops.source.mirror import Mirror, default_cache
+from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
+from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, is_url, parse_ref, redact
+from gitops.source.worktree import LocalRepository, working_tree
+
+__all__ = [
+    "Branch",
+    "Commit",
+    "Credentials",
+    "File",
+    "Head",
+    "Limits",
+    "LocalRepository",
+    "Mirror",
+    "Ref",
+    "Snapshot",
+    "SourceProblem",
+    "Tag",
+    "Target",
+    "default_cache",
+    "is_url",
+    "parse_ref",
+    "redact",
+    "working_tree",
+]

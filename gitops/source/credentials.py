@@ -1,0 +1,110 @@
+"""How Git proves who we are, without the secret ever being in an argument, a URL, a configuration file, a variable or
+a message.
+
+Git asks a small script for user name and password; the script reads the token's file at that moment. So a token that
+is rotated on disk is used from the next request on, and this process reads it only to blot it out of error messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from gitops.errors import Unauthorized
+from gitops.source.target import Target
+
+_ASKPASS = """\
+#!/bin/sh
+case "$1" in
+Username*) printf '%s\\n' "$LEVELGATE_GIT_USERNAME" ;;
+*) exec cat -- "$LEVELGATE_GIT_TOKEN_FILE" ;;
+esac
+"""
+_SSH = (
+    *("ssh", "-oBatchMode=yes", "-oStrictHostKeyChecking=yes", "-oForwardAgent=no", "-oForwardX11=no"),
+    *("-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oConnectTimeout=15", "-oServerAliveInterval=15"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Files that hold secrets, never the secrets. `username` is what the server wants beside a token; most take any.
+
+    Without `known_hosts_file` the system's and the user's own are used; an unknown host key is always refused. With
+    `ssh_key_file` only that key is offered and the user's SSH configuration is not read.
+    """
+
+    token_file: Path | None = None
+    username: str = "git"
+    ssh_key_file: Path | None = None
+    known_hosts_file: Path | None = None
+
+    def environment(self, target: Target, home: Path) -> dict[str, str]:
+        """The variables that let Git reach `target`. Writes the asking script into `home`.
+
+        Raises `Unauthorized` if a file cannot be read.
+        """
+        self._check_readable(target)
+        if target.scheme == "ssh":
+            return {"GIT_SSH_COMMAND": shlex.join(self._ssh()), "GIT_SSH_VARIANT": "ssh"}
+        if self.token_file is None:
+            return {}
+        return {
+            "GIT_ASKPASS": str(_askpass(home)),
+            "LEVELGATE_GIT_USERNAME": self.username,
+            "LEVELGATE_GIT_TOKEN_FILE": str(self.token_file.absolute()),
+        }
+
+    def scrub(self, text: str) -> str:
+        """`text` without the token, in any of the forms that a server could send it back in."""
+        for form in sorted(self._forms_of_token(), key=len, reverse=True):
+            text = text.replace(form, "***")
+        return text
+
+    def _ssh(self) -> list[str]:
+        command = list(_SSH)
+        if self.ssh_key_file is not None:
+            command += [
+                "-F",
+                os.devnull,
+                "-oIdentitiesOnly=yes",
+                "-oIdentityAgent=none",
+                "-i",
+                str(self.ssh_key_file.absolute()),
+            ]
+        if self.known_hosts_file is not None:
+            known = str(self.known_hosts_file.absolute()).replace("%", "%%")
+            command += [f'-oUserKnownHostsFile="{known}"', "-oGlobalKnownHostsFile=none"]
+        return command
+
+    def _check_readable(self, target: Target) -> None:
+        for file in (self.token_file, self.ssh_key_file, self.known_hosts_file):
+            if file is not None and not os.access(file, os.R_OK):
+                raise Unauthorized(
+                    str(target), f"the credentials file {file} cannot be read", advice="check path and permissions"
+                )
+
+    def _forms_of_token(self) -> set[str]:
+        if self.token_file is None:
+            return set()
+        try:
+            token = self.token_file.read_text(errors="replace").split("\n", 1)[0].strip()
+        except OSError:
+            return set()
+        pair = f"{self.username}:{token}"
+        forms = {token, quote(token, safe="")} | {base64.b64encode(text.encode()).decode() for text in (token, pair)}
+        return {form for form in forms if form}
+
+
+def _askpass(home: Path) -> Path:
+    script = home / "askpass"
+    if not script.exists() or script.read_text() != _ASKPASS:
+        fresh = script.with_suffix(f".{os.getpid()}")
+        fresh.write_text(_ASKPASS)
+        fresh.chmod(0o700)
+        fresh.replace(script)
+    return script

@@ -1,0 +1,79 @@
+"""The directory of one mirror in the cache: who may be in it, and how a damaged copy is exchanged for a new one.
+
+Layout: `repository.git`, the copy; `lock`; `gitconfig` and `askpass`, for Git to read; `fresh.git` and `damaged.git`
+during an exchange. A crash at any point leaves either a copy or none, and none is fetched again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gitops.errors import CacheUnavailable
+from gitops.source.lock import locked
+
+
+class Home:
+    """The directory for the repository at `location`, below `cache`. Nothing is made before it is needed.
+
+    All methods raise `CacheUnavailable` if the disk does not let them, or if the lock is not free in `lock_timeout`
+    seconds.
+    """
+
+    def __init__(self, cache: Path, location: str, *, lock_timeout: float) -> None:
+        self.path = cache.absolute() / hashlib.sha256(location.encode()).hexdigest()[:32]
+        self.repository = self.path / "repository.git"
+        self.config = self.path / "gitconfig"
+        self._lock_timeout = lock_timeout
+
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """The directory is there."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.config.exists():
+                # Used only for a local repository that the operator named: it may be a volume with another owner.
+                self.config.write_text("[safe]\n\tdirectory = *\n")
+            yield
+        except OSError as error:
+            why = f"cannot be used ({error.strerror})"
+            raise CacheUnavailable(str(self.path), why, advice="check space and permissions") from None
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Nobody changes the copy meanwhile."""
+        with self.prepared(), locked(self.path / "lock", shared=True, timeout=self._lock_timeout):
+            yield
+
+    @contextmanager
+    def exclusive(self) -> Iterator[int]:
+        """Nobody else is in the copy. Gives the lock's descriptor, for Git to hold as well."""
+        with self.prepared(), locked(self.path / "lock", shared=False, timeout=self._lock_timeout) as descriptor:
+            yield descriptor
+
+    def exchange(self, make: Callable[[Path], None]) -> None:
+        """Put what `make` makes in the place of the copy, if it does not raise. To be called under the exclusive
+        lock.
+        """
+        fresh, damaged = self.path / "fresh.git", self.path / "damaged.git"
+        for leftover in (fresh, damaged):
+            shutil.rmtree(leftover, ignore_errors=True)
+        try:
+            make(fresh)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        if self.repository.exists():
+            self.repository.rename(damaged)
+        fresh.rename(self.repository)
+        shutil.rmtree(damaged, ignore_errors=True)
+
+
+def sweep(repository: Path) -> None:
+    """Remove what a killed Git left behind. To be called under the exclusive lock: then nothing of it is in use."""
+    for pattern in ("*.lock", "tmp_*"):
+        for leftover in repository.rglob(pattern):
+            leftover.unlink(missing_ok=True)

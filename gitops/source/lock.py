@@ -1,0 +1,45 @@
+"""One writer at a time in a cache directory, or several readers, also across processes and after a crash.
+
+The lock is the kernel's (flock), so it ends with the last process that holds the descriptor; a Git process that
+outlives its parent keeps it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gitops.errors import CacheUnavailable
+
+_RETRY = 0.02
+
+
+@contextmanager
+def locked(file: Path, *, shared: bool, timeout: float) -> Iterator[int]:
+    """Hold the lock; gives its descriptor, for child processes to inherit. Raises `CacheUnavailable` after `timeout`
+    seconds.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _acquire(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, file, timeout)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, kind: int, file: Path, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise CacheUnavailable(
+                    str(file.parent), "another process holds the cache", advice="end it, or use another directory"
+                ) from None
+            time.sleep(_RETRY)

@@ -1,0 +1,296 @@
+"""A remote repository, kept as a bare copy in the cache: survives restarts, checked before use, replaced when
+damaged.
+
+Invariant: a ref below `refs/levelgate/current/` is set only to a commit whose whole tree is here. A fetch that breaks
+off changes no such ref. Commits that were current stay, so that rewritten
+history can be compared. Nothing is ever
+checked out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound, SourceError
+from gitops.source.credentials import Credentials
+from gitops.source.home import Home, sweep
+from gitops.source.process import Git, GitError
+from gitops.source.remote import Remote
+from gitops.source.repository import Repository
+from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
+from gitops.source.target import Branch, Commit, Head, Tag, Target, parse_ref
+
+T = TypeVar("T")
+
+_INCOMING = "refs/levelgate/incoming"
+_EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
+_UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
+_TIDY = (
+    *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
+    *("gc", "--auto", "--quiet"),
+)
+_REVISION = re.compile(r"(?P<name>[^~^]+)(?P<steps>(?:[~^][0-9]{0,6})*)")
+_SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
+
+
+def default_cache() -> Path:
+    """Where mirrors are kept unless told otherwise: `levelgate/git` below `$XDG_CACHE_HOME` or `~/.cache`."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "levelgate" / "git"
+
+
+class Mirror:
+    """The copy of one repository below `cache`; sources with the same URL share it.
+
+    Methods block, may be called from several threads, and raise subclasses of `SourceError`. Those that need the
+    server raise `Unreachable`, `Unauthorized`, `RevisionNotFound`, `RefusedUrl` (a redirect), `RefusedContent`; all
+    raise `CacheUnavailable` if the cache cannot be used, and `DamagedCache` if it is broken and could not be fetched
+    anew. Raises `RefusedUrl` when made for a local repository without `allow_file`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        cache: Path,
+        *,
+        credentials: Credentials | None = None,
+        allow_file: bool = True,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        if target.scheme == "file" and not allow_file:
+            raise RefusedUrl(str(target), "local repositories are not allowed here", advice="use https or ssh")
+        self.target = target
+        self._name = str(target)
+        self._limits = limits
+        self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout)
+        self._remote = Remote(target, self._home, credentials=credentials or Credentials(), limits=limits)
+        self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout)
+        self._repository = Repository(self._git, self._name, limits=limits)
+
+    def head(self) -> str:
+        """The id of the commit that the ref names on the server now. Asks the server, unless the target is a commit;
+        fetches nothing.
+        """
+        name = _remote_name(self.target)
+        if isinstance(self.target.ref, Commit):
+            return name
+        if found := self._remote.first([name]):
+            return found[1]
+        raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
+
+    def fetch(self) -> str:
+        """Bring the copy to the ref's commit and give its id. If that is here already, the only request is the one of
+        `head`.
+        """
+        return self._obtain(_remote_name(self.target), self.head())
+
+    def snapshot(self, revision: str) -> Snapshot:
+        """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
+
+        def read() -> Snapshot:
+            with self._home.shared():
+                return self._repository.snapshot(revision, self.target.path)
+
+        return self._recovering(read, _remote_name(self.target))
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether the history of `new` contains `old`. False after a force push that dropped `old`, also if it was
+        never here.
+        """
+
+        def compare() -> bool:
+            with self._home.shared():
+                return self._repository.is_ancestor(old, new)
+
+        return self._recovering(compare, _remote_name(self.target))
+
+    def resolve(self, rev: str) -> str:
+        """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
+        Fetches it if need be.
+        """
+        match = _REVISION.fullmatch(rev)
+        if not match or rev.startswith("-"):
+            raise self._not_found(f"{rev!r} names no commit", "use a branch, a tag or a commit id")
+        commit = self._named(match["name"])
+        if not match["steps"]:
+            return commit
+        with self._home.shared():
+            found = self._repository.parse(commit + match["steps"])
+        if found is None:
+            raise self._not_found(f"{match['name']} has no commit {match['steps']}")
+        return found
+
+    def tags(self) -> dict[str, str]:
+        """The id of the commit, or other object, of every tag on the server, by name without `refs/tags/`."""
+        refs = self._remote.refs("--tags")
+        names = [name for name in refs if not name.endswith("^{}")]
+        return {name.removeprefix("refs/tags/"): refs.get(f"{name}^{{}}", refs[name]) for name in names}
+
+    def _named(self, name: str) -> str:
+        ref = parse_ref(name)
+        match ref:
+            case Commit(sha):
+                return self._obtain(sha, sha)
+            case Head():
+                candidates = ["HEAD"]
+            case _ if name.startswith("refs/"):
+                candidates = [name]
+            case _:
+                candidates = [f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")]
+        if found := self._remote.first(candidates):
+            return self._obtain(*found)
+        if _SHORT_ID.fullmatch(name) and (commit := self._abbreviated(name)):
+            return commit
+        raise self._not_found(f"no branch, tag or commit is called {name!r}", "check the name, or push it")
+
+    def _abbreviated(self, short: str) -> str | None:
+        """The commit whose id begins so, on any branch or tag."""
+
+        def search() -> str | None:
+            with self._changing(sha256=False) as git:
+                self._remote.transfer(git, *_EVERYTHING)
+                commit = self._repository.parse(short)
+                if commit is None or not commit.startswith(short):
+                    return None
+                self._check_complete(self._repository, commit)
+                return commit
+
+        return self._recovering(search, _remote_name(self.target))
+
+    def _obtain(self, remote_name: str, commit: str) -> str:
+        """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
+
+        def bring() -> str:
+            with self._changing(sha256=len(commit) == 64) as git:
+                if self._repository.parse(_local_name(remote_name)) == commit:
+                    return commit
+                return self._download(git, remote_name)
+
+        return self._recovering(bring, remote_name)
+
+    def _download(self, git: Git, remote_name: str) -> str:
+        """Fetch, check, and only then make it current."""
+        repository = Repository(git, self._name, limits=self._limits)
+        try:
+            self._sweep(git)
+            commit = self._transfer(git, repository, remote_name)
+        except BaseException:
+            self._sweep(git)
+            raise
+        if commit is None:
+            raise self._not_found(f"{remote_name} does not name a commit")
+        self._check_complete(repository, commit)
+        self._make_current(git, repository, remote_name=remote_name, commit=commit)
+        with suppress(GitError):
+            git.run(*_TIDY)
+        return commit
+
+    def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
+        try:
+            self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
+            return repository.parse(_INCOMING)
+        except GitError as failure:
+            by_id = not remote_name.startswith(("refs/", "HEAD"))
+            if not by_id or not isinstance(self._remote.known(failure), RevisionNotFound):
+                raise
+        # Not every server gives out a commit by its id: then take every branch and tag, and look.
+        self._remote.transfer(git, *_EVERYTHING)
+        if found := repository.parse(remote_name):
+            return found
+        raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
+
+    def _make_current(self, git: Git, repository: Repository, *, remote_name: str, commit: str) -> None:
+        name = _local_name(remote_name)
+        previous = repository.parse(name)
+        if previous and not repository.is_ancestor(previous, commit):
+            git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
+        git.run(*_UPDATE_REF, name, commit)
+
+    def _check_complete(self, repository: Repository, commit: str) -> None:
+        if not repository.is_complete(commit):
+            raise DamagedCache(self._name, "objects are missing")
+
+    def _sweep(self, git: Git) -> None:
+        if git.git_dir is not None:
+            sweep(git.git_dir)
+
+    @contextmanager
+    def _changing(self, *, sha256: bool) -> Iterator[Git]:
+        """Git for the copy, which exists now, with nobody else in it."""
+        with self._home.exclusive() as held:
+            git = replace(self._git, held=(held,))
+            try:
+                if not self._home.repository.exists():
+                    _initialise(git, sha256=sha256)
+                yield git
+            except GitError as failure:
+                raise self._judged(git, failure) from None
+
+    def _judged(self, git: Git, failure: GitError) -> SourceError:
+        """The server's doing if Git says so, else damage if the copy does not stand a check."""
+        if known := self._remote.known(failure):
+            return known
+        try:
+            git.run("fsck", "--full", "--no-dangling", "--no-progress")
+        except GitError:
+            return DamagedCache(self._name, "the copy in the cache does not stand a check")
+        return self._remote.failed(failure)
+
+    def _recovering(self, operation: Callable[[], T], remote_name: str) -> T:
+        """Do it; if the copy turns out to be damaged, replace the copy and do it once more."""
+        try:
+            return operation()
+        except DamagedCache:
+            self._replace(remote_name)
+        return operation()
+
+    def _replace(self, remote_name: str) -> None:
+        """Fetch into a new directory, and put that in the place of the damaged one if all went well."""
+        try:
+            found = self._remote.first(["HEAD"])
+            sha256 = len(found[1] if found else remote_name) == 64
+            with self._home.exclusive() as held:
+
+                def make(directory: Path) -> None:
+                    git = replace(self._git, git_dir=directory, held=(held,))
+                    _initialise(git, sha256=sha256)
+                    self._download(git, remote_name)
+
+                self._home.exchange(make)
+        except (SourceError, GitError) as error:
+            cause = self._remote.failed(error) if isinstance(error, GitError) else error
+            why = f"the copy is damaged and could not be fetched anew ({cause.why})"
+            raise DamagedCache(self._name, why, advice=cause.advice) from None
+
+    def _not_found(self, why: str, advice: str = "") -> RevisionNotFound:
+        return RevisionNotFound(self._name, why, advice=advice)
+
+
+def _remote_name(target: Target) -> str:
+    match target.ref:
+        case Branch(name):
+            return f"refs/heads/{name}"
+        case Tag(name):
+            return f"refs/tags/{name}"
+        case Commit(sha):
+            return sha
+        case Head():
+            return "HEAD"
+
+
+def _local_name(remote_name: str) -> str:
+    """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
+    return f"refs/levelgate/current/{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
+
+
+def _initialise(git: Git, *, sha256: bool) -> None:
+    kind = "sha256" if sha256 else "sha1"
+    options = ("--quiet", "--bare", "--template=", "--initial-branch=none", f"--object-format={kind}")
+    replace(git, git_dir=None).run("init", *options, "--", str(git.git_dir))

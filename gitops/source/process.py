@@ -1,0 +1,215 @@
+"""Running Git, and nothing but Git, in an environment that no file and no variable of the machine can change.
+
+The only module that imports GitPython; its command runner starts each process. Only fixed options are passed, values
+that came from outside always follow `--` or `--end-of-options` or are full ref names. Each process has its own
+session, so that a timeout ends all its children and nothing can ask on a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from gitops.errors import SourceError
+
+_INHERITED = frozenset({"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO"})
+_FOREIGN = ("GIT_", "SSH_ASKPASS", "GCM_")
+_TICK = 0.5
+_CHUNK = 1 << 20
+
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ASKPASS": "true",
+    "GIT_SSH_COMMAND": "false",
+}
+
+# Findings about names that are dangerous, or ugly, in a checkout only. There is none, and `tree` judges every name;
+# without this, one bad file would stop the whole source.
+_HARMLESS_WITHOUT_CHECKOUT = """
+    hasDot hasDotdot hasDotgit fullPathname zeroPaddedFilemode badTimezone missingSpaceBeforeDate mailmapSymlink
+    gitmodulesName gitmodulesUrl gitmodulesPath gitmodulesUpdate gitmodulesParse gitmodulesBlob gitmodulesLarge
+    gitmodulesMissing gitmodulesSymlink gitattributesSymlink gitattributesLarge gitattributesLineLength
+    gitattributesBlob gitattributesMissing gitignoreSymlink
+""".split()
+
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.symlinks": "false",
+    "core.fsmonitor": "false",
+    "core.askPass": "true",
+    "core.excludesFile": os.devnull,
+    "core.attributesFile": os.devnull,
+    "credential.helper": "",
+    "protocol.ext.allow": "never",
+    "fetch.fsckObjects": "true",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "30",
+    "safe.directory": "*",
+    "gc.auto": "0",
+    **{f"fetch.fsck.{name}": "ignore" for name in _HARMLESS_WITHOUT_CHECKOUT},
+}
+
+
+class GitError(Exception):
+    """Git ended with an error. Stays inside this package; `stderr` may quote whatever a server said."""
+
+    def __init__(self, status: int, stderr: str) -> None:
+        self.status = status
+        self.stderr = stderr
+        super().__init__(f"git ended with status {status}")
+
+
+class GitTimeoutError(GitError):
+    """Git was ended because it took too long."""
+
+
+class OutputTooLargeError(GitError):
+    """Git was ended because it wrote more than was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git for one repository (`git_dir`), or for a directory that may be in one (`directory`).
+
+    `environment` is added to the fixed one; `timeout` in seconds ends a command; `tick` is called about twice a
+    second while one runs and may raise to end it; `held` are file descriptors, of locks, that live as long as the
+    process does.
+    """
+
+    directory: Path
+    git_dir: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 120.0
+    tick: Callable[[], None] | None = None
+    held: tuple[int, ...] = ()
+
+    def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+        """The standard output of `git ARGUMENTS`, of at most `limit` bytes.
+
+        Raises `GitError` if Git does not end with status 0, `GitTimeoutError`, `OutputTooLargeError`, and what `tick`
+        raises.
+        """
+        with _source(stdin) as source:
+            process = self._start(arguments, source)
+            try:
+                output, errors = self._drain(process, limit)
+            except BaseException:
+                _end(process)
+                raise
+            finally:
+                for stream in (process.stdout, process.stderr):
+                    stream and stream.close()
+        status = process.wait()
+        if status:
+            raise GitError(status, errors.decode("utf-8", "replace"))
+        return output
+
+    def text(self, *arguments: str) -> str:
+        """The standard output as text, without the line end."""
+        return self.run(*arguments).decode("utf-8", "replace").rstrip("\n")
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Whether Git ends with status 0 rather than 1. Raises `GitError` for any other end."""
+        try:
+            self.run(*arguments)
+        except GitError as failure:
+            if failure.status != 1:
+                raise
+            return False
+        return True
+
+    def _start(self, arguments: tuple[str, ...], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        try:
+            import git
+        except ImportError:  # GitPython looks for git when it is imported
+            raise _not_installed() from None
+        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
+        program = [*_without_foreign_variables(), git.Git.GIT_PYTHON_GIT_EXECUTABLE, "--no-pager"]
+        try:
+            started = git.Git(str(self.directory)).execute(
+                [*program, *settings, *place, *arguments],
+                istream=source,
+                as_process=True,
+                env={**_ENVIRONMENT, **self.environment},
+                start_new_session=True,
+                pass_fds=self.held,
+            )
+        except git.GitCommandNotFound:
+            raise _not_installed() from None
+        process: subprocess.Popen[bytes] = started.proc
+        started.proc = None
+        return process
+
+    def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
+        deadline = time.monotonic() + self.timeout
+        streams: dict[int, bytearray] = {}
+        with selectors.DefaultSelector() as selector:
+            for stream in (process.stdout, process.stderr):
+                assert stream is not None
+                streams[stream.fileno()] = bytearray()
+                selector.register(stream, selectors.EVENT_READ)
+            output, errors = streams.values()
+            while selector.get_map():
+                for key, _ in selector.select(_TICK):
+                    chunk = os.read(key.fd, _CHUNK)
+                    streams[key.fd] += chunk
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+                if len(output) > limit or len(errors) > _CHUNK:
+                    raise OutputTooLargeError(-1, "more output than expected")
+                if time.monotonic() > deadline:
+                    raise GitTimeoutError(-1, f"no end after {self.timeout:g} s")
+                if self.tick:
+                    self.tick()
+        return bytes(output), bytes(errors)
+
+
+def _source(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
+    """A file to read `stdin` from: with a pipe, Git and we could wait for each other."""
+    if not stdin:
+        return nullcontext()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller's `with`
+    file.write(stdin)
+    file.seek(0)
+    return file
+
+
+def _not_installed() -> SourceError:
+    return SourceError("git", "cannot be started", advice="install Git 2.34 or newer and put it on the PATH")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _without_foreign_variables() -> list[str]:
+    """The command prefix that drops what the caller's environment would tell Git (a hook sets GIT_DIR, a shell
+    GIT_TRACE).
+    """
+    foreign = [
+        name for name in os.environ if name.startswith(_FOREIGN) and name not in _INHERITED and name not in _ENVIRONMENT
+    ]
+    return ["env", *(word for name in sorted(foreign) for word in ("-u", name))] if foreign else []

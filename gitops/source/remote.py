@@ -1,0 +1,92 @@
+"""The server's side of a source: what its refs are, and getting objects from it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from gitops.errors import RefusedContent, SourceError, Unreachable
+from gitops.source.credentials import Credentials
+from gitops.source.failures import explain, said_by_git
+from gitops.source.home import Home
+from gitops.source.process import Git, GitError
+from gitops.source.snapshot import Limits
+from gitops.source.target import Target, redact
+
+_FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
+    *("--no-show-forced-updates", "--force", "--end-of-options"),
+)
+_ASKING_TIMEOUT = 60.0
+
+
+class Remote:
+    """The repository at `target`, reached with `credentials`. `home` is where Git stands while it asks."""
+
+    def __init__(self, target: Target, home: Home, *, credentials: Credentials, limits: Limits) -> None:
+        self._target = target
+        self._home = home
+        self._credentials = credentials
+        self._limits = limits
+
+    def refs(self, option: str, *names: str) -> dict[str, str]:
+        """Id by full ref name, of those that end in `names`; `^{}` behind a tag's name stands for what it points to."""
+        timeout = min(_ASKING_TIMEOUT, self._limits.network_timeout)
+        with self._home.prepared():
+            git = self._allowed(Git(self._home.path, timeout=timeout))
+            try:
+                lines = git.run("ls-remote", option, "--", self._target.location, *names, limit=self._limits.listing)
+            except GitError as failure:
+                raise self.failed(failure) from None
+        pairs = (line.split("\t", 1) for line in lines.decode("utf-8", "replace").splitlines() if "\t" in line)
+        return {name: commit for commit, name in pairs}
+
+    def first(self, names: list[str]) -> tuple[str, str] | None:
+        """The first of the full ref names that the server has, with the id of its commit."""
+        peeled = [f"{name}^{{}}" for name in names if name.startswith("refs/tags/")]
+        refs = self.refs("--quiet", *names, *peeled)
+        return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)
+
+    def transfer(self, git: Git, *refspecs: str) -> None:
+        """Fetch into the repository of `git`. Raises `GitError`, and `RefusedContent` when it takes too much of the
+        disk.
+        """
+        objects = (git.git_dir or self._home.path) / "objects"
+        fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
+        self._allowed(fetching).run(*_FETCH, self._target.location, *refspecs)
+
+    def known(self, failure: GitError) -> SourceError | None:
+        """What a failed command was, if it was the server's doing."""
+        return explain(self._presentable(failure), str(self._target))
+
+    def failed(self, failure: GitError) -> SourceError:
+        """What a failed command was; an unknown failure may pass."""
+        said = said_by_git(self._presentable(failure))
+        return self.known(failure) or Unreachable(str(self._target), f"Git could not read it ({said})")
+
+    def _presentable(self, failure: GitError) -> str:
+        return redact(self._credentials.scrub(failure.stderr))
+
+    def _allowed(self, git: Git) -> Git:
+        """`git`, free to reach this server by its one transport."""
+        environment = {
+            "GIT_ALLOW_PROTOCOL": self._target.scheme,
+            "GIT_CEILING_DIRECTORIES": str(self._home.path.parent),
+            **self._credentials.environment(self._target, self._home.path),
+        }
+        if self._target.scheme == "file":
+            environment["GIT_CONFIG_GLOBAL"] = str(self._home.config)
+        elif self._target.scheme == "http":
+            environment["no_proxy"] = "*"  # it is this machine
+        return replace(git, environment=environment)
+
+    def _check_quota(self, objects: Path) -> None:
+        used = 0
+        with suppress(FileNotFoundError):
+            for entry in os.scandir(objects / "pack"):
+                with suppress(FileNotFoundError):
+                    used += entry.stat(follow_symlinks=False).st_size
+        if used > self._limits.repository:
+            raise RefusedContent(str(self._target), f"is larger than {self._limits.repository} bytes")

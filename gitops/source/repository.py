@@ -1,0 +1,204 @@
+"""Reading commits out of a local Git directory: no network, no checkout, nothing written.
+
+Every blob is hashed again as it arrives; bytes that do not match their id are never handed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
+from gitops.source import tree
+from gitops.source.process import Git, GitError, GitTimeoutError, OutputTooLargeError
+from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem
+
+_FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
+_AUTHOR = re.compile(rb"^author (.*?) ?<", re.MULTILINE)
+_LATEST = 253402300799  # the end of year 9999, where datetime ends
+_LIST_OBJECTS = (
+    *("rev-list", "--objects", "--no-object-names", "--no-walk=unsorted", "--missing=print"),
+    "--end-of-options",
+)
+_ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    subject: str
+    author: str
+    time: datetime
+
+
+class Repository:
+    """The commits of one Git directory. `name` is what messages call it. Keeps the files of the last snapshot, to
+    read only what changed.
+    """
+
+    def __init__(self, git: Git, name: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._git = git
+        self._name = name
+        self._limits = limits
+        self._read: Mapping[str, File] = {}
+
+    def has(self, commit: str) -> bool:
+        """Whether the commit is here. Says nothing about its files."""
+        answer = self._local("cat-file", "--batch-check", stdin=f"{commit}^{{commit}}\n".encode())
+        return answer.split()[1:2] == [b"commit"]
+
+    def parse(self, expression: str) -> str | None:
+        """The commit that a full ref name, an id, or one of them followed by `~2` or `^` names; None if there is
+        none.
+        """
+        try:
+            return self._git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{expression}^{{commit}}")
+        except GitError:
+            return None
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether `new` contains `old`. False if `old` is unknown: all history of `new` is here, so `old` is not part
+        of it.
+
+        Raises `RevisionNotFound` if `new` is unknown.
+        """
+        if not self.has(new):
+            raise self._not_found(new)
+        if not self.has(old):
+            return False
+        try:
+            return self._git.succeeds("merge-base", "--is-ancestor", old, new)
+        except GitError as failure:
+            raise self._damaged(failure) from None
+
+    def is_complete(self, commit: str) -> bool:
+        """Whether every object of the commit's tree is here."""
+        listing = self._local(*_LIST_OBJECTS, commit)
+        return not listing.startswith(b"?") and b"\n?" not in listing
+
+    def snapshot(self, revision: str, path: str) -> Snapshot:
+        """The manifests of the commit with the full id `revision`, below `path`.
+
+        Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
+        """
+        listing = self._list(revision, path)
+        known = self._read
+        missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
+        contents = self._contents([revision, *missing])
+        _, kind, data = next(contents)
+        if kind != b"commit":
+            raise self._not_found(revision)
+        commit = _parse_commit(data)
+        fresh = {blob: File(blob, data) for blob, _, data in contents}
+        read = {blob: fresh.get(blob) or known[blob] for blob, _ in listing.blobs.values()}
+        self._read = read
+        files, problems = _accept((name, read[blob]) for name, (blob, _) in listing.blobs.items())
+        return Snapshot(
+            revision,
+            commit.subject,
+            files,
+            tuple(sorted((*listing.problems, *problems))),
+            path_exists=listing.path_exists or not path,
+            subject=commit.subject,
+            author=commit.author,
+            time=commit.time,
+        )
+
+    def blobs(self, revision: str, path: str) -> dict[str, str]:
+        """Blob id by path of the manifests below `path`; nothing is opened."""
+        return {name: blob for name, (blob, _) in self._list(revision, path).blobs.items()}
+
+    def _list(self, revision: str, path: str) -> tree.Listing:
+        if not _FULL_ID.fullmatch(revision):
+            raise self._not_found(revision)
+        arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", revision, "--", *([path] if path else [])]
+        try:
+            listing = self._git.run(*arguments, limit=self._limits.listing)
+        except OutputTooLargeError:
+            raise self._too_much(f"lists more than {self._limits.listing} bytes of names") from None
+        except GitError as failure:
+            raise (self._damaged(failure) if self.has(revision) else self._not_found(revision)) from None
+        found = tree.judge(tree.parse(listing, path=path), self._limits)
+        if why := tree.excess(found, self._limits):
+            raise self._too_much(why)
+        return found
+
+    def _contents(self, ids: list[str]) -> Iterator[tuple[str, bytes, bytes]]:
+        output = self._local("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode())
+        at = 0
+        for wanted in ids:
+            end = output.find(b"\n", at)
+            header = output[at:end].split(b" ") if end >= 0 else []
+            if len(header) != 3 or header[0].decode() != wanted:
+                raise DamagedCache(self._name, f"the object {wanted[:12]} cannot be read")
+            kind = header[1]
+            at = end + 1 + int(header[2])
+            data = output[end + 1 : at]
+            if not _matches(wanted, kind, data):
+                raise DamagedCache(self._name, f"the object {wanted[:12]} does not hold what its id says")
+            at += 1
+            yield wanted, kind, data
+
+    def _local(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        try:
+            return self._git.run(*arguments, stdin=stdin)
+        except GitError as failure:
+            raise self._damaged(failure) from None
+
+    def _damaged(self, failure: GitError) -> DamagedCache:
+        why = "reading took too long" if isinstance(failure, GitTimeoutError) else "Git cannot read it"
+        return DamagedCache(self._name, why)
+
+    def _too_much(self, why: str) -> RefusedContent:
+        return RefusedContent(self._name, why, advice="name a smaller `path`, or move what is no manifest elsewhere")
+
+    def _not_found(self, revision: str) -> RevisionNotFound:
+        return RevisionNotFound(self._name, f"has no commit {revision[:40]!r}")
+
+
+def _matches(name: str, kind: bytes, data: bytes) -> bool:
+    digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
+    digest.update(b"%b %d\0" % (kind, len(data)))
+    digest.update(data)
+    return digest.hexdigest() == name
+
+
+def blob_id(data: bytes, *, sha256: bool = False) -> str:
+    """The id that Git gives to a file with these bytes."""
+    header = b"blob %d\0" % len(data)
+    return (hashlib.sha256(header + data) if sha256 else hashlib.sha1(header + data, usedforsecurity=False)).hexdigest()
+
+
+def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[Mapping[str, File], list[SourceProblem]]:
+    files: dict[str, File] = {}
+    problems: list[SourceProblem] = []
+    for name, file in candidates:
+        if message := content_problem(file.data):
+            problems.append(SourceProblem(name, message))
+        else:
+            files[name] = file
+    return MappingProxyType(files), problems
+
+
+def _parse_commit(data: bytes) -> _Commit:
+    header, _, message = data.partition(b"\n\n")
+    encoding = _ENCODING.search(header)
+    codec = encoding[1].decode() if encoding else "utf-8"
+    author, committer = _AUTHOR.search(header), _COMMITTER.search(header)
+    return _Commit(
+        subject=_line(message.strip().partition(b"\n")[0], codec),
+        author=_line(author[1] if author else b"", codec),
+        time=datetime.fromtimestamp(min(int(committer[1]), _LATEST) if committer else 0, UTC),
+    )
+
+
+def _line(data: bytes, codec: str) -> str:
+    try:
+        text = data.decode(codec, "replace")
+    except (LookupError, UnicodeError):
+        text = data.decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:1000]

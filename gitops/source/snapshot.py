@@ -1,0 +1,98 @@
+"""What was read: the files of one commit, or of a directory as it lies.
+
+Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`; when that
+cannot be had, an error is raised instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+SUFFIXES = (".yaml", ".yml", ".json")
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+class File(NamedTuple):
+    """The bytes of a file and their Git blob id. Equal ids mean equal bytes."""
+
+    blob: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceProblem:
+    """One file that is not read, and why. The others are."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, times in seconds. `file` refuses one file, all others refuse the commit."""
+
+    file: int = 1 << 20
+    total: int = 50 << 20
+    files: int = 20_000
+    listing: int = 64 << 20
+    repository: int = 4 << 30
+    local_timeout: float = 120.0
+    network_timeout: float = 300.0
+    lock_timeout: float = 600.0
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files below a path.
+
+    `revision` is the commit id; of a working tree: its HEAD, empty if there is none. `files` is sorted by path,
+    relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the
+    committer's, in UTC; None where there is no commit.
+    """
+
+    revision: str
+    description: str
+    files: Mapping[str, File]
+    problems: tuple[SourceProblem, ...]
+    path_exists: bool
+    subject: str
+    author: str
+    time: datetime | None
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file of this name is read: `.yaml`, `.yml` or `.json`, and no part of the path hidden by a leading
+    dot.
+    """
+    return path.endswith(SUFFIXES) and not is_hidden(path)
+
+
+def is_hidden(path: str) -> bool:
+    """Whether the file, or a directory that it is in, has a name with a leading dot (`..` is not hiding but
+    climbing).
+    """
+    if not path.startswith(".") and "/." not in path:
+        return False
+    return any(part.startswith(".") and part not in {".", ".."} for part in PurePosixPath(path).parts)
+
+
+def content_problem(data: bytes) -> str:
+    """Why these bytes are not the file's content; empty if they are."""
+    if data.startswith(_LFS_POINTER):
+        return "is a Git LFS pointer, not the content; store manifests in Git itself"
+    return ""
+
+
+def size_problem(size: int, limits: Limits) -> str:
+    """Why a file of `size` bytes is refused; empty if it is not."""
+    return f"has {size} bytes, more than {limits.file}" if size > limits.file else ""

@@ -1,0 +1,223 @@
+"""What to read: a repository, a ref and a path inside it.
+
+Invariant: a `Target` that exists is safe to hand to Git. Its URL uses an allowed transport and holds no password, its
+ref keeps the rules of git-check-ref-format(1), its path stays inside the repository, and none of them can be taken
+for an option.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from gitops.errors import RefusedUrl
+
+SCHEMES = ("https", "ssh", "http", "file")
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SCP = re.compile(r"(?P<user>[A-Za-z0-9_.][\w.-]*)@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<path>[^-:\s][^\s]*)")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
+_TRANSPORT_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(?:/|$)|(?:^|/)\.|\.$|/$|^/|^-|^@$")
+_USERINFO = re.compile(r"//[^/@\s]*@")
+_METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-data"})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The default branch, whatever its name is at the time."""
+
+    def __str__(self) -> str:
+        return "the default branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch, by its name without `refs/heads/`. Raises `RefusedUrl` for a name that Git does not allow."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_ref_name(self.name)
+
+    def __str__(self) -> str:
+        return f"branch {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag, by its name without `refs/tags/`. Raises `RefusedUrl` for a name that Git does not allow."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_ref_name(self.name)
+
+    def __str__(self) -> str:
+        return f"tag {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit, by its full id. Raises `RefusedUrl` for anything shorter."""
+
+    sha: str
+
+    def __post_init__(self) -> None:
+        if not _COMMIT.fullmatch(self.sha):
+            raise RefusedUrl(repr(self.sha), "is not a full commit id", advice="write all 40 hexadecimal digits")
+
+    def __str__(self) -> str:
+        return f"commit {self.sha[:7]}"
+
+
+Ref = Branch | Tag | Commit | Head
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A repository (`url`: https, ssh, `user@host:path`, file or a local path), a ref to follow and the directory to
+    read.
+
+    `path` is relative to the top, without leading or trailing slash; empty means all of the repository. Raises
+    `RefusedUrl` if one of them is not allowed.
+    """
+
+    url: str
+    ref: Ref = Head()
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        check_url(self.url)
+        object.__setattr__(self, "path", _normalised(self.path))
+
+    @property
+    def scheme(self) -> str:
+        """The one transport that Git needs for this URL: `https`, `ssh`, `http` or `file`."""
+        if _SCP.fullmatch(self.url):
+            return "ssh"
+        return urlsplit(self.url).scheme.lower() if "://" in self.url else "file"
+
+    @property
+    def location(self) -> str:
+        """The URL as Git gets it: local repositories as an absolute path, which cannot be read as anything else."""
+        if self.scheme != "file":
+            return self.url
+        path = unquote(urlsplit(self.url).path) if "://" in self.url else self.url
+        return str(Path(path).absolute())
+
+    def __str__(self) -> str:
+        return redact(self.url)
+
+
+def parse_ref(text: str) -> Ref:
+    """Read a ref as people write it: `main`, `refs/heads/main`, `refs/tags/v1`, a full commit id; nothing or `HEAD`
+    is the default branch.
+
+    Raises `RefusedUrl` if Git does not allow the name.
+    """
+    match text.partition("/tags/" if text.startswith("refs/tags/") else "/heads/"):
+        case ["refs", "/tags/", name]:
+            return Tag(name)
+        case ["refs", "/heads/", name]:
+            return Branch(name)
+    if text in {"", "HEAD"}:
+        return Head()
+    if _COMMIT.fullmatch(text):
+        return Commit(text)
+    if text.startswith("refs/"):
+        raise RefusedUrl(repr(text), "is neither a branch nor a tag", advice="use refs/heads/... or refs/tags/...")
+    return Branch(text)
+
+
+def is_url(text: str) -> bool:
+    """Whether `text` is written as a URL (`https://...`, `git@host:path`), not as a path of this machine. Says
+    nothing of whether it is allowed.
+    """
+    return "://" in text or bool(_TRANSPORT_HELPER.match(text)) or bool(_SCP.fullmatch(text))
+
+
+def redact(text: str) -> str:
+    """`text` without the user information of any URL in it."""
+    return _USERINFO.sub("//***@", text)
+
+
+def check_url(url: str) -> None:
+    """Raise `RefusedUrl` unless Git may be sent there."""
+    if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
+        raise _refused(url, "is not the URL of a repository")
+    if _SCP.fullmatch(url):
+        _check_host(url, url.partition("@")[2].partition(":")[0])
+        return
+    if "://" in url:
+        _check_parts(url)
+
+
+def _check_parts(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _refused(url, "cannot be read as a URL") from None
+    if parts.scheme.lower() not in SCHEMES:
+        raise _refused(url, f"the transport {parts.scheme!r} is not allowed")
+    if parts.query or parts.fragment or " " in url:
+        raise _refused(url, "a query, a fragment or a blank is not allowed")
+    if parts.scheme.lower() == "file":
+        if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+            raise _refused(url, "names another machine", "write file:///absolute/path")
+        if not unquote(parts.path).isprintable():
+            raise _refused(url, "holds a control character")
+        return
+    _check_userinfo(url, parts)
+    _check_host(url, parts.hostname or "")
+    if port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
+        raise _refused(url, "names no repository")
+    if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
+        raise _refused(url, "http is not encrypted and only allowed to this machine itself")
+
+
+def _check_userinfo(url: str, parts: SplitResult) -> None:
+    if parts.password is not None or (parts.username and parts.scheme.lower() != "ssh"):
+        raise _refused(url, "holds a credential", "put it in a file and name that under `credentials` (tokenFile)")
+    if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*", parts.username):
+        raise _refused(url, "the user name is not allowed")
+
+
+def _check_host(url: str, host: str) -> None:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        if not _HOST.fullmatch(host) or host.lower().rstrip(".") in _METADATA_HOSTS:
+            raise _refused(url, "the host is not allowed") from None
+        return
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise _refused(url, "the host is not allowed")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` can only be this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _refused(url: str, why: str, advice: str = "") -> RefusedUrl:
+    shown = redact(url).split("?", 1)[0]
+    return RefusedUrl(repr(shown), why, advice=advice or "use https, ssh or user@host:path")
+
+
+def _check_ref_name(name: str) -> None:
+    if not name or _REF_FORBIDDEN.search(name):
+        raise RefusedUrl(repr(name), "is not a name that Git allows for a branch or tag")
+
+
+def _normalised(path: str) -> str:
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if path.startswith("/") or ".." in parts or not path.isprintable() or "\\" in path:
+        raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write it relative to the top")
+    return "/".join(parts)

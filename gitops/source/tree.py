@@ -1,0 +1,131 @@
+"""Which entries of a Git tree are read, decided from their names, modes and sizes before a single blob is opened.
+
+Trees come from whoever can push, so every name is taken as hostile. Pure: bytes in, values out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
+
+_REGULAR = frozenset({b"100644", b"100755", b"100664"})
+_SYMLINK = b"120000"
+_SUBMODULE = b"160000"
+_PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+) +([^\t]+)\t([^\0]*)\0")
+_SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
+
+
+class Entry(NamedTuple):
+    """A line of `ls-tree -l`. `path` is relative to the directory that is read."""
+
+    mode: bytes
+    blob: str
+    size: int
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a tree offers: blob id and size by path, sorted; what is refused; whether the directory is there."""
+
+    blobs: dict[str, tuple[str, int]]
+    problems: tuple[SourceProblem, ...]
+    path_exists: bool
+
+
+def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
+    """Read the output of `ls-tree -r -z -l --full-tree`; entries outside of `path` are left out, `path` itself has an
+    empty name.
+    """
+    top = path.encode()
+    prefix = top + b"/" if top else b""
+    start = len(prefix)
+    lines = _LINE.findall(listing)
+    if len(lines) != listing.count(b"\0"):
+        raise ValueError("not the output of ls-tree")
+    for mode, blob, size, name in lines:
+        if name.startswith(prefix) or name == top:
+            # No number stands for a submodule, or for a blob that is missing, which reading it will tell.
+            yield Entry(mode, blob.decode(), int(size) if size.isdigit() else 0, name[start:])
+
+
+def judge(entries: Iterable[Entry], limits: Limits) -> Listing:
+    """Sort entries into those that are read and those that are refused, with the reason."""
+    blobs: dict[str, tuple[str, int]] = {}
+    problems: list[SourceProblem] = []
+    path_exists = False
+    for mode, blob, size, path in entries:
+        path_exists = path_exists or path != b""
+        if mode != _SUBMODULE and path and not path.endswith(_SUFFIXES):
+            continue
+        shown = path.decode("utf-8", "backslashreplace")
+        plain = _PLAIN.fullmatch(path) is not None  # nearly always, and saves the closer look
+        if not plain and is_hidden(shown):
+            continue
+        if message := ("" if plain else _path_refusal(path)) or _refusal(mode, size, limits):
+            problems.append(SourceProblem(_printable(shown) or ".", message))
+        else:
+            blobs[shown] = (blob, size)
+    for twin, others in case_twins(blobs):
+        problems.append(SourceProblem(twin, f"differs only in case from {others}; rename one"))
+        del blobs[twin]
+    return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists)
+
+
+def excess(listing: Listing, limits: Limits) -> str:
+    """Why the listing is too much to be read as a whole; empty if it is not."""
+    if len(listing.blobs) > limits.files:
+        return f"holds {len(listing.blobs)} manifests, more than {limits.files}"
+    total = sum(size for _, size in listing.blobs.values())
+    return f"holds {total} bytes of manifests, more than {limits.total}" if total > limits.total else ""
+
+
+def case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Paths that are one and the same on a file system that ignores case, each with the others' names."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)
+    return [
+        (path, ", ".join(other for other in group if other != path))
+        for group in groups.values()
+        if len(group) > 1
+        for path in group
+    ]
+
+
+def name_problem(path: bytes) -> str:
+    """Why a path is refused by its name; empty if it is not."""
+    try:
+        text = path.decode()
+    except UnicodeDecodeError:
+        return "the name is not UTF-8; rename it"
+    if not text.isprintable() or "\\" in text:
+        return "the name holds a control character or a backslash; rename it"
+    if not {"", ".", "..", ".git"}.isdisjoint(text.lower().split("/")):
+        return "the path leaves the directory; nothing outside is ever read"
+    return ""
+
+
+def _path_refusal(path: bytes) -> str:
+    return name_problem(path) if path else "the path of this source is not a directory"
+
+
+def _refusal(mode: bytes, size: int, limits: Limits) -> str:
+    if mode in _REGULAR:
+        return size_problem(size, limits)
+    if mode == _SYMLINK:
+        return "is a symbolic link; links are not followed, store the file itself"
+    if mode == _SUBMODULE:
+        return "is a submodule; submodules are not read, make it a source of its own"
+    return f"is no regular file ({mode.decode()})"
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

@@ -1,0 +1,218 @@
+"""A directory as it lies, and the local repository around it.
+
+What Git ignores is left out, what is not committed is in. Only regular files are opened, and no symbolic link is
+followed below the directory that was named. Nothing of the repository's own configuration is run.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from gitops.errors import RefusedContent, RevisionNotFound, SourceError
+from gitops.source import tree
+from gitops.source.process import Git, GitError
+from gitops.source.repository import Repository, blob_id
+from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
+
+_LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ".")
+
+
+def working_tree(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
+    """The manifests below `path`, uncommitted changes included; `path` may be anywhere in a repository, or in none.
+
+    Raises `SourceError` if `path` is a file or lies in a bare repository.
+    """
+    root = path.resolve()
+    if not root.exists():
+        return _snapshot("", f"{path} does not exist", path_exists=False)
+    if not root.is_dir():
+        raise SourceError(str(path), "is not a directory", advice="name the directory that holds the manifests")
+    git = Git(root, timeout=limits.local_timeout)
+    names = _tracked(git, path)
+    listing = tree.judge(_entries(root, _walk(root) if names is None else names), limits)
+    if why := tree.excess(listing, limits):
+        raise RefusedContent(str(path), why, advice="name a smaller directory")
+    files, problems = _read(root, listing, limits, sha256=_is_sha256(git))
+    found = (*listing.problems, *problems)
+    if names is None:
+        return _snapshot("", f"directory {root.name or root}, not in Git", files=files, problems=found)
+    return _described(LocalRepository(path, limits=limits), files, found)
+
+
+class LocalRepository:
+    """The commits of the repository that `path` is in; snapshots are of `path` within it. Asks no server.
+
+    Raises `SourceError` if `path` is in no repository.
+    """
+
+    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        git = Git(path.resolve(), timeout=limits.local_timeout)
+        try:
+            self.path = git.text("rev-parse", "--show-prefix").strip("/")
+        except (GitError, OSError):
+            raise SourceError(str(path), "is not in a Git repository") from None
+        self._name = str(path)
+        self._repository = Repository(git, self._name, limits=limits)
+
+    def head(self) -> str:
+        """The id of the commit that is checked out; empty before the first one."""
+        return self._repository.parse("HEAD") or ""
+
+    def resolve(self, rev: str) -> str:
+        """The full id of any commit that Git finds by this name. Raises `RevisionNotFound`."""
+        commit = self._repository.parse(rev) if rev.isprintable() else None
+        if commit is None:
+            raise RevisionNotFound(
+                self._name, f"no branch, tag or commit is called {rev!r}", advice="check the name, or fetch it"
+            )
+        return commit
+
+    def snapshot(self, revision: str) -> Snapshot:
+        """The manifests of that commit; see `Repository.snapshot`."""
+        return self._repository.snapshot(revision, self.path)
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether the history of `new` contains `old`."""
+        return self._repository.is_ancestor(old, new)
+
+    def blobs(self, revision: str) -> dict[str, str]:
+        """Blob id by path of the manifests of that commit."""
+        return self._repository.blobs(revision, self.path)
+
+
+def _tracked(git: Git, path: Path) -> list[bytes] | None:
+    """What Git would show of the directory; None if it is in no repository, or ignored as a whole."""
+    try:
+        inside = git.text("rev-parse", "--is-inside-work-tree")
+    except GitError:
+        return None
+    if inside != "true":
+        raise SourceError(
+            str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
+        )
+    names = [name for name in git.run(*_LIST).split(b"\0") if name]
+    # check-ignore is the one command that refuses to take its arguments literally.
+    plain = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
+    if not names and plain.succeeds("check-ignore", "--quiet", "--", "."):
+        return None
+    return names
+
+
+def _walk(root: Path) -> Iterator[bytes]:
+    for directory, children, files in os.walk(os.fsencode(root), onerror=_unreadable):
+        children[:] = sorted(child for child in children if not child.startswith(b"."))
+        for file in files:
+            yield os.path.relpath(os.path.join(directory, file), os.fsencode(root))  # noqa: PTH118 - bytes, which pathlib does not know
+
+
+def _unreadable(error: OSError) -> None:
+    """What cannot be read must not look as if it were empty."""
+    why = f"cannot be read ({error.strerror})"
+    raise SourceError(os.fsdecode(error.filename), why, advice="check permissions") from None
+
+
+def _entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.Entry]:
+    """What lies there, in the words of a Git tree; what was deleted is left out."""
+    top = os.fsencode(root)
+    links: dict[bytes, bool] = {b"": False}
+    for name in names:
+        bare = name.rstrip(b"/")
+        if _under_link(top, bare.rpartition(b"/")[0], links):
+            yield tree.Entry(b"120000", "", 0, bare)
+            continue
+        try:
+            found = os.lstat(top + b"/" + bare)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            yield tree.Entry(b"not accessible", "", 0, bare)
+            continue
+        yield tree.Entry(_mode(found.st_mode), "", found.st_size, bare)
+
+
+def _under_link(top: bytes, directory: bytes, known: dict[bytes, bool]) -> bool:
+    if directory not in known:
+        parent = directory.rpartition(b"/")[0]
+        known[directory] = _under_link(top, parent, known) or os.path.islink(top + b"/" + directory)  # noqa: PTH114
+    return known[directory]
+
+
+def _mode(mode: int) -> bytes:
+    if stat.S_ISREG(mode):
+        return b"100644"
+    if stat.S_ISLNK(mode):
+        return b"120000"
+    return b"160000" if stat.S_ISDIR(mode) else b"a pipe, socket or device"
+
+
+def _read(
+    root: Path, listing: tree.Listing, limits: Limits, *, sha256: bool
+) -> tuple[dict[str, File], list[SourceProblem]]:
+    files: dict[str, File] = {}
+    problems: list[SourceProblem] = []
+    for name in listing.blobs:
+        try:
+            data = _contents(f"{root}/{name}", limits.file + 1)
+        except OSError as error:
+            problems.append(SourceProblem(name, f"cannot be read ({error.strerror})"))
+            continue
+        if message := size_problem(len(data), limits) or content_problem(data):
+            problems.append(SourceProblem(name, message))
+        else:
+            files[name] = File(blob_id(data, sha256=sha256), data)
+    return files, problems
+
+
+def _contents(file: str, limit: int) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        data = os.read(descriptor, limit)
+        while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _is_sha256(git: Git) -> bool:
+    try:
+        return git.text("rev-parse", "--show-object-format") == "sha256"
+    except GitError:
+        return False
+
+
+def _described(repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]) -> Snapshot:
+    head = repository.head()
+    if not head:
+        return _snapshot("", "working tree without a commit", files=files, problems=problems)
+    committed = repository.blobs(head)
+    present = {name: file.blob for name, file in files.items()}
+    refused = {problem.path for problem in problems}
+    count = sum(present.get(name) != committed.get(name) for name in (present.keys() | committed.keys()) - refused)
+    differ = f", {count} file{'s differ' if count > 1 else ' differs'}" if count else ""
+    return _snapshot(head, f"working tree of {head[:7]}{differ}", files=files, problems=problems)
+
+
+def _snapshot(
+    revision: str,
+    description: str,
+    *,
+    files: dict[str, File] | None = None,
+    problems: tuple[SourceProblem, ...] = (),
+    path_exists: bool = True,
+) -> Snapshot:
+    return Snapshot(
+        revision,
+        description,
+        MappingProxyType(files or {}),
+        tuple(sorted(problems)),
+        path_exists=path_exists,
+        subject="",
+        author="",
+        time=None,
+    )

@@ -1,0 +1,197 @@
+"""Hints that a local repository has moved, sooner than the next poll would see it.
+
+The only module that imports watchdog. A hint carries no data and may be missing or too many; whoever gets one asks
+Git. So the poll goes on whatever happens here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+_log = logging.getLogger(__name__)
+
+_TRAILING = 0.05
+_CEILING = 1.0
+_WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
+_WATCHED_DIRECTORIES = ("refs", "reftable")
+_SILENT_FILE_SYSTEMS = (
+    "nfs",
+    "cifs",
+    "smb",
+    "9p",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "afs",
+    "fuse.sshfs",
+    "fuse.s3fs",
+    "virtiofs",
+)
+
+
+class RefWatch:
+    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree, while the
+    context is open.
+
+    `changed` is called, from another thread, when refs have been quiet for 50 ms, but at the latest 1 s after the
+    first change. If the path cannot be watched, `warn` is told why once and nothing else happens.
+    """
+
+    def __init__(self, path: Path, changed: Callable[[], None], *, warn: Callable[[str], None]) -> None:
+        self._path = path
+        self._warn = warn
+        self._debounce = Debounce(changed, trailing=_TRAILING, ceiling=_CEILING)
+        self._observer: Any = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except OSError as error:
+            self._warn(f"{self._path} is not watched ({error.strerror or error}); it is still polled")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join()
+            self._debounce.stop()
+            self._observer = None
+
+    def _start(self) -> None:
+        from watchdog.events import (
+            FileClosedEvent,
+            FileCreatedEvent,
+            FileDeletedEvent,
+            FileMovedEvent,
+            FileSystemEventHandler,
+        )
+        from watchdog.observers import Observer
+
+        directory = git_directory(self._path)
+        if kind := _silent_file_system(directory):
+            raise OSError(f"a file system of type {kind} reports no changes")
+        handler = FileSystemEventHandler()
+        handler.on_any_event = self._on_event  # type: ignore[method-assign]
+        kinds = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
+        observer = Observer()
+        observer.schedule(handler, str(directory), recursive=False, event_filter=list(kinds))
+        for name in _WATCHED_DIRECTORIES:
+            if (directory / name).is_dir():
+                observer.schedule(handler, str(directory / name), recursive=True, event_filter=list(kinds))
+        self._top = directory
+        try:
+            observer.start()
+        except OSError:
+            observer.stop()
+            raise
+        self._observer = observer
+        self._debounce.start()
+
+    def _on_event(self, event: Any) -> None:
+        paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
+        if any(is_ref(Path(path), self._top) for path in paths):
+            self._debounce.poke()
+
+
+class Debounce:
+    """Calls `action` in a thread of its own, once per burst of pokes: after `trailing` quiet seconds, at most
+    `ceiling` after the first.
+    """
+
+    def __init__(self, action: Callable[[], None], *, trailing: float, ceiling: float) -> None:
+        self._action = action
+        self._trailing = trailing
+        self._ceiling = ceiling
+        self._condition = threading.Condition()
+        self._first: float | None = None
+        self._last = 0.0
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="ref-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. Once."""
+        self._thread.start()
+
+    def poke(self) -> None:
+        """Something happened. From any thread; does not block."""
+        with self._condition:
+            self._last = time.monotonic()
+            if self._first is None:
+                self._first = self._last
+                self._condition.notify()
+
+    def stop(self) -> None:
+        """End the thread; a burst that has not been reported yet is dropped."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._action()
+            except Exception:
+                _log.exception("a hint was not taken")
+
+    def _wait(self) -> bool:
+        """Sleep until a burst is over (True) or the thread shall end (False)."""
+        with self._condition:
+            while not self._stopped:
+                if self._first is None:
+                    self._condition.wait()
+                    continue
+                due = min(self._last + self._trailing, self._first + self._ceiling)
+                if (left := due - time.monotonic()) <= 0:
+                    self._first = None
+                    return True
+                self._condition.wait(left)
+            return False
+
+
+def git_directory(path: Path) -> Path:
+    """The directory with the refs of the repository at `path`. Raises `FileNotFoundError` if there is none."""
+    dot_git = path / ".git"
+    if dot_git.is_file():
+        linked = path / dot_git.read_text().partition("gitdir:")[2].strip()
+        common = linked / "commondir"
+        return (linked / common.read_text().strip()).resolve() if common.is_file() else linked.resolve()
+    for candidate in (dot_git, path):
+        if (candidate / "HEAD").is_file() and (candidate / "objects").is_dir():
+            return candidate.resolve()
+    raise FileNotFoundError(f"{path} is no Git repository")
+
+
+def is_ref(path: Path, top: Path) -> bool:
+    """Whether a change of this file below the Git directory `top` can mean that a ref moved."""
+    try:
+        parts = path.relative_to(top).parts
+    except ValueError:
+        return False
+    if not parts or path.suffix == ".lock":
+        return False
+    return parts[0] in _WATCHED_DIRECTORIES or (len(parts) == 1 and parts[0] in _WATCHED_FILES)
+
+
+def _silent_file_system(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """The type of the file system that `path` is on, if changes made elsewhere are not reported on it; else empty."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return ""
+    best = ("", "")
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        place = left.split()[4].replace("\\040", " ")
+        if path.is_relative_to(place) and len(place) >= len(best[0]):
+            best = (place, right.split()[0])
+    return best[1] if best[1].startswith(_SILENT_FILE_SYSTEMS) else ""

@@ -1,0 +1,182 @@
+"""Real repositories, made by the real git, and served over real HTTP."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+_IDENTITY = ("Ana Example", "ana@example.com", "2026-03-04T05:06:07+00:00")
+_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+GIT_ENVIRONMENT = {
+    **_CLEAN,
+    **{
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in zip(("NAME", "EMAIL", "DATE"), _IDENTITY, strict=True)
+    },
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A repository with a work tree, and what people do in it."""
+
+    path: Path
+
+    def git(self, *arguments: str, stdin: bytes = b"") -> str:
+        done = subprocess.run(
+            ("git", "-C", str(self.path), *arguments),
+            input=stdin,
+            capture_output=True,
+            env=GIT_ENVIRONMENT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def write(self, name: str, text: str | bytes) -> None:
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def commit(self, message: str = "change", **files: str) -> str:
+        for name, text in files.items():
+            self.write(f"{name}.yaml", text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD")
+
+    def tree(self, *entries: tuple[str, str, str, bytes]) -> str:
+        """A tree object with any names at all, as no honest Git would write it: mode, type, id, name."""
+        body = b"".join(
+            mode.lstrip("0").encode() + b" " + name + b"\0" + bytes.fromhex(sha) for mode, _, sha, name in entries
+        )
+        return self.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=body)
+
+    def commit_tree(self, tree: str) -> str:
+        commit = self.git("commit-tree", tree, "-m", "crafted")
+        self.git("update-ref", "refs/heads/main", commit)
+        return commit
+
+    def blob(self, data: bytes) -> str:
+        return self.git("hash-object", "-w", "--stdin", stdin=data)
+
+
+@dataclass
+class GitServer:
+    """`git http-backend` behind a small server. The switches change what the next requests meet."""
+
+    root: Path
+    token: str = ""
+    cut_at: float = 1.0
+    redirect_to: str = ""
+    status: int = 0
+    echo: bool = False
+    oldest_protocol: bool = False
+    requests: list[str] = field(default_factory=list)
+    fetches: int = 0
+    offered: set[str] = field(default_factory=set)
+    before_pack: Callable[[], None] = lambda: None
+    port: int = 0
+
+    def url(self, name: str = "work") -> str:
+        return f"http://127.0.0.1:{self.port}/{name}/.git"
+
+    def authorized(self, header: str) -> bool:
+        if not header.startswith("Basic "):
+            return not self.token
+        _, _, password = base64.b64decode(header[6:]).decode().partition(":")
+        self.offered.add(password)
+        return password == self.token
+
+    def backend(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        path, _, query = handler.path.partition("?")
+        environment = {
+            **GIT_ENVIRONMENT,
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": handler.command,
+            "CONTENT_TYPE": handler.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": handler.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": "" if self.oldest_protocol else handler.headers.get("Git-Protocol", ""),
+            "REMOTE_ADDR": "127.0.0.1",
+        }
+        answer = subprocess.run(
+            ("git", "http-backend"), input=body, capture_output=True, env=environment, check=False
+        ).stdout
+        head, _, content = answer.partition(b"\r\n\r\n")
+        headers = [(name, value) for name, _, value in (line.partition(": ") for line in head.decode().split("\r\n"))]
+        status = next((int(value.split()[0]) for name, value in headers if name == "Status"), 200)
+        return status, headers, content
+
+
+def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+        def do_POST(self) -> None:
+            if self.headers.get("Transfer-Encoding") == "chunked":
+                self._answer(b"".join(iter(self._chunk, b"")))
+            else:
+                self._answer(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+
+        def _chunk(self) -> bytes:
+            size = int(self.rfile.readline(), 16)
+            data = self.rfile.read(size)
+            self.rfile.readline()
+            return data
+
+        def _answer(self, body: bytes) -> None:
+            server.requests.append(f"{self.command} {self.path}")
+            authorization = self.headers.get("Authorization", "")
+            if server.redirect_to:
+                self._send(302, [("Location", server.redirect_to + self.path)], b"")
+            elif server.status:
+                self._send(
+                    server.status, [("Content-Type", "text/plain")], authorization.encode() if server.echo else b""
+                )
+            elif not server.authorized(authorization):
+                told = f"you said {authorization} {server.offered}".encode() if server.echo else b"no"
+                self._send(401, [("WWW-Authenticate", 'Basic realm="git"'), ("Content-Type", "text/plain")], told)
+            else:
+                self._serve(body)
+
+        def _serve(self, body: bytes) -> None:
+            fetching = b"command=fetch" in body or body[4:9] == b"want "
+            if fetching:
+                server.fetches += 1
+                server.before_pack()
+            status, headers, content = server.backend(self, body)
+            self._send(status, headers, content, cut=server.cut_at if fetching else 1.0)
+
+        def _send(self, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: float = 1.0) -> None:
+            self.send_response(status)
+            for name, value in headers:
+                if name != "Status":
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: int(len(content) * cut)])
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    return Handler
+
+
+def give_away(top: Path) -> None:
+    """Give everything below `top` to a user that is not us. Needs root."""
+    for path in (top, *top.rglob("*")):
+        os.chown(path, 12345, 12345, follow_symlinks=False)

@@ -1,0 +1,196 @@
+"""A cache that was killed, cut, flipped or filled up: it is replaced by itself, and never read from as it is."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitops.errors import CacheUnavailable, DamagedCache
+from gitops.source import Branch, Limits, Mirror, Target
+from gitops.source.lock import locked
+from tests.gitops.source.real_git import Work
+
+FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
+
+
+def repository(cache: Path) -> Path:
+    return next(cache.glob("*/repository.git"))
+
+
+def packs(cache: Path, kind: str = "pack") -> list[Path]:
+    found = list(repository(cache).glob(f"objects/pack/*.{kind}"))
+    assert found
+    for pack in found:
+        pack.chmod(0o600)
+    return found
+
+
+def flip_a_byte(cache: Path) -> None:
+    for pack in packs(cache):
+        data = bytearray(pack.read_bytes())
+        for at in range(60, len(data) - 20, 40):
+            data[at] ^= 0x55
+        pack.write_bytes(data)
+
+
+def cut_packs(cache: Path) -> None:
+    for pack in packs(cache):
+        os.truncate(pack, pack.stat().st_size // 2)
+
+
+def delete_packs(cache: Path) -> None:
+    for pack in packs(cache) + packs(cache, "idx"):
+        pack.unlink()
+
+
+def empty_index(cache: Path) -> None:
+    for index in packs(cache, "idx"):
+        os.truncate(index, 0)
+
+
+def empty_head(cache: Path) -> None:
+    os.truncate(repository(cache) / "HEAD", 0)
+
+
+def broken_config(cache: Path) -> None:
+    (repository(cache) / "config").write_text("[core\n")
+
+
+def empty_refs(cache: Path) -> None:
+    for ref in (repository(cache) / "refs/levelgate").rglob("*"):
+        if ref.is_file():
+            os.truncate(ref, 0)
+
+
+def refs_to_nothing(cache: Path) -> None:
+    for ref in (repository(cache) / "refs/levelgate").rglob("*"):
+        if ref.is_file():
+            ref.write_text("1" * 40 + "\n")
+
+
+def stale_locks(cache: Path) -> None:
+    directory = repository(cache)
+    for name in (
+        "HEAD.lock",
+        "packed-refs.lock",
+        "config.lock",
+        "shallow.lock",
+        "index.lock",
+        "refs/levelgate/incoming.lock",
+    ):
+        (directory / name).touch()
+
+
+def half_replaced(cache: Path) -> None:
+    repository(cache).rename(repository(cache).with_name("damaged.git"))
+
+
+DAMAGES = [
+    flip_a_byte,
+    cut_packs,
+    delete_packs,
+    empty_index,
+    empty_head,
+    broken_config,
+    empty_refs,
+    refs_to_nothing,
+    stale_locks,
+    half_replaced,
+]
+
+
+@pytest.fixture
+def mirror(work: Work, cache: Path) -> Mirror:
+    work.commit(**FILES)
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror.fetch()
+    return mirror
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
+    commit = work.git("rev-parse", "HEAD")
+    damage(cache)
+    fresh = Mirror(mirror.target, cache)
+    assert fresh.fetch() == commit
+    found = fresh.snapshot(commit)
+    assert {path: file.data.decode() for path, file in found.files.items()} == {
+        f"{name}.yaml": text for name, text in FILES.items()
+    }
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
+    damage(cache)
+    commit = work.commit(file7="new")
+    assert mirror.fetch() == commit
+    found = mirror.snapshot(commit)
+    assert found.files["file7.yaml"].data == b"new"
+    assert len(found.files) == len(FILES)
+    assert not list(cache.rglob("*.lock"))
+
+
+def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
+    commit = work.git("rev-parse", "HEAD")
+    flip_a_byte(cache)
+    work.path.rename(work.path.with_name("away"))
+    with pytest.raises(DamagedCache, match="is damaged and could not be fetched anew"):
+        Mirror(mirror.target, cache).snapshot(commit)
+    work.path.with_name("away").rename(work.path)
+    assert len(Mirror(mirror.target, cache).snapshot(commit).files) == len(FILES)
+
+
+@pytest.fixture
+def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
+    """A mirror whose objects are single files, as after a tidying up; its commit; and the file of one blob."""
+    commit = work.commit(a="apiVersion: 1", b="2")
+    mirror = Mirror(Target(str(work.path)), cache)
+    mirror.fetch()
+    for pack in packs(cache):
+        data = pack.read_bytes()
+        for file in (pack, pack.with_suffix(".idx")):
+            file.unlink()
+        Work(repository(cache)).git("unpack-objects", "-q", stdin=data)
+    blob = work.git("rev-parse", "HEAD:a.yaml")
+    file = repository(cache) / "objects" / blob[:2] / blob[2:]
+    file.chmod(0o600)
+    return mirror, commit, file
+
+
+def test_a_blob_that_is_gone(loose: tuple[Mirror, str, Path]) -> None:
+    mirror, commit, file = loose
+    assert mirror._repository.is_complete(commit)
+    file.unlink()
+    assert not mirror._repository.is_complete(commit)
+    assert mirror.fetch() == commit
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
+
+
+def test_a_blob_with_other_bytes(loose: tuple[Mirror, str, Path]) -> None:
+    """Compressed well, with a good header: only hashing tells."""
+    mirror, commit, file = loose
+    file.write_bytes(zlib.compress(b"blob 13\0apiVersion: 2"))
+    assert mirror.fetch() == commit
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
+
+
+def test_the_cache_cannot_be_written(work: Work, tmp_path: Path) -> None:
+    work.commit(a="1")
+    (tmp_path / "file").touch()
+    with pytest.raises(CacheUnavailable, match="check space and permissions"):
+        Mirror(Target(str(work.path)), tmp_path / "file").fetch()
+
+
+def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> None:
+    lock = next(cache.glob("*/lock"))
+    impatient = Mirror(mirror.target, cache, limits=Limits(lock_timeout=0))
+    commit = work.commit(file1="new")
+    with locked(lock, shared=True, timeout=0):
+        assert len(impatient.snapshot(work.git("rev-parse", "HEAD^")).files) == len(FILES)
+        with pytest.raises(CacheUnavailable, match="another process holds the cache"):
+            impatient.fetch()
+    assert impatient.fetch() == commit

@@ -1,0 +1,366 @@
+"""Reading a remote repository: when it is asked, what it costs, what a move of the ref looks like."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gitops.errors import RefusedContent, RefusedUrl, RevisionNotFound
+from gitops.source import Branch, Commit, Head, Limits, Mirror, Tag, Target, working_tree
+from gitops.source.process import Git
+from tests.gitops.source.real_git import GitServer, Work, give_away
+
+
+def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
+    work.write("apps/shop/web.yaml", "kind: Web")
+    work.write("apps/values.json", "{}")
+    work.write("apps/README.md", "text")
+    work.write("apps/.hidden/x.yaml", "kind: X")
+    work.write("elsewhere.yaml", "kind: Y")
+    commit = work.commit("Add the shop\n\nBody")
+    mirror = Mirror(Target(work.path.as_uri(), Branch("main"), "apps"), cache)
+
+    assert mirror.fetch() == commit
+    snapshot = mirror.snapshot(commit)
+
+    assert list(snapshot.files) == ["shop/web.yaml", "values.json"]
+    assert snapshot.files["shop/web.yaml"].data == b"kind: Web"
+    assert snapshot.files["shop/web.yaml"].blob == work.git("rev-parse", "HEAD:apps/shop/web.yaml")
+    assert (snapshot.subject, snapshot.author) == ("Add the shop", "Ana Example")
+    assert snapshot.time == datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+    assert snapshot.path_exists
+    assert snapshot.problems == ()
+
+
+def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServer) -> None:
+    first = work.commit(a="1")
+    mirror = Mirror(Target(server.url()), cache)
+    assert mirror.fetch() == first
+    assert server.fetches == 1
+    assert [mirror.fetch(), mirror.fetch()] == [first, first]
+    assert server.fetches == 1
+    second = work.commit(a="2")
+    assert mirror.head() == second
+    assert server.fetches == 1
+    assert mirror.fetch() == second
+    assert server.fetches == 2
+
+
+def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer) -> None:
+    commit = work.commit(a="1")
+    Mirror(Target(server.url()), cache).fetch()
+    again = Mirror(Target(server.url()), cache)
+    assert again.fetch() == commit
+    assert again.snapshot(commit).files["a.yaml"].data == b"1"
+    assert server.fetches == 1
+
+
+def test_sources_with_one_url_share_the_copy(work: Work, cache: Path, server: GitServer) -> None:
+    main = work.commit(a="1")
+    work.git("branch", "other")
+    Mirror(Target(server.url(), Branch("main")), cache).fetch()
+    assert Mirror(Target(server.url(), Branch("other")), cache).fetch() == main
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = work.commit(a="1", b="2")
+    mirror = Mirror(Target(str(work.path)), cache)
+    mirror.fetch()
+    before = mirror.snapshot(first)
+    work.commit(b="3")
+    second = mirror.fetch()
+    asked: list[str] = []
+    run = Git.run
+
+    def recorded(self: Git, *words: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+        asked.extend(stdin.decode().split())
+        return run(self, *words, stdin=stdin, limit=limit)
+
+    monkeypatch.setattr(Git, "run", recorded)
+    after = mirror.snapshot(second)
+    assert after.files["a.yaml"] is before.files["a.yaml"]
+    assert asked == [second, after.files["b.yaml"].blob]
+
+
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool) -> None:
+    commit = work.commit(a="1")
+    work.git("tag", *(["-a", "-m", "release"] if annotated else []), "v1")
+    work.commit(a="2")
+    mirror = Mirror(Target(str(work.path), Tag("v1")), cache)
+    assert mirror.head() == commit
+    assert mirror.fetch() == commit
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    assert mirror.tags() == {"v1": commit}
+
+
+def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) -> None:
+    tagged = work.commit(a="1")
+    work.git("tag", "x")
+    work.git("checkout", "--quiet", "-b", "x")
+    tip = work.commit(a="2")
+    assert Mirror(Target(str(work.path), Tag("x")), cache).fetch() == tagged
+    assert Mirror(Target(str(work.path), Branch("x")), cache).fetch() == tip
+
+
+def test_a_commit_is_fetched_once_and_then_never_asked_for(work: Work, cache: Path, server: GitServer) -> None:
+    commit = work.commit(a="1")
+    work.commit(a="2")
+    mirror = Mirror(Target(server.url(), Commit(commit)), cache)
+    assert mirror.fetch() == commit
+    seen = len(server.requests)
+    assert mirror.fetch() == commit
+    assert len(server.requests) == seen
+
+
+def test_a_commit_from_a_server_that_gives_out_refs_only(work: Work, cache: Path, server: GitServer) -> None:
+    commit = work.commit(a="1")
+    work.commit(a="2")
+    server.oldest_protocol = True
+    mirror = Mirror(Target(server.url(), Commit(commit)), cache)
+    assert mirror.fetch() == commit
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    with pytest.raises(RevisionNotFound, match="has no commit 222222222222 on any branch or tag"):
+        Mirror(Target(server.url(), Commit("2" * 40)), cache).fetch()
+
+
+def test_the_default_branch_is_followed_when_it_changes(work: Work, cache: Path) -> None:
+    old = work.commit(a="1")
+    mirror = Mirror(Target(str(work.path), Head()), cache)
+    assert mirror.fetch() == old
+    work.git("checkout", "--quiet", "-b", "trunk")
+    new = work.commit(a="2")
+    assert mirror.fetch() == new
+
+
+def test_branches_that_cannot_exist_together(work: Work, cache: Path) -> None:
+    work.commit(a="1")
+    work.git("branch", "team")
+    Mirror(Target(str(work.path), Branch("team")), cache).fetch()
+    work.git("branch", "--delete", "--force", "team")
+    work.git("branch", "team/shop")
+    assert Mirror(Target(str(work.path), Branch("team/shop")), cache).fetch() == work.git("rev-parse", "team/shop")
+
+
+def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
+    base = work.commit(a="1")
+    lost = work.commit(a="2")
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror.fetch()
+    work.git("reset", "--quiet", "--hard", base)
+    rewritten = work.commit(a="3")
+    assert mirror.fetch() == rewritten
+    assert mirror.is_ancestor(base, rewritten)
+    assert not mirror.is_ancestor(lost, rewritten)
+    assert mirror.snapshot(lost).files["a.yaml"].data == b"2"
+
+
+def test_a_force_push_is_seen_with_an_empty_cache(work: Work, cache: Path) -> None:
+    work.commit(a="1")
+    lost = work.commit(a="2")
+    work.git("reset", "--quiet", "--hard", "HEAD^")
+    new = work.commit(a="3")
+    mirror = Mirror(Target(str(work.path)), cache)
+    mirror.fetch()
+    assert not mirror.is_ancestor(lost, new)
+    with pytest.raises(RevisionNotFound):
+        mirror.is_ancestor(new, lost)
+
+
+def test_commits_that_were_current_outlive_the_tidying(
+    work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("-c", "gc.autoPackLimit=1", "-c", "gc.auto=1", "-c", "gc.pruneExpire=now", "-c", "gc.autoDetach=false")
+    monkeypatch.setattr("gitops.source.mirror._TIDY", (*settings, "gc", "--auto", "--quiet"))
+    work.commit(a="1")
+    lost = work.commit(a="2")
+    mirror = Mirror(Target(str(work.path)), cache)
+    mirror.fetch()
+    work.git("reset", "--quiet", "--hard", "HEAD^")
+    for number in range(3):
+        work.commit(a=f"new {number}")
+        mirror.fetch()
+    fresh = Mirror(mirror.target, cache)
+    work.path.rename(work.path.with_name("away"))
+    assert fresh.snapshot(lost).files["a.yaml"].data == b"2"
+    assert len(list(cache.rglob("*.pack"))) == 1
+
+
+def test_missing_refs_are_named(work: Work, cache: Path) -> None:
+    work.commit(a="1")
+    with pytest.raises(RevisionNotFound, match="branch nowhere does not exist"):
+        Mirror(Target(str(work.path), Branch("nowhere")), cache).fetch()
+    with pytest.raises(RevisionNotFound, match="has no commit 1111111"):
+        Mirror(Target(str(work.path), Commit("1" * 40)), cache).fetch()
+
+
+def test_an_empty_repository_has_no_revision(work: Work, cache: Path) -> None:
+    with pytest.raises(RevisionNotFound, match="the default branch does not exist"):
+        Mirror(Target(str(work.path)), cache).fetch()
+
+
+def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: Work, cache: Path) -> None:
+    commit = work.commit(a="1")
+    work.git("branch", "gone")
+    mirror = Mirror(Target(str(work.path), Branch("gone")), cache)
+    mirror.fetch()
+    work.git("branch", "--delete", "--force", "gone")
+    with pytest.raises(RevisionNotFound):
+        mirror.fetch()
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+
+
+def test_a_tag_of_something_else_than_a_commit(work: Work, cache: Path) -> None:
+    work.commit(a="1")
+    work.git("tag", "data", work.blob(b"x"))
+    with pytest.raises(RevisionNotFound, match="does not name a commit"):
+        Mirror(Target(str(work.path), Tag("data")), cache).fetch()
+
+
+def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
+    first = work.commit(a="1")
+    work.git("tag", "v1")
+    second = work.commit(a="2")
+    work.git("checkout", "--quiet", "-b", "fix/one")
+    third = work.commit(a="3")
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    expected = {
+        "main": second,
+        "HEAD": third,
+        "v1": first,
+        "refs/tags/v1": first,
+        "refs/heads/main": second,
+        "fix/one": third,
+        "fix/one~2": first,
+        "HEAD^": second,
+        third: third,
+        first[:9]: first,
+    }
+    assert {rev: mirror.resolve(rev) for rev in expected} == expected
+    assert mirror.snapshot(mirror.resolve("fix/one")).files["a.yaml"].data == b"3"
+
+
+@pytest.mark.parametrize("rev", ["nowhere", "deadbeef", "v1~3", "", "~1", "--all", "-n1", "HEAD^{tree}", "main:a.yaml"])
+def test_revisions_that_name_no_commit(work: Work, cache: Path, rev: str) -> None:
+    work.commit(a="1")
+    work.git("tag", "v1")
+    with pytest.raises((RevisionNotFound, RefusedUrl)):
+        Mirror(Target(str(work.path)), cache).resolve(rev)
+
+
+def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
+    work.write("clusters/prod/a.yaml", "x")
+    work.write("clusters/staging/README", "x")
+    commit = work.commit()
+    at = {
+        path: Mirror(Target(str(work.path), path=path), cache)
+        for path in ("clusters/prod", "clusters/staging", "gone", "")
+    }
+    for mirror in at.values():
+        mirror.fetch()
+    found = {path: mirror.snapshot(commit) for path, mirror in at.items()}
+    assert {path: (len(snapshot.files), snapshot.path_exists) for path, snapshot in found.items()} == {
+        "clusters/prod": (1, True),
+        "clusters/staging": (0, True),
+        "gone": (0, False),
+        "": (1, True),
+    }
+    work.git("rm", "-r", "--quiet", ".")
+    empty = Mirror(Target(str(work.path)), cache)
+    work.commit("empty")
+    snapshot = empty.snapshot(empty.fetch())
+    assert (snapshot.files, snapshot.path_exists, snapshot.subject) == ({}, True, "empty")
+
+
+def test_commits_with_odd_headers(work: Work, cache: Path) -> None:
+    tree = work.git("hash-object", "-w", "-t", "tree", "--stdin")
+    people = "author  <x> 1 +0000\ncommitter A <x> 9999999999 +0000\nencoding idna\n"
+    text = f"tree {tree}\n{people}\n\x1b[2J Gr\u00fc\u00dfe\t!\n".encode("latin-1")
+    commit = work.git("hash-object", "-w", "-t", "commit", "--stdin", stdin=text)
+    work.git("update-ref", "refs/heads/main", commit)
+    mirror = Mirror(Target(str(work.path)), cache)
+    snapshot = mirror.snapshot(mirror.fetch())
+    assert snapshot.subject.isprintable()
+    assert "[2J" in snapshot.subject
+    assert (snapshot.author, snapshot.time) == ("", datetime(2286, 11, 20, 17, 46, 39, tzinfo=UTC))
+
+
+def test_five_thousand_files(work: Work, cache: Path) -> None:
+    lines = []
+    for number in range(5000):
+        text = f"kind: ConfigMap\nmetadata: {{name: c{number}}}\n"
+        lines.append(f"M 100644 inline d{number % 70}/f{number}.yaml\ndata {len(text)}\n{text}\n")
+    stream = f"commit refs/heads/main\ncommitter A <a@x> 0 +0000\ndata 1\nx\n{''.join(lines)}"
+    work.git("fast-import", "--quiet", stdin=stream.encode())
+    mirror = Mirror(Target(str(work.path)), cache)
+    snapshot = mirror.snapshot(mirror.fetch())
+    assert len(snapshot.files) == 5000
+    assert list(snapshot.files) == sorted(snapshot.files)
+
+
+def test_sha256_repositories(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "sha256"
+    path.mkdir()
+    work = Work(path)
+    work.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    commit = work.commit(a="1")
+    mirror = Mirror(Target(str(path)), cache)
+    assert mirror.fetch() == commit
+    assert len(commit) == 64
+    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    assert working_tree(path).files == mirror.snapshot(commit).files
+
+
+def test_two_processes_at_once(work: Work, cache: Path) -> None:
+    commit = work.commit(a="1")
+    code = (
+        "import sys, pathlib; from gitops.source import Mirror, Target;"
+        "m = Mirror(Target(sys.argv[1]), pathlib.Path(sys.argv[2])); r = m.fetch(); print(r, len(m.snapshot(r).files))"
+    )
+    running = [
+        subprocess.Popen(
+            (sys.executable, "-c", code, str(work.path), str(cache)),
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
+        for _ in range(3)
+    ]
+    assert {process.communicate(timeout=60)[0].strip() for process in running} == {f"{commit} 1"}
+
+
+def test_limits_of_the_whole_commit(work: Work, cache: Path) -> None:
+    commit = work.commit(a="1" * 60, b="2" * 60)
+
+    def refused(limits: Limits) -> str:
+        mirror = Mirror(Target(str(work.path)), cache, limits=limits)
+        mirror.fetch()
+        with pytest.raises(RefusedContent, match="more than") as caught:
+            mirror.snapshot(commit)
+        return caught.value.why
+
+    assert refused(Limits(total=100)) == "holds 120 bytes of manifests, more than 100"
+    assert refused(Limits(files=1)) == "holds 2 manifests, more than 1"
+    assert refused(Limits(listing=50)) == "lists more than 50 bytes of names"
+
+
+def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path) -> None:
+    for number in range(150):
+        work.write(f"{number}.bin", f"{number}")
+    work.commit()
+    work.git("repack", "-adq")
+    with pytest.raises(RefusedContent, match="is larger than 100 bytes"):
+        Mirror(Target(work.path.as_uri()), cache, limits=Limits(repository=100)).fetch()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_repository_of_another_user(work: Work, cache: Path) -> None:
+    commit = work.commit(a="1")
+    give_away(work.path)
+    assert Mirror(Target(work.path.as_uri()), cache).fetch() == commit

@@ -1,0 +1,184 @@
+"""Which URLs, refs and paths are ever handed to Git."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitops.errors import RefusedUrl
+from gitops.source import Branch, Commit, Head, Mirror, Ref, Tag, Target, is_url, parse_ref, redact
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme"),
+    [
+        ("https://git.example.com/team/deploy.git", "https"),
+        ("https://git.example.com:8443/deploy", "https"),
+        ("https://[2001:db8::1]/deploy.git", "https"),
+        ("ssh://git@git.example.com/platform.git", "ssh"),
+        ("ssh://git@git.example.com:2222/~ana/platform.git", "ssh"),
+        ("git@git.example.com:team/platform.git", "ssh"),
+        ("file:///srv/git/platform.git", "file"),
+        ("/srv/git/platform.git", "file"),
+        ("../platform", "file"),
+        ("http://localhost:3000/x", "http"),
+        ("http://127.0.0.1/x", "http"),
+        ("http://[::1]:80/x", "http"),
+    ],
+)
+def test_allowed_urls(url: str, scheme: str) -> None:
+    assert Target(url).scheme == scheme
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "-uupload",
+        "--upload-pack=touch /tmp/x",
+        "ext::sh -c touch% /tmp/x",
+        "fd::17",
+        "file::/etc",
+        "ext::https://git.example.com/x",
+        "git://git.example.com/x",
+        "ftp://git.example.com/x",
+        "javascript:alert(1)//x://",
+        "http://git.example.com/x",
+        "http://127.0.0.1.example.com/x",
+        "https://-oProxyCommand=touch/x",
+        "ssh://-oProxyCommand=touch/x",
+        "ssh://-l@git.example.com/x",
+        "ssh://git@-oProxyCommand=touch/x",
+        "ssh://git@git.example.com/-x",
+        "https://git.example.com",
+        "https:///x",
+        "https://git.example.com:99999/x",
+        "https://git.example.com/x?private_token=abc",
+        "https://git.example.com/x#y",
+        "https://git.example.com/a b",
+        "https://git.example.com/a\nb",
+        "https://git.exa mple.com/x",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[fe80::1]/x",
+        "https://metadata.google.internal/x",
+        "https://0.0.0.0/x",
+        "file://server/share",
+        "file:///srv/%00x",
+        "/srv/git\x00",
+    ],
+)
+def test_refused_urls(url: str) -> None:
+    with pytest.raises(RefusedUrl):
+        Target(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ana:CANARY@git.example.com/x", "https://CANARY@git.example.com/x", "ssh://git:CANARY@host/x"]
+)
+def test_a_credential_in_the_url_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(RefusedUrl, match="put it in a file and name that under `credentials`") as caught:
+        Target(url)
+    assert "CANARY" not in f"{caught.value!r} {caught.value} {caught.value.__dict__}"
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_local_repositories_can_be_forbidden(tmp_path: Path) -> None:
+    for url in ("file:///srv/x", "/srv/x", "relative"):
+        with pytest.raises(RefusedUrl, match="local repositories are not allowed"):
+            Mirror(Target(url), tmp_path, allow_file=False)
+    Mirror(Target("https://git.example.com/x"), tmp_path, allow_file=False)
+
+
+def test_local_paths_reach_git_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Target("a:b").location == f"{tmp_path}/a:b"
+    assert Target("file:///srv/a%20b").location == "/srv/a b"
+    assert Target("git@host:x").location == "git@host:x"
+
+
+@pytest.mark.parametrize(
+    ("text", "ref"),
+    [
+        ("main", Branch("main")),
+        ("refs/heads/team/x", Branch("team/x")),
+        ("refs/tags/v1", Tag("v1")),
+        ("refs/tags/heads/x", Tag("heads/x")),
+        ("refs/heads/refs/heads/x", Branch("refs/heads/x")),
+        (SHA, Commit(SHA)),
+        ("", Head()),
+        ("HEAD", Head()),
+        ("0123456", Branch("0123456")),
+    ],
+)
+def test_refs_as_people_write_them(text: str, ref: Ref) -> None:
+    assert parse_ref(text) == ref
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "--output=x",
+            "-x",
+            "a..b",
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a?",
+            "a*",
+            "a[",
+            "a\\b",
+            "a@{1}",
+            "@",
+            "a//b",
+            "/a",
+            "a/",
+        ),
+        *(".a", "a/.b", "a.", "a.lock", "a.lock/b", "a\x7f", "a\nb", "refs/notes/x", "refs/heads/", "refs/heads/-x"),
+        "refs/tags/a..b",
+    ],
+)
+def test_refused_refs(text: str) -> None:
+    with pytest.raises(RefusedUrl):
+        parse_ref(text)
+
+
+@given(st.text(max_size=12))
+def test_a_ref_is_refused_or_harmless(text: str) -> None:
+    try:
+        ref = parse_ref(text)
+    except RefusedUrl:
+        return
+    assert ref == Head() or not text.startswith("-")
+    assert ".." not in text
+    assert text.isascii() is False or not any(ord(letter) < 33 for letter in text)
+
+
+@pytest.mark.parametrize("sha", ["abc", SHA[:-1], SHA.upper(), SHA + "0", "--" + SHA[2:]])
+def test_commits_are_full_ids(sha: str) -> None:
+    with pytest.raises(RefusedUrl, match="write all 40"):
+        Commit(sha)
+
+
+def test_paths() -> None:
+    assert [Target("/x", path=path).path for path in ("", ".", "./a//b/", "a")] == ["", "", "a/b", "a"]
+    for path in ("..", "a/../b", "/etc", "a\\b", "a\nb"):
+        with pytest.raises(RefusedUrl):
+            Target("/x", path=path)
+
+
+def test_what_looks_like_a_url() -> None:
+    assert [text for text in ("https://x/y", "git@host:x", "ext::sh", "file:///x") if not is_url(text)] == []
+    assert [text for text in (".", "/x", "a/b", "platform", "C:x", "a@b") if is_url(text)] == []
+
+
+def test_redaction() -> None:
+    assert (
+        redact("fatal: https://ana:secret@host/x and ssh://git@host") == "fatal: https://***@host/x and ssh://***@host"
+    )
