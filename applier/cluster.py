@@ -1,0 +1,90 @@
+"""The port to one cluster: what the applier asks of a Kubernetes API, and nothing else.
+
+Objects are plain dicts as on the wire. Every method may raise `errors.ClusterError`; retries of what was certainly not carried out (429, 503,
+refused connections) happen inside the adapter, bounded, so that what arrives here is worth a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NewType, Protocol
+
+from renderer.identity import GroupKind, ObjectKey
+
+ClusterName = NewType("ClusterName", str)
+Object = dict[str, Any]
+
+CONTENT, PARENT, STATUS = "levelgate", "levelgate-applyset", "levelgate-status"
+"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """How one kind is served: preferred `version`, `plural` for paths, `namespaced`, and whether it can be listed."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The kinds that a cluster serves. `stale` groups could not be asked: their kinds are unknown, never absent."""
+
+    resources: Mapping[GroupKind, Resource]
+    stale: frozenset[str] = field(default=frozenset())
+
+
+class Cluster(Protocol):
+    """One cluster."""
+
+    name: ClusterName
+
+    async def discover(self, *, refresh: bool = False) -> Discovery:
+        """Kinds served; asked once and kept, asked again with `refresh` and after a `KindNotServed`."""
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        """The object as it is now (consistent read); None if absent. Raises KindNotServed."""
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> list[Object]:
+        """All objects of a kind (consistent read, all pages); `namespace` None = all namespaces or cluster scope.
+
+        Every object carries apiVersion and kind. Raises KindNotServed.
+        """
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        """Server-side apply of a full intent; answers the object as stored.
+
+        With `metadata.uid` in the manifest an absent object is not created (StaleWrite). Raises FieldConflict, Invalid and others.
+        """
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        """JSON merge patch (RFC 7386) of an object that must exist; a uid or resourceVersion in its metadata is a precondition.
+
+        Answers the object as stored; None when it is absent.
+        """
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        """Delete exactly this object; success when absent already. Raises StaleWrite if uid or resourceVersion differ."""
+
+    async def close(self) -> None:
+        """Give back connections."""

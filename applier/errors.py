@@ -1,0 +1,75 @@
+"""Errors of the applier: foreign errors are translated once, at the port, into a class per what the caller does about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause of a refused request (`details.causes[]`): `reason` as the server names it, `field` a path, `message` for people."""
+
+    reason: str
+    field: str
+    message: str
+
+
+class ApplierError(Exception):
+    """Base of all errors that the applier raises."""
+
+
+class ClusterError(ApplierError):
+    """The server refused or did not answer a request.
+
+    `status` is the HTTP status (0: no answer), `reason` the server's word for it, `causes` its details. The text never holds values of Secrets.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+
+
+class NotFound(ClusterError):
+    """The object is absent."""
+
+
+class KindNotServed(ClusterError):
+    """The server does not serve this kind (yet). Never a proof that no object of it exists."""
+
+
+class FieldConflict(ClusterError):
+    """Server-side apply met fields that another manager owns; one cause per field, the message names manager and field."""
+
+
+class StaleWrite(ClusterError):
+    """A precondition (uid, resourceVersion) did not hold: read again, then decide again."""
+
+
+class Invalid(ClusterError):
+    """The server will never take this object as it stands: an author's mistake (422, 400, or 500 from a typed patch)."""
+
+
+class Denied(ClusterError):
+    """Not allowed: RBAC, quota, admission."""
+
+
+class NamespaceTerminating(ClusterError):
+    """The namespace is going away; waiting, not a fault."""
+
+
+class Unavailable(ClusterError):
+    """The server is overloaded or not reachable and has certainly not carried out the request. `retry_after` in seconds, None if not said."""
+
+    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None) -> None:
+        super().__init__(message, status=status, reason=reason)
+        self.retry_after = retry_after
+
+
+class UnknownOutcome(ClusterError):
+    """The request may or may not have been carried out: read back before deciding."""
+
+
+class ConfigurationError(ApplierError):
+    """No cluster can be chosen, or its credentials cannot be used; the text says what to do."""

@@ -1,0 +1,41 @@
+"""A real Kubernetes API server behind the port `applier.cluster.Cluster`.
+
+The only package that speaks to `kubernetes` and aiohttp's client. Both are imported when `connect` is called and not
+before: importing `applier.kube` costs next to nothing, so commands that need no cluster start fast.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from applier.kube.cluster import KubeCluster
+
+__all__ = ["connect"]
+
+
+async def connect(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    concurrency: int = 16,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    rng: Callable[[], float] = random.random,
+) -> KubeCluster:
+    """The cluster that kubectl would choose, without a request to it yet.
+
+    `kubeconfig` is one file; without it `$KUBECONFIG` (several files), `~/.kube/config`, then the service account of
+    the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between tries;
+    tests pass their own.
+
+    Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
+    """
+    from applier.kube.cluster import KubeCluster
+    from applier.kube.configuration import choose
+    from applier.kube.transport import Transport
+
+    transport = await Transport.open(choose(kubeconfig, context))
+    return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng)

@@ -1,0 +1,139 @@
+"""Requests to one API server until they are answered: slots, retries, translation of refusals.
+
+Retried is what was certainly not carried out (429, 503, no connection), and reads also after server faults and broken
+connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (aiohttp
+itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead; our deletes carry preconditions,
+so the second can only find the object gone or changed.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import count
+
+from applier.errors import ClusterError, Unavailable, UnknownOutcome
+from applier.kube.translate import translate
+from applier.kube.transport import Answer, BrokenError, NotSentError, Transport
+
+FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
+"""Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a
+request is given up.
+"""
+
+_READ_AGAIN = frozenset({500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
+
+    `budget`: seconds of waiting in all, as in `BUDGET`.
+    """
+
+    verb: str
+    method: str
+    path: str
+    about: str
+    secret: bool = False
+    accept: str = "application/json"
+    content_type: str = "application/json"
+    body: bytes | None = field(default=None, repr=False)
+    etag: str = ""
+    budget: float = BUDGET
+
+    @property
+    def write(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {"Accept": self.accept, "User-Agent": "levelgate"}
+        if self.body is not None:
+            headers["Content-Type"] = self.content_type
+        if self.etag:
+            headers["If-None-Match"] = self.etag
+        return headers
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A try that failed: the error if it is the last, whether to try `again`, the seconds it cost and those the
+    server asks to wait.
+    """
+
+    error: ClusterError
+    again: bool
+    cost: float = 0.0
+    wait: float | None = None
+
+
+class Client:
+    """`requests` counts what was sent, by verb, tries included."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        concurrency: int,
+        sleep: Callable[[float], Awaitable[None]],
+        rng: Callable[[], float],
+    ) -> None:
+        self.transport = transport
+        self.requests: Counter[str] = Counter()
+        self._sleep, self._rng = sleep, rng
+        # A list costs the server several times what a write does (priority and fairness), and must not keep writes
+        # waiting.
+        self._slots = asyncio.Semaphore(concurrency)
+        self._list_slots = asyncio.Semaphore(max(2, concurrency // 4))
+
+    async def ask(self, call: Call) -> Answer:
+        """The answer, 2xx or 304. Raises ClusterError.
+
+        A request that waits for its next try keeps its slot: fewer in flight is what an overloaded server asks for.
+        """
+        spent = 0.0
+        async with self._list_slots if call.verb == "list" else self._slots:
+            for attempt in count():
+                outcome = await self._try(call)
+                if isinstance(outcome, Answer):
+                    return outcome
+                wait = self._wait(attempt, outcome.wait)
+                spent += outcome.cost + wait
+                if not outcome.again or spent > call.budget:
+                    raise outcome.error
+                await self._sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _wait(self, attempt: int, asked: float | None) -> float:
+        backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt)
+        return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
+
+    async def _try(self, call: Call) -> Answer | _Refusal:
+        self.requests[call.verb] += 1
+        try:
+            answer = await self.transport.send(call.method, call.path, headers=call.headers, body=call.body)
+        except NotSentError as error:
+            return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final)
+        except BrokenError as error:
+            text = f"{call.about}: no complete answer: {error}"
+            return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
+        return answer if answer.status < 400 else _refused(call, answer)
+
+
+def _refused(call: Call, answer: Answer) -> _Refusal:
+    wait = _seconds(answer.headers.get("Retry-After"))
+    error = translate(
+        answer.status, answer.body, about=call.about, write=call.write, secret=call.secret, retry_after=wait
+    )
+    again = answer.status in (429, 503) or (not call.write and answer.status in _READ_AGAIN)
+    return _Refusal(error, again, wait=wait)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After as the API server sends it: whole seconds. A date (RFC 9110 10.2.3) is ignored, our own backoff
+    serves.
+    """
+    return float(header) if header is not None and header.isdecimal() else None

@@ -1,0 +1,219 @@
+"""The port `applier.cluster.Cluster` on a real API server: one HTTP request per method, objects as plain dicts.
+
+A kind is looked up in discovery; where it, or the server, says that a kind is not served, discovery is asked again
+once and the request repeated, so that a definition which was applied a moment ago is found.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from applier.cluster import ClusterName, Discovery, Object, Resource
+from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
+from applier.kube.client import Call, Client
+from applier.kube.discovery import DiscoveryCache, served
+from applier.kube.transport import Transport
+from renderer.identity import GroupKind, ObjectKey, group_kind
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Objects per page of a list."""
+
+_RESTARTS = 3
+_GONE = 410
+_JSON = "application/json"
+_APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
+_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class KubeCluster:
+    """See `applier.cluster.Cluster`. `name` is the context's; `requests` counts what was sent, by verb, tries
+    included.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        concurrency: int,
+        sleep: Callable[[float], Awaitable[None]],
+        rng: Callable[[], float],
+    ) -> None:
+        self.name = ClusterName(transport.name)
+        self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng)
+        self._discovery = DiscoveryCache(self._client)
+
+    @property
+    def requests(self) -> Counter[str]:
+        return self._client.requests
+
+    async def discover(self, *, refresh: bool = False) -> Discovery:
+        return await (self._discovery.refresh() if refresh else self._discovery.current())
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        async def ask(resource: Resource) -> Object | None:
+            accept = _METADATA if metadata_only else _JSON
+            call = _call("get", "GET", _object_path(resource, key), about=key, accept=accept)
+            try:
+                answer = await self._client.ask(call)
+            except NotFound:
+                return None
+            return _named(orjson.loads(answer.body), resource)
+
+        return await self._served(key.group_kind, ask)
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> builtins.list[Object]:
+        async def ask(resource: Resource) -> builtins.list[Object]:
+            path = _collection_path(resource, namespace)
+            accept = _METADATA_LIST if metadata_only else _JSON
+            # The PartialObjectMetadata of a page, and the items of a typed list, do not say what they are.
+            return [_named(item, resource) for item in await self._pages(path, kind, selector=selector, accept=accept)]
+
+        return await self._served(kind, ask)
+
+    async def _pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
+        """All items; from the start again when the server no longer has the state that the first page showed (410)."""
+        for _ in range(_RESTARTS):
+            try:
+                return await self._read_pages(path, kind, selector=selector, accept=accept)
+            except ClusterError as error:
+                if error.status != _GONE:
+                    raise
+        raise Unavailable(
+            f"list {kind}: it changed faster than its pages could be read, {_RESTARTS} times", status=_GONE
+        )
+
+    async def _read_pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
+        items: builtins.list[Object] = []
+        query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            answer = await self._client.ask(
+                _call("list", "GET", f"{path}?{urlencode(query)}", about=kind, accept=accept)
+            )
+            page = orjson.loads(answer.body)
+            items += page.get("items") or []
+            query["continue"] = (page.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
+                return items
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        key = ObjectKey.of(manifest)
+        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        query |= {"dryRun": "All"} if dry_run else {}
+        body = _encoded(manifest, key)
+
+        async def ask(resource: Resource) -> Object:
+            # The path must name the version of the body, which need not be the one that the server prefers.
+            path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
+            path = f"{path}?{urlencode(query)}"
+            call = _call("apply", "PATCH", path, about=key, body=body, content_type=_APPLY_PATCH)
+            answer: Object = orjson.loads((await self._client.ask(call)).body)
+            return answer
+
+        return await self._served(group_kind(manifest), ask)
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        query = {"fieldManager": manager, "fieldValidation": "Strict"}
+        body = _encoded(patch, key)
+
+        async def ask(resource: Resource) -> Object | None:
+            path = f"{_object_path(resource, key)}?{urlencode(query)}"
+            call = _call("merge", "PATCH", path, about=key, body=body, content_type=_MERGE_PATCH)
+            try:
+                answer: Object = orjson.loads((await self._client.ask(call)).body)
+            except NotFound:
+                return None
+            return answer
+
+        return await self._served(key.group_kind, ask)
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+            "propagationPolicy": propagation,
+        }
+
+        async def ask(resource: Resource) -> None:
+            call = _call("delete", "DELETE", _object_path(resource, key), about=key, body=orjson.dumps(options))
+            try:
+                await self._client.ask(call)
+            except NotFound:
+                return  # absent is what was wanted
+
+        await self._served(key.group_kind, ask)
+
+    async def close(self) -> None:
+        await self._client.transport.close()
+
+    async def _served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
+        resource = await self._discovery.resource(kind)
+        try:
+            return await ask(resource)
+        except KindNotServed:
+            return await ask(served(await self._discovery.refresh(), kind))
+
+
+def _call(
+    verb: str,
+    method: str,
+    path: str,
+    *,
+    about: ObjectKey | GroupKind,
+    accept: str = _JSON,
+    content_type: str = _JSON,
+    body: bytes | None = None,
+) -> Call:
+    return Call(
+        verb,
+        method,
+        path,
+        f"{verb} {about}",
+        secret=(about.group, about.kind) == ("", "Secret"),
+        accept=accept,
+        content_type=content_type,
+        body=body,
+    )
+
+
+def _collection_path(resource: Resource, namespace: str | None, *, api_version: str = "") -> str:
+    version = api_version or resource.api_version
+    prefix = f"/apis/{version}" if resource.group else f"/api/{version}"
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
+    return f"{prefix}{place}/{resource.plural}"
+
+
+def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
+    """Raises Invalid if a namespaced object names no namespace: the server would take the path for another one."""
+    if resource.namespaced and not key.namespace:
+        raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given: set metadata.namespace")
+    path = f"{_collection_path(resource, key.namespace, api_version=api_version)}/{quote(key.name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _named(item: Object, resource: Resource) -> Object:
+    item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+    return item
+
+
+def _encoded(manifest: Mapping[str, Any], key: ObjectKey) -> bytes:
+    try:
+        return orjson.dumps(manifest)
+    except TypeError:  # orjson's message may quote the value
+        raise Invalid(f"{key}: the manifest is not JSON: a number beyond 64 bits, or text that is not UTF-8") from None

@@ -1,0 +1,186 @@
+"""Which cluster, and with which credentials: kubectl's rules, carried out by the `kubernetes` package.
+
+Files and plugins are read when `load` is called, and again on every call, so that rotated tokens and certificates are
+seen. Errors name files, contexts and users, and never repeat what stands in a user's entry.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
+
+from applier.errors import ConfigurationError
+
+IN_CLUSTER = "in-cluster"
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, `headers` for every
+    request.
+    """
+
+    name: str
+    configuration: Any
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """Where the configuration of a cluster comes from."""
+
+    async def load(self) -> Endpoint:
+        """Read everything anew. Raises ConfigurationError."""
+
+
+def choose(kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ) -> Source:
+    """The source that kubectl would take. Raises ConfigurationError, naming what was looked at, if there is none."""
+    candidates = _candidates(kubeconfig, environ)
+    present = tuple(path for path in candidates if path.is_file())
+    if present:
+        return Kubeconfig(present, context)
+    if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
+        return InCluster()
+    raise ConfigurationError(_nothing(candidates, context=context, explicit=kubeconfig is not None))
+
+
+def _candidates(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
+    if kubeconfig is not None:
+        return [Path(kubeconfig).expanduser()]
+    listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return listed or [Path("~/.kube/config").expanduser()]
+
+
+def _nothing(candidates: Iterable[Path], *, context: str | None, explicit: bool) -> str:
+    files = ", ".join(map(str, candidates))
+    if explicit:
+        return f"kubeconfig {files} does not exist: give the path of an existing file"
+    wanted = f"context {context!r}" if context else "a cluster"
+    return (
+        f"no configuration for {wanted}: {files} does not exist, and this is not a pod "
+        "(KUBERNETES_SERVICE_HOST is not set): give --kubeconfig, or set KUBECONFIG"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InCluster:
+    """The service account of the pod that this runs in."""
+
+    async def load(self) -> Endpoint:
+        from kubernetes.aio.client.configuration import Configuration
+        from kubernetes.aio.config.incluster_config import load_incluster_config
+
+        configuration = Configuration()
+        try:
+            load_incluster_config(configuration)
+        except Exception as error:
+            raise ConfigurationError(
+                f"the pod's service account cannot be used: {error}: "
+                "mount its token (automountServiceAccountToken), or give --kubeconfig"
+            ) from None
+        configuration.proxy = _environment_proxy(configuration.host)
+        return Endpoint(IN_CLUSTER, configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """One context of one or several kubeconfig files; of entries with the same name, and of current-context, the
+    first wins.
+    """
+
+    paths: tuple[Path, ...]
+    context: str | None
+
+    async def load(self) -> Endpoint:
+        try:
+            return await self._load()
+        except ConfigurationError:
+            raise
+        except Exception as error:  # the loader lets errors of YAML, files and plugins through
+            raise ConfigurationError(f"{self._files} cannot be used: {_harmless(error)}") from None
+
+    async def _load(self) -> Endpoint:
+        from kubernetes.aio.client.configuration import Configuration
+        from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
+        merger = KubeConfigMerger(os.pathsep.join(map(str, self.paths)))
+        documents: list[dict[str, Any]] = list(merger.config_files.values())
+        name = self._chosen(documents)
+        configuration = Configuration()
+        await KubeConfigLoader(merger.config, active_context=name, config_base_path=None).load_and_set(configuration)
+        user = _user(documents, name)
+        _check_plugin(user, configuration=configuration, context=name)
+        configuration.proxy = configuration.proxy or _environment_proxy(configuration.host)
+        return Endpoint(name, configuration, _impersonation(user))
+
+    @property
+    def _files(self) -> str:
+        return "kubeconfig " + ", ".join(map(str, self.paths))
+
+    def _chosen(self, documents: list[dict[str, Any]]) -> str:
+        # The package's merger takes the last current-context; kubectl takes the first.
+        name = self.context or next((d["current-context"] for d in documents if d.get("current-context")), None)
+        known = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
+        choice = f"choose one with --context; there are: {', '.join(known)}" if known else "it has no contexts"
+        if not name:
+            raise ConfigurationError(f"{self._files} sets no current-context: {choice}")
+        if name not in known:
+            raise ConfigurationError(f"{self._files} has no context {name!r}: {choice}")
+        return str(name)
+
+
+def _user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
+    """The user's entry of a context; empty if there is none."""
+    name = _entry(documents, "contexts", context).get("context", {}).get("user")
+    return _entry(documents, "users", name).get("user") or {}
+
+
+def _entry(documents: list[dict[str, Any]], section: str, name: Any) -> Mapping[str, Any]:
+    entries = (entry for document in documents for entry in document.get(section) or [])
+    return next((entry for entry in entries if entry.get("name") == name), {})
+
+
+def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) -> None:
+    """The package logs a failing credential plugin and goes on without credentials; say so here instead of waiting
+    for a 401.
+    """
+    if user.get("exec") and not configuration.api_key and not configuration.cert_file:
+        command = user["exec"].get("command")
+        raise ConfigurationError(
+            f"context {context}: the credential plugin {command!r} gave no credentials: run it by hand"
+        )
+
+
+def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
+    """`as` of a kubeconfig user, which the package leaves out: without it requests would be sent with more rights
+    than asked for.
+    """
+    if user.get("as-groups") or user.get("as-user-extra"):
+        raise ConfigurationError(
+            "kubeconfig: as-groups and as-user-extra are not supported: use a user or service account of its own"
+        )
+    headers = {"Impersonate-User": user.get("as"), "Impersonate-Uid": user.get("as-uid")}
+    return {name: str(value) for name, value in headers.items() if value}
+
+
+def _environment_proxy(host: str) -> str | None:
+    """The proxy that the environment names for this host, by Go's rules: never for loopback. Read once, not on every
+    request.
+    """
+    url = urlsplit(host)
+    name = url.hostname or ""
+    if _LOOPBACK.fullmatch(name) or proxy_bypass_environment(f"{name}:{url.port}" if url.port else name):
+        return None
+    return getproxies_environment().get(url.scheme)
+
+
+def _harmless(error: Exception) -> str:
+    """An error of the loader without the entries that it quotes (they hold tokens)."""
+    text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

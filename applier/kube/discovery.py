@@ -1,0 +1,179 @@
+"""Which kinds a cluster serves, in two requests (aggregated discovery), or one per group version on servers without
+it.
+
+An answer is kept until somebody asks for a refresh, which costs two conditional requests. That a kind is missing is
+never kept: the next question asks again. A group whose API server does not answer is stale: its kinds are unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from operator import ne
+from typing import Any
+
+import orjson
+
+from applier.cluster import Discovery, Resource
+from applier.errors import ClusterError, KindNotServed, Unavailable
+from applier.kube.client import Call, Client
+from renderer.identity import GroupKind
+
+_AGGREGATED = "APIGroupDiscoveryList"
+_ACCEPT = ",".join(
+    [
+        *(f"application/json;g=apidiscovery.k8s.io;v={version};as={_AGGREGATED}" for version in ("v2", "v2beta1")),
+        "application/json",
+    ]
+)
+_ROOTS = ("/api", "/apis")
+_PATIENCE = 2.0
+"""Seconds of waiting for one group of a server without aggregated discovery; then the group is stale."""
+
+Document = Mapping[str, Any]
+
+
+class DiscoveryCache:
+    """The last answer of one cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: Discovery | None = None
+        self._pages: dict[str, tuple[str, Document]] = {}
+        self._asking = asyncio.Lock()
+        self._started = 0
+
+    async def current(self) -> Discovery:
+        return self._known or await self.refresh()
+
+    async def refresh(self) -> Discovery:
+        """An answer that was asked for after this call; those who call at once share one."""
+        seen = self._started
+        async with self._asking:
+            if self._known is None or self._started == seen:
+                self._started += 1
+                self._known = await self._ask()
+            return self._known
+
+    async def resource(self, kind: GroupKind) -> Resource:
+        """How a kind is served; asks anew if it was not served so far. Raises KindNotServed, or Unavailable where
+        that is not known.
+        """
+        found = (await self.current()).resources.get(kind)
+        return found or served(await self.refresh(), kind)
+
+    async def _ask(self) -> Discovery:
+        documents = [await self._page(root) for root in _ROOTS]
+        return merged([await self._read(document) for document in documents])
+
+    async def _read(self, document: Document) -> Discovery:
+        return aggregated(document) if document.get("kind") == _AGGREGATED else await self._legacy(document)
+
+    async def _page(self, path: str) -> Document:
+        etag, kept = self._pages.get(path, ("", {}))
+        answer = await self._client.ask(Call("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag))
+        if answer.status == 304:
+            return kept
+        document: Document = orjson.loads(answer.body)
+        self._pages[path] = (answer.headers.get("ETag", ""), document)
+        return document
+
+    async def _legacy(self, root: Document) -> Discovery:
+        lists: list[tuple[str, str, Document]] = []
+        stale: set[str] = set()
+        for group, version in _group_versions(root):
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            try:
+                answer = await self._client.ask(Call("discover", "GET", path, f"discovery {path}", budget=_PATIENCE))
+            except KindNotServed:
+                continue  # the group version went away between the two requests
+            except ClusterError:
+                stale.add(group)
+            else:
+                lists.append((group, version, orjson.loads(answer.body)))
+        return Discovery(_preferred(_legacy_resources(lists)), frozenset(stale))
+
+
+def served(discovery: Discovery, kind: GroupKind) -> Resource:
+    """Raises KindNotServed; Unavailable if the kind's group could not be asked."""
+    found = discovery.resources.get(kind)
+    if found:
+        return found
+    if kind.group in discovery.stale:
+        raise Unavailable(f"{kind}: the API server of group {kind.group} does not answer: see its APIService")
+    raise KindNotServed(
+        f"{kind}: the cluster does not serve this kind: is its CustomResourceDefinition installed?", status=404
+    )
+
+
+def merged(parts: Iterable[Discovery]) -> Discovery:
+    """One answer of several, the first to name a kind wins."""
+    known = list(parts)
+    resources = _preferred(resource for part in known for resource in part.resources.values())
+    return Discovery(resources, frozenset().union(*(part.stale for part in known)))
+
+
+def aggregated(document: Document) -> Discovery:
+    """From an `APIGroupDiscoveryList` (apidiscovery.k8s.io v2 or v2beta1)."""
+    groups: list[Document] = document.get("items") or []
+    stale = frozenset(
+        _group_name(group)
+        for group in groups
+        if any(version.get("freshness") == "Stale" for version in group.get("versions") or [])
+    )
+    return Discovery(_preferred(_aggregated_resources(groups)), stale)
+
+
+def _group_name(group: Document) -> str:
+    return group.get("metadata", {}).get("name") or ""
+
+
+def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
+    for group in groups:
+        for version in group.get("versions") or []:
+            for entry in version.get("resources") or []:
+                kind = (entry.get("responseKind") or {}).get("kind")
+                if kind:  # a resource that has only subresources answers no kind of its own
+                    yield Resource(
+                        _group_name(group),
+                        version["version"],
+                        kind,
+                        entry["resource"],
+                        entry.get("scope") == "Namespaced",
+                        frozenset(entry.get("verbs") or ()),
+                        tuple(entry.get("shortNames") or ()),
+                    )
+
+
+def _group_versions(root: Document) -> Iterator[tuple[str, str]]:
+    """Group and version of an `APIVersions` or `APIGroupList`, the preferred version of each group first."""
+    yield from (("", version) for version in root.get("versions") or [])
+    for group in root.get("groups") or []:
+        preferred = (group.get("preferredVersion") or {}).get("version")
+        versions: list[str] = [entry["version"] for entry in group.get("versions") or []]
+        versions.sort(key=partial(ne, preferred))
+        yield from ((group["name"], version) for version in versions)
+
+
+def _legacy_resources(lists: Iterable[tuple[str, str, Document]]) -> Iterator[Resource]:
+    for group, version, document in lists:
+        for entry in document.get("resources") or []:
+            if "/" not in entry["name"]:
+                yield Resource(
+                    group,
+                    version,
+                    entry["kind"],
+                    entry["name"],
+                    bool(entry.get("namespaced")),
+                    frozenset(entry.get("verbs") or ()),
+                    tuple(entry.get("shortNames") or ()),
+                )
+
+
+def _preferred(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
+    """Per kind the first, which is the one of the version that the server prefers."""
+    table: dict[GroupKind, Resource] = {}
+    for resource in resources:
+        table.setdefault(resource.group_kind, resource)
+    return table

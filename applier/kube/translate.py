@@ -1,0 +1,187 @@
+"""A refused request becomes an error of `applier.errors`, per what the caller does about it.
+
+Pure. The rules were tried on a real API server (Kubernetes 1.36): 409 and 404 each mean several things, and an
+unknown field in an apply body is answered with a 500. Texts about Secrets are reduced to the reason, field paths and
+a few phrases that cannot hold a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from applier.errors import (
+    Cause,
+    ClusterError,
+    Denied,
+    FieldConflict,
+    Invalid,
+    KindNotServed,
+    NamespaceTerminating,
+    NotFound,
+    StaleWrite,
+    Unavailable,
+    UnknownOutcome,
+)
+
+_FIELD_CONFLICT, _TERMINATING = "FieldManagerConflict", "NamespaceTerminating"
+_AUTHORS_FAULT = re.compile(
+    r"failed to (?:create typed (?:patch|live) object \([^)]*\)"
+    r"|convert new object \([^)]*\) to proper version: unable to convert unstructured object to [^:]*)"
+    r": (?P<fault>.*)",
+    re.DOTALL,
+)
+"""How the server words a body that does not fit the schema; a failing conversion webhook is worded otherwise."""
+
+_WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
+_TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
+_HARMLESS = (
+    re.compile(r"illegal base64 data at input byte \d+"),
+    re.compile(r"field is immutable(?: when `immutable` is set)?"),
+    re.compile(r'conflict with "[^"]*"(?: using [\w./]+)?'),
+    re.compile(r'admission webhook "[^"]*" denied the request'),
+    re.compile(r'failed calling webhook "[^"]*"'),
+    re.compile(r"exceeded quota: [\w.-]+"),
+    re.compile(r'User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*")?'),
+    re.compile(r"the (\w+) in the precondition \([\w-]*\) does not match the \1 in record \([\w-]*\)"),
+    re.compile(r"Precondition failed: (\w+) in precondition: [\w-]+, \1 in object meta: [\w-]*"),
+    re.compile(r"the object has been modified"),
+    re.compile(r"uid mismatch"),
+    re.compile(r'namespaces "[\w.-]+" not found'),
+)
+"""Parts of server messages that name fields, managers, policies and versions, but cannot quote what a Secret holds."""
+
+
+def translate(
+    status: int,
+    body: bytes,
+    *,
+    about: str,
+    write: bool,
+    secret: bool = False,
+    retry_after: float | None = None,
+) -> ClusterError:
+    """The error for an answer of `status` 4xx or 5xx with this `body` (a `Status` object, or text of something in
+    between).
+
+    `about` says what was asked, for the text. `write`: a fault of the server leaves it open whether the request was
+    carried out. `secret`: the request was about a Secret.
+    """
+    document = _status_object(body)
+    reason = str(document.get("reason") or "") if document else ""
+    causes = _causes(document, secret=secret)
+    kind = _classify(status, document, write=write)
+    told = _reduced(document, causes, reason or kind.__name__) if secret else _told(document, body, status)
+    text = f"{about}: {told}"
+    if kind is Unavailable:
+        return Unavailable(text, status=status, reason=reason, retry_after=retry_after)
+    return kind(text, status=status, reason=reason, causes=causes)
+
+
+def _classify(status: int, document: Mapping[str, Any] | None, *, write: bool) -> type[ClusterError]:
+    match status:
+        case 404:
+            return _absent(document)
+        case 409:
+            return FieldConflict if _has_cause(document, _FIELD_CONFLICT) else StaleWrite
+        case 422:
+            return StaleWrite if _only_wrong_uid(document) else Invalid
+        case 400 | 405 | 406 | 413 | 415:
+            return Invalid
+        case 401:
+            return Denied
+        case 403:
+            return NamespaceTerminating if _has_cause(document, _TERMINATING) else Denied
+        case 429 | 503:
+            return Unavailable
+        case _ if status >= 500:
+            return _server_fault(_message(document), write=write)
+        case _:
+            return ClusterError
+
+
+def _absent(document: Mapping[str, Any] | None) -> type[ClusterError]:
+    """An unknown path is answered in plain text or by a Status that names no object; a missing object or namespace by
+    its name.
+    """
+    return NotFound if document and _details(document).get("name") else KindNotServed
+
+
+def _only_wrong_uid(document: Mapping[str, Any] | None) -> bool:
+    fields = {cause.get("field") for cause in _details(document).get("causes") or []}
+    return fields == {"metadata.uid"}
+
+
+def _server_fault(message: str, *, write: bool) -> type[ClusterError]:
+    if _AUTHORS_FAULT.search(message):
+        return Invalid
+    # Admission comes before storage: nothing was written when a webhook did not answer.
+    if not write or _WEBHOOK_SILENT.search(message):
+        return Unavailable
+    return UnknownOutcome
+
+
+def _status_object(body: bytes) -> Mapping[str, Any] | None:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) and document.get("kind") == "Status" else None
+
+
+def _message(document: Mapping[str, Any] | None) -> str:
+    return str(document.get("message") or "") if document else ""
+
+
+def _details(document: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return (document.get("details") or {}) if document else {}
+
+
+def _has_cause(document: Mapping[str, Any] | None, reason: str) -> bool:
+    return any(cause.get("reason") == reason for cause in _details(document).get("causes") or [])
+
+
+def _causes(document: Mapping[str, Any] | None, *, secret: bool) -> tuple[Cause, ...]:
+    return tuple(
+        Cause(
+            reason=cause.get("reason") or "",
+            field=cause.get("field") or "",
+            message=_harmless(cause.get("message") or "") if secret else cause.get("message") or "",
+        )
+        for cause in _details(document).get("causes") or []
+    )
+
+
+def _told(document: Mapping[str, Any] | None, body: bytes, status: int) -> str:
+    if document is None:
+        return _plain(body, status)
+    message = _message(document)
+    fault = _AUTHORS_FAULT.search(message)
+    return _once(fault["fault"]) if fault else message or f"status {status}"
+
+
+def _plain(body: bytes, status: int) -> str:
+    """An answer that is no Status comes from the mux or from a proxy; a short first line of text is worth quoting."""
+    line = body[:200].decode(errors="replace").strip().partition("\n")[0]
+    return f"status {status}" if not line or line.startswith(("<", "{")) else f"status {status}: {line}"
+
+
+def _reduced(document: Mapping[str, Any] | None, causes: tuple[Cause, ...], word: str) -> str:
+    """What may be said of a refusal about a Secret: the reason, field paths, harmless phrases."""
+    fields = dict.fromkeys(cause.field for cause in causes if cause.field)
+    return ": ".join(part for part in (word, ", ".join(fields), _harmless(_message(document))) if part)
+
+
+def _harmless(message: str) -> str:
+    found = [(hit.start(), hit.group(1)) for hit in _TYPED.finditer(message)]
+    found += [(hit.start(), hit.group()) for pattern in _HARMLESS for hit in pattern.finditer(message)]
+    return "; ".join(dict.fromkeys(text for _, text in sorted(found)))
+
+
+def _once(fault: str) -> str:
+    """The server repeats a fault per version that it tried; one line each is enough."""
+    lines = dict.fromkeys(line.strip() for line in fault.splitlines() if line.strip() and line.strip() != "errors:")
+    return "; ".join(lines)

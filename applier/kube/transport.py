@@ -1,0 +1,144 @@
+"""HTTP to one API server: bytes out, bytes in, through the session of `kubernetes.aio`'s REST layer.
+
+The layer's own `request` serialises bodies again and asks the environment for a proxy on each request; its session,
+with that switched off, is several times faster. What failed is said by two exceptions: `NotSentError` (the server has
+certainly not seen the request) and `BrokenError` (it may have).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import aiohttp
+from yarl import URL
+
+from applier.errors import ConfigurationError
+from applier.kube.configuration import Endpoint, Source
+
+CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
+
+
+class NotSentError(Exception):
+    """No connection, so no request. `final`: trying again cannot help (the server's certificate is not trusted)."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+class BrokenError(Exception):
+    """The connection ended after the request may have been read. `seconds`: how long the server kept silent."""
+
+    def __init__(self, message: str, *, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP answer, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """One session to one API server; credentials are read again once when the server does not accept them."""
+
+    def __init__(self, source: Source, endpoint: Endpoint) -> None:
+        self._source = source
+        self._retired: list[aiohttp.ClientSession] = []
+        self._renewing = asyncio.Lock()
+        self._epoch = 0
+        self._use(endpoint)
+
+    @classmethod
+    async def open(cls, source: Source) -> Self:
+        """Raises ConfigurationError."""
+        return cls(source, await source.load())
+
+    def _use(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._session = _session(endpoint)
+        configuration = endpoint.configuration
+        options = {"proxy": configuration.proxy, "server_hostname": configuration.tls_server_name}
+        self._options = {name: value for name, value in options.items() if value}
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """One request; a 401 is tried again once with renewed credentials. `path` is percent-encoded, with its query.
+
+        Raises NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
+        """
+        epoch = self._epoch
+        answer = await self._once(method, path, headers=headers, body=body)
+        if answer.status != 401:
+            return answer
+        await self._renew(epoch)
+        return await self._once(method, path, headers=headers, body=body)
+
+    async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        url = URL(self._endpoint.configuration.host + path, encoded=True)
+        merged = {**headers, **self._endpoint.headers, **await self._authorization()}
+        try:
+            async with self._session.request(
+                method, url, headers=merged, data=body, allow_redirects=False, **self._options
+            ) as response:
+                return Answer(response.status, response.headers, await response.read())
+        except aiohttp.ClientSSLError as error:
+            raise NotSentError(_words(error), final=True) from None
+        except aiohttp.ConnectionTimeoutError:
+            raise NotSentError(f"no connection within {CONNECT_SECONDS:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            raise NotSentError(_words(error)) from None
+        except TimeoutError:
+            raise BrokenError(f"no answer within {READ_SECONDS:g} s", seconds=READ_SECONDS) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise BrokenError(_words(error)) from None
+
+    async def _authorization(self) -> dict[str, str]:
+        # Asks the configuration each time: in a pod it reads the token file again once a minute.
+        token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
+        return {"Authorization": token.strip()} if token else {}
+
+    async def _renew(self, epoch: int) -> None:
+        """Read the configuration again, once for all requests that were refused with the same credentials."""
+        async with self._renewing:
+            if self._epoch != epoch:
+                return
+            self._retired.append(self._session)  # other requests may still be using it
+            self._use(await self._source.load())
+            self._epoch += 1
+
+    async def close(self) -> None:
+        for session in (*self._retired, self._session):
+            await session.close()
+
+
+def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
+    from kubernetes.aio.client.rest import RESTClientObject
+
+    configuration = endpoint.configuration
+    configuration.connection_pool_maxsize = 0  # the client above bounds requests in flight
+    configuration.client_session_kwargs = {
+        "trust_env": False,
+        "cookie_jar": aiohttp.DummyCookieJar(),
+        "timeout": aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
+    }
+    try:
+        session: Any = RESTClientObject(configuration)._create_pool_manager()
+    except OSError as error:  # ssl.SSLError too
+        raise ConfigurationError(f"context {endpoint.name}: its certificates cannot be used: {error}") from None
+    assert isinstance(session, aiohttp.ClientSession)
+    return session
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

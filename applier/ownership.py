@@ -1,0 +1,292 @@
+"""Whether a live object still holds what we applied, read from its managed fields alone.
+
+When somebody changes or removes the value of a field, the API server takes that field away from every other manager
+(KEP-555, "managed fields"). So as long as our Apply entry owns every leaf of the intent, nobody has changed what we
+applied, in whatever form the server writes it (`1000m` as `1`); fields that others add are theirs. No values are
+compared. Pure.
+
+Two things it cannot see: nulls of the intent (the server drops some and keeps others; send none), and the `stringData`
+of a Secret (recorded as ours for ever, and not what is stored; send `data`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import orjson
+
+from applier.cluster import Object
+
+Fields = Mapping[str, Any]
+"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the thing itself.
+"""
+
+_NOTHING: Fields = {".": {}}
+"""An entry that owns no part of an object; an empty one would own all of it."""
+
+_ABSENT: Any = object()
+"""Stands for a part that the intent does not have; None would be a null in a list."""
+
+_Part = tuple[str, Any, Fields | None]
+"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), what is owned of it (None:
+nothing).
+"""
+
+_IDENTITY = frozenset({"apiVersion", "kind"})
+_METADATA = frozenset(
+    {
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "selfLink",
+        "managedFields",
+    }
+)
+"""What the server never records as owned: it says which object is meant, or is the server's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A field of the intent, in the server's notation (`.spec.replicas`), and who has it now; "" if nobody has, or it
+    is gone.
+    """
+
+    path: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What became of an intent: `lost` fields were changed or removed by others; `surplus` ones are ours, but not of
+    this intent.
+    """
+
+    lost: tuple[Lost, ...] = ()
+    surplus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A part that only the intent has (`lost`, with its value), that only our entry has (`surplus`), or a map or list
+    of the intent that we own without parts: `whole`, or all of its parts are lost.
+    """
+
+    kind: Literal["lost", "surplus", "whole"]
+    keys: tuple[str, ...]
+    value: Any = None
+
+    @property
+    def path(self) -> str:
+        return "".join(map(_written, self.keys))
+
+
+def holds(live: Object, intent: Object, manager: str) -> bool:
+    """Whether `manager`'s last apply is known and every leaf of `intent` is still its own."""
+    found = ownership(live, intent, manager)
+    return found is not None and not found.lost
+
+
+def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
+    """How `manager`'s Apply entry on `live` compares with `intent`; None if there is no such entry, which is also so
+    when others took its last field.
+
+    `intent` is the manifest that was applied, whole or without its identity (apiVersion, kind, name, namespace).
+    """
+    entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
+    ours = next((entry for entry in entries if _is_apply_of(entry, manager)), None)
+    if ours is None:
+        return None
+    others = [(str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not ours]
+    found: list[_Difference] = []
+    _compare(_content(intent), ours.get("fieldsV1") or _NOTHING, keys=(), found=found)
+    return Ownership(
+        lost=tuple(lost for each in found if _is_lost(each, live, others) for lost in _lost(each, others)),
+        surplus=tuple(each.path for each in found if each.kind == "surplus"),
+    )
+
+
+def _is_apply_of(entry: Mapping[str, Any], manager: str) -> bool:
+    return entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
+
+
+def _content(intent: Object) -> Object:
+    metadata = {name: value for name, value in (intent.get("metadata") or {}).items() if name not in _METADATA}
+    content = {name: value for name, value in intent.items() if name not in _IDENTITY and name != "metadata"}
+    return content | ({"metadata": metadata} if metadata else {})
+
+
+def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], found: list[_Difference]) -> None:
+    """Adds the differences below one value to `found`; a leaf owns all that is below it, be it a scalar or an atomic
+    map or list.
+    """
+    if not owned:
+        if isinstance(value, dict | list) and _is_substantial(value):
+            found.append(_Difference("whole", keys, value))
+        return
+    for key, part, child in _parts(value, owned):
+        if child is None:
+            found.append(_Difference("lost", (*keys, key), part))
+        elif part is _ABSENT:
+            found.append(_Difference("surplus", (*keys, key)))
+        elif child or isinstance(part, dict | list):
+            _compare(part, child, keys=(*keys, key), found=found)
+
+
+def _parts(value: Any, owned: Fields) -> Iterator[_Part]:
+    match value:
+        case dict():
+            return _members(value, owned)
+        case list():
+            return _items(value, owned)
+        case _:
+            return iter(())  # a scalar where the schema once had a map: it is ours
+
+
+def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
+    for name, part in value.items():
+        if part is not None:
+            key = f"f:{name}"
+            yield key, part, owned.get(key)
+    yield from ((key, _ABSENT, child) for key, child in owned.items() if key != "." and key[2:] not in value)
+
+
+def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
+    """Pairs items with entries, each entry once. Items that give more keys choose first: one that leaves a key to its
+    default fits several.
+    """
+    free = {key: child for key, child in owned.items() if key != "."}
+    names = _key_names(free)
+    for index, item in sorted(enumerate(value), key=lambda pair: -_given(pair[1], names)):
+        key = next((key for key in free if _matches(item, key, index)), None)
+        if key is None:
+            yield _wanted_key(item, index, owned), item, None
+        else:
+            yield key, item, free.pop(key)
+    yield from ((key, _ABSENT, child) for key, child in free.items())
+
+
+def _given(item: Any, names: tuple[str, ...]) -> int:
+    """How many of the list's key fields an item gives."""
+    return sum(name in item for name in names) if isinstance(item, Mapping) else 0
+
+
+def _key_names(entries: Fields) -> tuple[str, ...]:
+    first = next((key for key in entries if key.startswith("k:")), None)
+    return tuple(_parsed(first[2:])) if first else ()
+
+
+def _matches(item: Any, key: str, index: int) -> bool:
+    kind, text = key[:1], key[2:]
+    match kind:
+        case "k":
+            names = _parsed(text)
+            return isinstance(item, Mapping) and all(
+                name not in item or _equal(item[name], wanted) for name, wanted in names.items()
+            )
+        case "v":
+            return _equal(item, _parsed(text))
+        case "i":
+            return text == str(index)
+        case _:
+            return False
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Any:
+    """The JSON in an entry's key. The same few come up again and again: names of containers, ports, variables."""
+    return orjson.loads(text)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """JSON equality: 80 is 80.0, but true is not 1."""
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+def _wanted_key(item: Any, index: int, entries: Fields) -> str:
+    """The entry that an item would have, to look for it at other managers."""
+    names = _key_names(entries)
+    if names and isinstance(item, Mapping):
+        return f"k:{orjson.dumps({name: item[name] for name in names if name in item}).decode()}"
+    return f"i:{index}" if any(key.startswith("i:") for key in entries) else f"v:{orjson.dumps(item).decode()}"
+
+
+def _written(key: str) -> str:
+    """An element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
+    kind, text = key[:1], key[2:]
+    match kind:
+        case "k":
+            return "[" + ",".join(f"{name}={_json(value)}" for name, value in _parsed(text).items()) + "]"
+        case "v":
+            return f"[={text}]"
+        case "i":
+            return f"[{text}]"
+        case _:
+            return f".{text}"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _is_substantial(value: Any) -> bool:
+    """Whether the server surely stores something of it: more than nulls, zeros and empty things, which it may leave
+    out.
+    """
+    match value:
+        case dict():
+            return any(map(_is_substantial, value.values()))
+        case list():
+            return any(map(_is_substantial, value))
+        case _:
+            return bool(value)
+
+
+def _is_lost(difference: _Difference, live: Object, others: Sequence[tuple[str, Fields]]) -> bool:
+    """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
+
+    The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty.
+    """
+    if difference.kind != "whole":
+        return difference.kind == "lost"
+    return not _value_at(live, difference.keys) or any(_at(fields, difference.keys) for _, fields in others)
+
+
+def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
+    """The part of a live object that an entry's keys lead to; None if there is none."""
+    for key in keys:
+        if isinstance(value, dict):
+            value = value.get(key[2:])
+        elif isinstance(value, list):
+            value = next((item for index, item in enumerate(value) if _matches(item, key, index)), None)
+        else:
+            return None
+    return value
+
+
+def _lost(difference: _Difference, others: Sequence[tuple[str, Fields]]) -> Iterator[Lost]:
+    """What to report of a part that we lost whole: its members one by one if others have some of them, else itself."""
+    found = [(manager, _at(fields, difference.keys)) for manager, fields in others]
+    if isinstance(difference.value, dict) and any(fields for _, fields in found):
+        for name, value in difference.value.items():
+            key = f"f:{name}"
+            yield from _lost(_Difference("lost", (*difference.keys, key), value), others)
+    else:
+        yield Lost(difference.path, ", ".join(dict.fromkeys(name for name, fields in found if fields is not None)))
+
+
+def _at(fields: Fields, keys: tuple[str, ...]) -> Fields | None:
+    """What an entry owns at `keys`: nothing (None), all of it (empty), or parts."""
+    for key in keys:
+        if not fields:
+            return fields
+        child = fields.get(key)
+        if child is None:
+            return None
+        fields = child
+    return fields

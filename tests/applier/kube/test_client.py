@@ -1,0 +1,196 @@
+"""Retries, slots and credentials, against a server that misbehaves on request. Waits are recorded, not waited."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from applier.errors import Denied, Unavailable, UnknownOutcome
+from applier.kube import connect
+from applier.kube.configuration import Endpoint, Kubeconfig
+from renderer.identity import GroupKind, ObjectKey
+from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig
+
+KEY = ObjectKey("", "ConfigMap", "prod", "web")
+PATH = "/api/v1/namespaces/prod/configmaps/web"
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "prod", "uid": "u1"}}
+TOO_MANY = refusal(429, reason="TooManyRequests", message="slow down")
+TRY_LATER = Reply(429, TOO_MANY.body, {"Retry-After": "2"})
+
+
+async def test_a_throttled_write_waits_as_long_as_the_server_asks(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, TRY_LATER, TRY_LATER, Reply(body=OBJECT))
+        assert await cluster.apply(OBJECT, manager="levelgate") == OBJECT
+        # Two seconds each, and half of a backoff of 0.5 and 1 s.
+        assert server.slept == [2.25, 2.5]
+        assert cluster.requests["apply"] == 3
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_without_advice_waits_grow_and_end(tmp_path: Path, status: int) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, refusal(status))
+        with pytest.raises(Unavailable) as caught:
+            await cluster.apply(OBJECT, manager="levelgate")
+        assert caught.value.status == status
+        assert server.slept == [0.375, 0.75, 1.5, 3.0, 6.0, 6.0, 6.0, 6.0]
+        assert sum(server.slept) <= 30
+
+
+async def test_advice_beyond_the_budget_is_handed_to_the_caller(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, Reply(503, "busy", {"Retry-After": "120"}))
+        with pytest.raises(Unavailable, match="status 503: busy") as caught:
+            await cluster.get(KEY)
+        assert caught.value.retry_after == 120
+        assert server.slept == []
+
+
+async def test_a_retry_after_that_is_a_date_is_ignored(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, Reply(503, "", {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}), Reply(body=OBJECT))
+        assert await cluster.get(KEY) == OBJECT
+        assert server.slept == [0.375]
+
+
+@pytest.mark.parametrize("fault", [RESET, refusal(500, message="etcdserver: request timed out"), Reply(502, "<html>")])
+async def test_reads_are_repeated_after_any_fault_of_the_server(tmp_path: Path, fault: Reply) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, fault, fault, Reply(body=OBJECT))
+        assert await cluster.get(KEY) == OBJECT
+        assert len(server.requests(PATH)) == 3
+        # aiohttp itself repeats a read once, without a wait, when a kept-alive connection turns out to be dead.
+        assert len(server.slept) == (1 if fault is RESET else 2)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        RESET,
+        refusal(500, message="etcdserver: request timed out"),
+        refusal(504, reason="Timeout", message="request did not complete within requested timeout"),
+        Reply(502, "<html>bad gateway</html>"),
+    ],
+)
+async def test_a_write_that_may_have_happened_is_not_repeated(tmp_path: Path, fault: Reply) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, fault, Reply(body=OBJECT))
+        with pytest.raises(UnknownOutcome, match="apply ConfigMap/prod/web"):
+            await cluster.apply(OBJECT, manager="levelgate")
+        assert len(server.requests(PATH)) == 1
+        assert server.slept == []
+
+
+async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with socket.socket() as taken:  # bound but not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        file = write_kubeconfig(tmp_path / "config", url, user={})
+        cluster = await connect(kubeconfig=str(file), sleep=sleep, rng=lambda: 0.5)
+        with pytest.raises(Unavailable, match="cannot connect"):
+            await cluster.discover()
+        await cluster.close()
+    assert slept == [0.375, 0.75, 1.5, 3.0, 6.0, 6.0, 6.0, 6.0]
+
+
+async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("applier.kube.transport.READ_SECONDS", 0.05)
+    async with scripted(tmp_path) as (server, cluster):
+        await cluster.discover()
+        server.gate = asyncio.Event()
+        with pytest.raises(Unavailable, match="no answer within"):
+            await cluster.get(KEY)
+        server.gate.set()
+
+
+async def test_credentials_are_read_again_once_when_refused(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        await cluster.discover()
+        file = tmp_path / "config"
+        document = json.loads(file.read_text())
+        document["users"][0]["user"]["token"] = "second"
+        file.write_text(json.dumps(document))
+        server.script(PATH, refusal(401, reason="Unauthorized", message="Unauthorized"), Reply(body=OBJECT))
+        assert await cluster.get(KEY) == OBJECT
+        assert [seen.headers["Authorization"] for seen in server.requests(PATH)] == ["Bearer first", "Bearer second"]
+
+
+async def test_requests_that_are_refused_together_renew_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Endpoint] = []
+    load = Kubeconfig.load
+
+    async def counted(source: Kubeconfig) -> Endpoint:
+        loaded.append(await load(source))
+        return loaded[-1]
+
+    monkeypatch.setattr(Kubeconfig, "load", counted)
+    async with scripted(tmp_path) as (server, cluster):
+        await cluster.discover()
+        server.script(PATH, *[refusal(401)] * 10, Reply(body=OBJECT))
+        server.gate = asyncio.Event()
+        gets = [asyncio.ensure_future(cluster.get(KEY)) for _ in range(10)]
+        async with asyncio.timeout(10):
+            while server.in_flight < 10:  # noqa: ASYNC110 - the server has no event for its 10th request
+                await asyncio.sleep(0)
+        server.gate.set()
+        assert await asyncio.gather(*gets) == [OBJECT] * 10
+        assert len(loaded) == 2
+
+
+async def test_credentials_that_stay_refused_are_an_error(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, refusal(401, reason="Unauthorized", message="Unauthorized"))
+        with pytest.raises(Denied) as caught:
+            await cluster.get(KEY)
+        assert caught.value.status == 401
+        assert len(server.requests(PATH)) == 2
+
+
+async def test_requests_in_flight_are_bounded(tmp_path: Path) -> None:
+    async with scripted(tmp_path, concurrency=8) as (server, cluster):
+        await cluster.discover()
+        server.script(PATH, Reply(body=OBJECT))
+        server.script("/api/v1/configmaps", Reply(body={"items": []}))
+        server.gate = asyncio.Event()
+        gets = [asyncio.ensure_future(cluster.get(KEY)) for _ in range(30)]
+        lists = [asyncio.ensure_future(cluster.list(GroupKind("", "ConfigMap"))) for _ in range(10)]
+        async with asyncio.timeout(10):
+            while server.in_flight < 10:  # noqa: ASYNC110 - the server has no event for its 10th request
+                await asyncio.sleep(0)
+        server.gate.set()
+        await asyncio.gather(*gets, *lists)
+        assert server.most_in_flight == 8 + 2  # lists have two slots of their own
+        assert len(server.seen) == 2 + 30 + 10
+
+
+async def test_the_request_says_everything_that_server_side_apply_wants(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH + "/status", Reply(body=OBJECT))
+        await cluster.apply(OBJECT, manager="levelgate-status", force=True, dry_run=True, subresource="status")
+        (seen,) = server.requests(PATH + "/status")
+        assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/apply-patch+yaml")
+        assert seen.query == {
+            "fieldManager": "levelgate-status",
+            "force": "true",
+            "fieldValidation": "Strict",
+            "dryRun": "All",
+        }
+        assert json.loads(seen.body) == OBJECT
+
+
+async def test_the_request_of_a_delete_proves_which_object_is_meant(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, Reply(body={"kind": "Status"}))
+        await cluster.delete(KEY, uid="u1", resource_version="7", propagation="Foreground")
+        (seen,) = server.requests(PATH)
+        options = json.loads(seen.body)
+        assert options["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
+        assert options["propagationPolicy"] == "Foreground"

@@ -1,0 +1,347 @@
+"""The adapter against a real API server."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from applier.cluster import Cluster, Object
+from applier.errors import (
+    Denied,
+    FieldConflict,
+    Invalid,
+    KindNotServed,
+    NamespaceTerminating,
+    NotFound,
+    StaleWrite,
+    Unavailable,
+)
+from applier.kube import connect
+from applier.kube.cluster import KubeCluster
+from renderer.identity import GroupKind, ObjectKey
+from tests.applier.kube.scripted import write_kubeconfig
+from tests.controlplane.server import ControlPlane
+
+MANAGER = "levelgate"
+CONFIG_MAP = GroupKind("", "ConfigMap")
+DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+@pytest.fixture
+async def cluster(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
+    cluster = await connect(kubeconfig=str(kubeconfig))
+    yield cluster
+    await cluster.close()
+
+
+@pytest.fixture
+def config_map(namespace: str) -> Callable[..., Object]:
+    def make(name: str = "a", *, data: Any = None, **metadata: Any) -> Object:
+        metadata = {"name": name, "namespace": namespace} | metadata
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {"a": "1"}}
+
+    return make
+
+
+def definition(group: str, *, scope: str = "Namespaced") -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version],
+        },
+    }
+
+
+async def test_it_is_the_port(cluster: KubeCluster) -> None:
+    port: Cluster = cluster
+    assert port.name == "test"
+
+
+async def test_discovery_of_a_real_server(cluster: KubeCluster) -> None:
+    found = await cluster.discover()
+    assert cluster.requests == {"discover": 2}
+    deployment = found.resources[GroupKind("apps", "Deployment")]
+    assert (deployment.api_version, deployment.plural, deployment.namespaced) == ("apps/v1", "deployments", True)
+    assert not found.resources[GroupKind("", "Namespace")].namespaced
+    assert found.resources[GroupKind("autoscaling", "HorizontalPodAutoscaler")].version == "v2"
+    assert not found.stale
+
+
+async def test_apply_get_and_delete(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    stored = await cluster.apply(config_map(), manager=MANAGER)
+    key = ObjectKey.of(stored)
+    assert await cluster.get(key) == stored
+    metadata = await cluster.get(key, metadata_only=True)
+    assert metadata is not None
+    assert (metadata["apiVersion"], metadata["kind"]) == ("v1", "ConfigMap")
+    assert "data" not in metadata
+    assert metadata["metadata"]["uid"] == stored["metadata"]["uid"]
+    again = await cluster.apply(config_map(), manager=MANAGER)
+    assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    await cluster.delete(key, uid=stored["metadata"]["uid"], resource_version=stored["metadata"]["resourceVersion"])
+    assert await cluster.get(key) is None
+    await cluster.delete(key, uid=stored["metadata"]["uid"], resource_version=None)
+
+
+async def test_a_dry_run_stores_nothing(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    answer = await cluster.apply(config_map(), manager=MANAGER, dry_run=True)
+    assert answer["data"] == {"a": "1"}
+    assert await cluster.get(ObjectKey.of(answer)) is None
+
+
+async def test_a_conflict_names_fields_and_managers(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    await cluster.apply(config_map(data={"a": "1", "b": "1"}), manager="m1")
+    with pytest.raises(FieldConflict) as caught:
+        await cluster.apply(config_map(data={"a": "2", "b": "1"}), manager=MANAGER)
+    (cause,) = caught.value.causes
+    assert cause.field == ".data.a"
+    assert "m1" in cause.message
+    forced = await cluster.apply(config_map(data={"a": "2", "b": "1"}), manager=MANAGER, force=True)
+    assert forced["data"]["a"] == "2"
+
+
+async def test_an_apply_with_a_uid_never_creates(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    with pytest.raises(StaleWrite, match="uid mismatch"):
+        await cluster.apply(config_map(uid="00000000-0000-0000-0000-000000000000"), manager=MANAGER)
+    stored = await cluster.apply(config_map(), manager=MANAGER)
+    with pytest.raises(StaleWrite, match=r"metadata\.uid"):
+        await cluster.apply(config_map(uid="00000000-0000-0000-0000-000000000000"), manager=MANAGER)
+    assert await cluster.apply(config_map(uid=stored["metadata"]["uid"]), manager=MANAGER) == stored
+
+
+async def test_a_merge_patch_changes_what_exists(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    key = ObjectKey.of(config_map())
+    patch = {"metadata": {"labels": {"l": "1"}}, "data": {"a": None, "b": "2"}}
+    assert await cluster.merge(key, patch, manager=MANAGER) is None
+    stored = await cluster.apply(config_map(), manager=MANAGER)
+    merged = await cluster.merge(key, patch, manager=MANAGER)
+    assert merged is not None
+    assert (merged["data"], merged["metadata"]["labels"]) == ({"b": "2"}, {"l": "1"})
+    for metadata in ({"uid": "other"}, {"resourceVersion": stored["metadata"]["resourceVersion"]}):
+        with pytest.raises(StaleWrite):
+            await cluster.merge(key, {"metadata": metadata, "data": {"b": "3"}}, manager=MANAGER)
+    assert await cluster.get(key) == merged
+
+
+async def test_a_merge_patch_says_nothing_of_a_secret(cluster: KubeCluster, namespace: str) -> None:
+    base = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
+    await cluster.apply(base, manager=MANAGER)
+    for patch in ({"data": {"a": "c4nary!"}}, {"data": "c4nary!"}, {"zz": "c4nary!"}):
+        with pytest.raises(Invalid) as caught:
+            await cluster.merge(ObjectKey.of(base), patch, manager=MANAGER)
+        assert "c4nary" not in repr((str(caught.value), caught.value.causes))
+
+
+async def test_a_stale_resource_version(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
+    old = await cluster.apply(config_map(), manager=MANAGER)
+    new = await cluster.apply(config_map(data={"a": "2"}), manager=MANAGER)
+    version, uid = old["metadata"]["resourceVersion"], old["metadata"]["uid"]
+    with pytest.raises(StaleWrite, match="has been modified"):
+        await cluster.apply(config_map(data={"a": "3"}, resourceVersion=version), manager=MANAGER)
+    with pytest.raises(StaleWrite, match="ResourceVersion in the precondition"):
+        await cluster.delete(ObjectKey.of(old), uid=uid, resource_version=version)
+    with pytest.raises(StaleWrite, match="UID in the precondition"):
+        await cluster.delete(ObjectKey.of(old), uid="other", resource_version=None)
+    assert await cluster.get(ObjectKey.of(old)) == new
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"zz": 1}, r"\.zz: field not declared in schema"),
+        ({"data": "text"}, r"\.data: expected map"),
+        ({"binaryData": {"a": "!"}}, "illegal base64 data"),
+        ({"metadata": {"name": "Upper"}}, "lowercase RFC 1123"),
+        ({"metadata": {"managedFields": [{"manager": "x"}]}}, "must be nil"),
+        ({"metadata": {"annotations": {"a": "x" * 262145}}}, "Too long"),
+    ],
+)
+async def test_authors_mistakes(
+    cluster: KubeCluster, config_map: Callable[..., Object], change: Object, said: str
+) -> None:
+    manifest = config_map()
+    metadata = manifest["metadata"] | change.get("metadata", {})
+    with pytest.raises(Invalid, match=said):
+        await cluster.apply(manifest | change | {"metadata": metadata}, manager=MANAGER)
+    assert cluster.requests["apply"] == 1
+
+
+async def test_values_of_secrets_are_in_no_error(cluster: KubeCluster, namespace: str) -> None:
+    canary = "c4nary value!"
+    base = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace}}
+    faults: list[Object] = [
+        {"data": canary},
+        {"data": {"a": canary}},
+        {"stringData": {"a": [canary]}},
+        {"stringData": {"a": {"b": canary}}},
+        {"stringData": {"a": canary}, "zz": canary},
+        {"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": canary}},
+        {"type": {"a": canary}},
+    ]
+    for fault in faults:
+        with pytest.raises(Invalid) as caught:
+            await cluster.apply(base | fault, manager=MANAGER)
+        shown = repr((str(caught.value), caught.value.args, caught.value.causes))
+        assert canary not in shown
+        assert "nary" not in shown
+        assert re.search(r"\.?(data|stringData|type|zz)", shown)
+
+
+async def test_an_absent_namespace_is_said_to_be_absent(
+    cluster: KubeCluster, config_map: Callable[..., Object]
+) -> None:
+    with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
+        await cluster.apply(config_map(namespace="nowhere"), manager=MANAGER)
+    assert await cluster.get(ObjectKey("", "ConfigMap", "nowhere", "a")) is None
+    assert await cluster.list(CONFIG_MAP, "nowhere") == []
+
+
+async def test_a_namespace_that_goes_away_is_no_fault_of_rights(
+    cluster: KubeCluster, namespace: str, config_map: Callable[..., Object]
+) -> None:
+    held = await cluster.apply(config_map(finalizers=["example.org/hold"]), manager=MANAGER)
+    place = await cluster.get(ObjectKey("", "Namespace", "", namespace))
+    assert place is not None
+    await cluster.delete(ObjectKey.of(place), uid=place["metadata"]["uid"], resource_version=None)
+    with pytest.raises(NamespaceTerminating):
+        await cluster.apply(config_map("late"), manager=MANAGER)
+    await cluster.apply(config_map(finalizers=[]) | {"data": held["data"]}, manager=MANAGER)
+
+
+async def test_missing_rights(control_plane: ControlPlane, config_map: Callable[..., Object]) -> None:
+    tenant = await connect(kubeconfig=str(control_plane.kubeconfig("tenant")))
+    with pytest.raises(Denied, match='User "tenant" cannot patch'):
+        await tenant.apply(config_map(), manager=MANAGER)
+    await tenant.close()
+
+
+async def test_wrong_credentials(control_plane: ControlPlane, tmp_path: Path) -> None:
+    text = control_plane.kubeconfig().read_text().replace(control_plane.token(), "wrong")
+    (tmp_path / "config").write_text(text)
+    stranger = await connect(kubeconfig=str(tmp_path / "config"))
+    with pytest.raises(Denied) as caught:
+        await stranger.discover()
+    assert caught.value.status == 401
+    await stranger.close()
+
+
+async def test_a_certificate_that_is_not_trusted_is_not_tried_again(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    file = write_kubeconfig(tmp_path / "config", control_plane.url, user={"token": "t"})
+    stranger = await connect(kubeconfig=str(file))
+    with pytest.raises(Unavailable, match=r"(?i)certificate"):
+        await stranger.discover()
+    assert stranger.requests["discover"] == 1
+    await stranger.close()
+
+
+async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, namespace: str) -> None:
+    group = f"{namespace}.example.org"
+    widget = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "namespace": namespace},
+        "spec": {"size": 1},
+    }
+    with pytest.raises(KindNotServed):
+        await cluster.apply(widget, manager=MANAGER)
+    stored = await cluster.apply(definition(group), manager=MANAGER)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                applied = await cluster.apply(widget, manager=MANAGER)
+                break
+            except KindNotServed:
+                await asyncio.sleep(0.02)
+    assert applied["spec"] == {"size": 1}
+    uid = stored["metadata"]["uid"]
+    await cluster.delete(ObjectKey.of(stored), uid=uid, resource_version=None, propagation="Background")
+    async with asyncio.timeout(30):
+        while await cluster.get(ObjectKey.of(stored)):  # noqa: ASYNC110 - the server does the rest in its own time
+            await asyncio.sleep(0.02)
+    with pytest.raises(KindNotServed):
+        await cluster.list(GroupKind(group, "Widget"))
+
+
+async def test_a_version_that_is_not_served(cluster: KubeCluster, namespace: str) -> None:
+    manifest = {"apiVersion": "apps/v9", "kind": "Deployment", "metadata": {"name": "a", "namespace": namespace}}
+    with pytest.raises(KindNotServed):
+        await cluster.apply(manifest, manager=MANAGER)
+
+
+async def test_a_version_that_is_served_but_not_preferred(cluster: KubeCluster, namespace: str) -> None:
+    manifest = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
+    }
+    assert (await cluster.apply(manifest, manager=MANAGER))["apiVersion"] == "autoscaling/v1"
+
+
+async def test_lists_have_all_pages(
+    cluster: KubeCluster, namespace: str, config_map: Callable[..., Object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.gather(
+        *(cluster.apply(config_map(f"m{n}", labels={"odd": str(n % 2)}), manager=MANAGER) for n in range(25))
+    )
+    monkeypatch.setattr("applier.kube.cluster.PAGE", 10)
+    found = await cluster.list(CONFIG_MAP, namespace)
+    assert len({each["metadata"]["name"] for each in found}) == 25
+    assert cluster.requests["list"] == 3
+    odd = await cluster.list(CONFIG_MAP, namespace, selector="odd=1", metadata_only=True)
+    assert len(odd) == 12
+    assert {(each["apiVersion"], each["kind"], "data" in each) for each in odd} == {("v1", "ConfigMap", False)}
+    everywhere = await cluster.list(CONFIG_MAP, selector="odd")
+    assert {each["metadata"]["namespace"] for each in everywhere} >= {namespace}
+
+
+async def test_names_that_need_quoting(cluster: KubeCluster, namespace: str) -> None:
+    role: Object = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"levelgate:{namespace}:a b?c#d"},
+        "rules": [],
+    }
+    stored = await cluster.apply(role, manager=MANAGER)
+    assert await cluster.get(ObjectKey.of(stored)) == stored
+    await cluster.delete(ObjectKey.of(stored), uid=stored["metadata"]["uid"], resource_version=None)
+    assert await cluster.get(ObjectKey.of(stored)) is None
+
+
+async def test_status_is_applied_through_its_subresource(cluster: KubeCluster, namespace: str) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    base = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": namespace}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await cluster.apply(base | {"spec": spec}, manager=MANAGER)
+    found = await cluster.apply(
+        base | {"status": {"replicas": 2, "readyReplicas": 2}}, manager="levelgate-status", subresource="status"
+    )
+    assert found["status"]["readyReplicas"] == 2
+    assert found["spec"]["replicas"] == 2
+
+
+async def test_a_finalizer_keeps_the_object_and_its_uid(
+    cluster: KubeCluster, config_map: Callable[..., Object]
+) -> None:
+    stored = await cluster.apply(config_map(finalizers=["example.org/hold"]), manager=MANAGER)
+    key, uid = ObjectKey.of(stored), stored["metadata"]["uid"]
+    await cluster.delete(key, uid=uid, resource_version=stored["metadata"]["resourceVersion"])
+    going = await cluster.get(key)
+    assert going is not None
+    assert going["metadata"]["deletionTimestamp"]
+    with pytest.raises(StaleWrite):
+        await cluster.delete(key, uid=uid, resource_version=stored["metadata"]["resourceVersion"])
+    await cluster.apply(config_map(finalizers=[]), manager=MANAGER)
+    assert await cluster.get(key) is None
