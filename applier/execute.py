@@ -1,0 +1,270 @@
+"""Carry out what a plan allows: writes of one round side by side, every answer merged into what is known. The only place that writes content.
+
+Nothing here decides: an action is taken or it fails, and the failure is a value that the next plan reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from applier import inventory, member, observe
+from applier.cluster import CONTENT, PARENT, Cluster, Object
+from applier.errors import ClusterError, FieldConflict, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
+from applier.inventory import Scope
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, SetPlan, Verb
+from applier.prune import Fate, Orphan
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD, NAMESPACE
+
+FORCED_MANAGERS = ("kubectl", "before-first-apply")
+"""Changes by hand: fields that managers with these prefixes took are taken back. Every other manager's claim is a conflict to report."""
+
+_IN_EVERY_NAMESPACE = frozenset(
+    {
+        GroupKind("", "Event"),
+        GroupKind("events.k8s.io", "Event"),
+        GroupKind("", "Endpoints"),
+        GroupKind("discovery.k8s.io", "EndpointSlice"),
+        GroupKind("coordination.k8s.io", "Lease"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One action carried out, or not: what was done to which object of which set. `level` is None for parents."""
+
+    set: ObjectKey
+    key: ObjectKey
+    action: str
+    level: int | None = None
+    node: str = ""
+    error: ClusterError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    observed: Observed
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from."""
+
+    cluster: Cluster
+    version: str
+    revisions: Mapping[str, str]
+
+    async def execute(self, plan: Plan, observed: Observed) -> Outcome:
+        """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
+        covers = await self._together(self._cover(one) for one in plan.sets if one.superset)
+        if covers:
+            return self._merged(observed, covers)
+        acts = [act for one in plan.sets for act in self._acts(one, observed)]
+        answers = await self._together(acts)
+        merged = self._merged(observed, answers)
+        touched = {
+            result.key.group_kind
+            for _, result in answers
+            if result.action in {"deleted", "released", "finalizer removed"}
+        }
+        if touched:
+            merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
+        return merged
+
+    async def _together(self, acts: Iterable[Awaitable[_Answer]]) -> list[_Answer]:
+        return list(await asyncio.gather(*acts))
+
+    def _merged(self, observed: Observed, answers: list[_Answer]) -> Outcome:
+        results = tuple(result for _, result in answers)
+        observed = observed.seen(obj for obj, _ in answers if obj is not None)
+        failures = {result.key: result.error for result in results if result.error is not None}
+        stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}
+        return Outcome(observed.failed(failures).forgotten(stale), results)
+
+    def _acts(self, plan: SetPlan, observed: Observed) -> Iterable[Awaitable[_Answer]]:
+        for node in plan.writes:
+            yield self._write(plan, node)
+        for orphan in plan.orphans:
+            if orphan.allowed and orphan.fate is Fate.DELETE:
+                yield self._delete(plan, orphan, observed)
+            elif orphan.allowed and orphan.fate is Fate.RELEASE:
+                yield self._release(plan, orphan)
+        if plan.detach:
+            yield self._let_go(plan, action="finalizer removed")
+        if plan.finish:
+            yield self._finish(plan)
+        if plan.exact is not None:
+            yield self._shrink(plan, plan.exact)
+
+    async def _cover(self, plan: SetPlan) -> _Answer:
+        assert plan.superset is not None
+        return await self._parent(plan, plan.superset, action="covered")
+
+    async def _shrink(self, plan: SetPlan, exact: Scope) -> _Answer:
+        """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
+        left = await self._left_of(plan, exact)
+        if left:
+            return None, Result(
+                plan.rendered.parent, plan.rendered.parent, "kept", error=StaleWrite(f"members of {left} appeared")
+            )
+        return await self._parent(plan, exact, action="shrunk")
+
+    async def _left_of(self, plan: SetPlan, exact: Scope) -> str:
+        selector = f"{keys.PART_OF}={plan.rendered.id}"
+        for kind in sorted(plan.current.kinds - exact.kinds):
+            try:
+                if await self.cluster.list(kind, selector=selector, metadata_only=True):
+                    return str(kind)
+            except KindNotServed:
+                continue
+        return ""
+
+    async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> _Answer:
+        key = plan.rendered.parent
+        is_instance = plan.parent is not None and key.group_kind != GroupKind("", "ConfigMap")
+        body = inventory.parent_body(
+            key,
+            plan.parent["apiVersion"] if plan.parent else "v1",
+            scope,
+            version=self.version,
+            uid=plan.parent["metadata"]["uid"] if plan.parent else "",
+            finalizer=is_instance,
+        )
+        return await _attempt(Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True))
+
+    async def _write(self, plan: SetPlan, node: NodePlan) -> _Answer:
+        assert node.node.key is not None
+        body = member.body(
+            plan.rendered,
+            node.node,
+            deps=node.deps,
+            live=node.live,
+            parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
+            revision=self.revisions.get(plan.rendered.source, ""),
+        )
+        words = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.HEAL: "healed", Verb.RECORD: "recorded"}
+        result = Result(plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id)
+        return await _attempt(result, partial(self._apply, body))
+
+    async def _apply(self, body: Object) -> Object:
+        """Apply without force first; take fields back only from hands (kubectl), never from other controllers."""
+        try:
+            return await self.cluster.apply(body, manager=CONTENT)
+        except FieldConflict as conflict:
+            if not all(_manager_of(cause.message).startswith(FORCED_MANAGERS) for cause in conflict.causes):
+                raise
+            return await self.cluster.apply(body, manager=CONTENT, force=True)
+
+    async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> _Answer:
+        gone = orphan.member
+        result = Result(plan.rendered.parent, gone.key, "deleted", gone.level, gone.node)
+
+        async def act() -> None:
+            if inside := await self._inside(gone.key, observed):
+                raise Invalid(f"not deleted: it still holds {inside}")
+            await self.cluster.delete(gone.key, uid=gone.uid, resource_version=gone.resource_version)
+
+        return await _attempt(result, act)
+
+    async def _inside(self, key: ObjectKey, observed: Observed) -> str:
+        """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""
+        if key.group_kind == CRD:
+            crd = observed.objects[key]
+            kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+            found = await self._listed(kind, None)
+            return str(ObjectKey.of(found[0])) if found else ""
+        if key.group_kind != NAMESPACE:
+            return ""
+        kinds = [
+            kind
+            for kind, resource in observed.discovery.resources.items()
+            if resource.namespaced and "list" in resource.verbs
+        ]
+        for objects in await asyncio.gather(
+            *(self._listed(kind, key.name) for kind in sorted(set(kinds) - _IN_EVERY_NAMESPACE))
+        ):
+            for obj in objects:
+                owned = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+                if not owned and not _belongs_to_every_namespace(ObjectKey.of(obj)):
+                    return str(ObjectKey.of(obj))
+        return ""
+
+    async def _listed(self, kind: GroupKind, namespace: str | None) -> list[Object]:
+        try:
+            return await self.cluster.list(kind, namespace, metadata_only=True)
+        except KindNotServed:
+            return []
+
+    async def _release(self, plan: SetPlan, orphan: Orphan) -> _Answer:
+        """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
+        key = orphan.member.key
+        body = {
+            "metadata": {
+                "uid": orphan.member.uid,
+                "labels": {keys.PART_OF: None},
+                "annotations": dict.fromkeys(
+                    (
+                        keys.LEVEL,
+                        keys.DEPS,
+                        keys.SELF,
+                        keys.NODE_ID,
+                        keys.HASH,
+                        keys.PARENT_UID,
+                        keys.SOURCE_FILE,
+                        keys.NODE,
+                        keys.INSTANCE,
+                    )
+                ),
+            }
+        }
+        result = Result(plan.rendered.parent, key, "released", orphan.member.level, orphan.member.node)
+        return await _attempt(result, partial(self.cluster.merge, key, body, manager=PARENT))
+
+    async def _finish(self, plan: SetPlan) -> _Answer:
+        """Let a deleted instance go once a fresh list of its whole scope is empty."""
+        if left := await self._left_of(plan, Scope()):
+            return None, Result(
+                plan.rendered.parent, plan.rendered.parent, "kept", error=StaleWrite(f"members of {left} appeared")
+            )
+        return await self._let_go(plan, action="finalizer removed")
+
+    async def _let_go(self, plan: SetPlan, *, action: str) -> _Answer:
+        assert plan.parent is not None
+        metadata = plan.parent["metadata"]
+        kept = [name for name in metadata["finalizers"] if name != keys.FINALIZER]
+        body = {
+            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": kept}
+        }
+        key = plan.rendered.parent
+        answer = await _attempt(Result(key, key, action), partial(self.cluster.merge, key, body, manager=PARENT))
+        return (None, answer[1])
+
+
+_Answer = tuple[Object | None, Result]
+
+
+async def _attempt(result: Result, act: Callable[[], Awaitable[Object | None]]) -> _Answer:
+    try:
+        return await act(), result
+    except ClusterError as error:
+        return None, Result(result.set, result.key, result.action, result.level, result.node, error)
+
+
+def _manager_of(message: str) -> str:
+    """The manager that a conflict names: `conflict with "kubectl-edit" using v1`."""
+    return message.partition('"')[2].partition('"')[0]
+
+
+def _belongs_to_every_namespace(key: ObjectKey) -> bool:
+    return (key.kind, key.name) in {
+        ("ServiceAccount", "default"),
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("ConfigMap", "openshift-service-ca.crt"),
+    }

@@ -1,0 +1,90 @@
+"""The ApplySet of a parent: its scope, its keys, its checks (KEP-3659, "Usage").
+
+Invariant: at every moment the scope written on the parent covers every live member. So the union of old and new is written before the first
+write of a pass, and the scope shrinks only when what leaves it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from applier.cluster import Object
+from applier.errors import ApplierError
+from applier.observed import annotation, label
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+
+TOOL = "levelgate"
+
+
+class ForeignSet(ApplierError):
+    """The parent belongs to another tool or its keys are damaged: nothing of this set may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where members of a set may live: group-kinds, and namespaces other than the parent's own."""
+
+    kinds: frozenset[GroupKind] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+
+    def __or__(self, other: Scope) -> Scope:
+        return Scope(self.kinds | other.kinds, self.namespaces | other.namespaces)
+
+    def __ge__(self, other: Scope) -> bool:
+        return self.kinds >= other.kinds and self.namespaces >= other.namespaces
+
+
+def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
+    """The scope that exactly covers these members."""
+    members = list(members)
+    return Scope(
+        frozenset(key.group_kind for key in members),
+        frozenset(key.namespace for key in members) - {"", parent.namespace},
+    )
+
+
+def read_scope(parent: Object) -> Scope:
+    """The scope written on a parent; empty where there is none yet. Raises ForeignSet when the parent is not ours or its keys do not verify."""
+    key = ObjectKey.of(parent)
+    if not label(parent, keys.PARENT_ID):
+        return Scope()
+    if label(parent, keys.PARENT_ID) != applyset_id(key):
+        raise ForeignSet(
+            f"{key}: the label {keys.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
+        )
+    tool = annotation(parent, keys.TOOLING).rpartition("/")[0]
+    if tool != TOOL:
+        raise ForeignSet(
+            f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; "
+            f"to hand it over set the annotation {keys.TOOLING} to {TOOL}/v0"
+        )
+    kinds = _listed(annotation(parent, keys.GROUP_KINDS))
+    return Scope(frozenset(map(GroupKind.parse, kinds)), frozenset(_listed(annotation(parent, keys.NAMESPACES))))
+
+
+def parent_body(
+    parent: ObjectKey, api_version: str, scope: Scope, *, version: str, uid: str = "", finalizer: bool = False
+) -> Object:
+    """What the field manager of parent keys applies: id, tooling, scope, and the finalizer on instances."""
+    metadata: Object = {
+        "name": parent.name,
+        "labels": {keys.PARENT_ID: applyset_id(parent)},
+        "annotations": {
+            keys.TOOLING: f"{TOOL}/v{version}",
+            keys.GROUP_KINDS: ",".join(sorted(map(str, scope.kinds))),
+            keys.NAMESPACES: ",".join(sorted(scope.namespaces)),
+        },
+    }
+    if parent.namespace:
+        metadata["namespace"] = parent.namespace
+    if uid:
+        metadata["uid"] = uid
+    if finalizer:
+        metadata["finalizers"] = [keys.FINALIZER]
+    return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(",") if text else []

@@ -1,0 +1,86 @@
+"""Read what a pass needs of the cluster: one list for each kind, never one for each object.
+
+A pass starts from the parents that it knows and lists every kind that their scopes name; members that are parents themselves name further
+kinds. Every list selects objects with an ApplySet label and is consistent, so that deletions may rest on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.inventory import ForeignSet, Scope, read_scope
+from applier.observed import Observed, label
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey
+
+FEW = 8
+"""Up to so many new objects of one kind and namespace are read one by one, more of them by one list of metadata."""
+
+
+async def observe(
+    cluster: Cluster, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], scopes: Iterable[Scope] = ()
+) -> Observed:
+    """Everything of our sets: the parents given, and all members of `kinds`, of `scopes`, and of the scopes found on the way."""
+    observed = Observed(await cluster.discover())
+    observed = await look(cluster, observed, parents)
+    return await complete(cluster, observed, set(kinds).union(*(scope.kinds for scope in scopes)))
+
+
+async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
+    """List what has not been listed of these kinds and of the kinds that the parents seen name."""
+    pending = set(kinds).union(*_scopes(observed))
+    while pending := {kind for kind in pending - observed.listed if kind in observed.discovery.resources}:
+        observed = await relist(cluster, observed, pending)
+        pending = set().union(*_scopes(observed))
+    return observed
+
+
+async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
+    """List these kinds again, whole; a kind that is not served any more is left unlisted."""
+    wanted = sorted(kinds)
+    answers = await asyncio.gather(*(_list(cluster, kind) for kind in wanted))
+    found = {kind: answer for kind, answer in zip(wanted, answers, strict=True) if answer is not None}
+    return observed.relisted(found, (obj for objects in found.values() for obj in objects))
+
+
+async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey], *, few: int = FEW) -> Observed:
+    """Read these objects, whether they are ours or not; more than `few` of one kind and namespace by their metadata alone."""
+    places: dict[tuple[GroupKind, str], list[ObjectKey]] = {}
+    for key in unknown:
+        places.setdefault((key.group_kind, key.namespace), []).append(key)
+    answers = await asyncio.gather(*(_read(cluster, *place, wanted, few) for place, wanted in places.items()))
+    found = [obj for objects in answers for obj in objects]
+    return observed.seen(found).gone(set(unknown) - {ObjectKey.of(obj) for obj in found})
+
+
+async def _list(cluster: Cluster, kind: GroupKind) -> list[Object] | None:
+    try:
+        return await cluster.list(kind, selector=keys.PART_OF)
+    except KindNotServed:
+        return None
+
+
+async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey], few: int) -> list[Object]:
+    try:
+        if len(wanted) > few:
+            names = {key.name for key in wanted}
+            listed = await cluster.list(kind, namespace or None, metadata_only=True)
+            return [obj for obj in listed if obj["metadata"]["name"] in names]
+        return [obj for obj in await asyncio.gather(*map(cluster.get, wanted)) if obj is not None]
+    except KindNotServed:
+        return []
+
+
+def _scopes(observed: Observed) -> list[frozenset[GroupKind]]:
+    """Kinds named by every parent seen; a parent that is not ours names none."""
+    found = []
+    for obj in observed.objects.values():
+        if label(obj, keys.PARENT_ID):
+            try:
+                found.append(read_scope(obj).kinds)
+            except ForeignSet:
+                continue
+    return found

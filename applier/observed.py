@@ -1,0 +1,99 @@
+"""What a pass knows of the cluster. A value: every observation and every answer to a write makes a new one.
+
+Three answers about an object: seen (in `objects`), certainly absent (in `absent`, or its kind was listed whole and it carries our mark), unknown.
+Only consistent reads come in here, so that what is decided from it never rests on a cache.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from applier.cluster import Discovery, Object
+from applier.errors import ClusterError
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey
+
+
+def label(obj: Mapping[str, object], name: str) -> str:
+    """A label of a live object; the empty text when absent."""
+    return _metadata_text(obj, "labels", name)
+
+
+def annotation(obj: Mapping[str, object], name: str) -> str:
+    """An annotation of a live object; the empty text when absent."""
+    return _metadata_text(obj, "annotations", name)
+
+
+def _metadata_text(obj: Mapping[str, object], place: str, name: str) -> str:
+    metadata = obj["metadata"]
+    assert isinstance(metadata, dict)
+    value: str = (metadata.get(place) or {}).get(name, "")
+    return value
+
+
+def is_terminating(obj: Object) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """`listed` are the kinds of which every object with an ApplySet label has been listed; `failures` what this pass could not write."""
+
+    discovery: Discovery
+    objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
+    absent: frozenset[ObjectKey] = frozenset()
+    listed: frozenset[GroupKind] = frozenset()
+    failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
+
+    def seen(self, found: Iterable[Object]) -> Observed:
+        """These objects exist, as given."""
+        new = {ObjectKey.of(obj): obj for obj in found}
+        return replace(self, objects={**self.objects, **new}, absent=self.absent - new.keys())
+
+    def gone(self, missing: Iterable[ObjectKey]) -> Observed:
+        """These objects do not exist."""
+        missing = frozenset(missing)
+        return replace(
+            self,
+            objects={key: obj for key, obj in self.objects.items() if key not in missing},
+            absent=self.absent | missing,
+        )
+
+    def forgotten(self, stale: Iterable[ObjectKey]) -> Observed:
+        """What was known of these objects no longer holds; look again before deciding."""
+        dropped = frozenset(stale)
+        return replace(
+            self,
+            objects={key: obj for key, obj in self.objects.items() if key not in dropped},
+            absent=self.absent - dropped,
+        )
+
+    def failed(self, failures: Mapping[ObjectKey, ClusterError]) -> Observed:
+        return replace(self, failures={**self.failures, **failures})
+
+    def relisted(self, kinds: Iterable[GroupKind], found: Iterable[Object]) -> Observed:
+        """All objects of these kinds with an ApplySet label are exactly `found`; others of these kinds without the label stay as known."""
+        kinds = frozenset(kinds)
+        kept = {
+            key: obj for key, obj in self.objects.items() if key.group_kind not in kinds or not label(obj, keys.PART_OF)
+        }
+        new = {ObjectKey.of(obj): obj for obj in found}
+        vanished = self.objects.keys() - kept.keys() - new.keys()
+        return replace(
+            self, objects={**kept, **new}, absent=(self.absent | vanished) - new.keys(), listed=self.listed | kinds
+        )
+
+    def is_known(self, key: ObjectKey) -> bool:
+        return key in self.objects or key in self.absent
+
+    @cached_property
+    def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
+        """Keys of live objects by the ApplySet that they are part of."""
+        found: dict[str, list[ObjectKey]] = defaultdict(list)
+        for key, obj in self.objects.items():
+            if set_id := label(obj, keys.PART_OF):
+                found[set_id].append(key)
+        return {set_id: tuple(sorted(members)) for set_id, members in found.items()}

@@ -1,0 +1,190 @@
+"""Which members are orphans, what protects them, and which of them may go now. Pure; from cluster state alone.
+
+X may be deleted only when no live member of any of our sets still records a dependency on X (S0-11 to S0-16); what waits, is held or failed
+protects what it may still need or be. Levels only break ties between mixed generations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from applier.member import Member, is_proven
+from applier.observed import Observed, annotation
+from applier.reasons import Blocked, Reason
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, key_hash
+from renderer.kinds import CRD, NAMESPACE
+from renderer.model import RenderedSet
+
+
+class Fate(StrEnum):
+    """`release` takes our mark off and leaves the object; `keep` leaves it as it is and reports why."""
+
+    DELETE = "delete"
+    RELEASE = "release"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A live member that its set no longer wants."""
+
+    member: Member
+    fate: Fate
+    allowed: bool = False
+    blocked: Blocked | None = None
+
+    def held_back(self) -> Orphan:
+        """The same, while its set still has something to write: pruning is the last phase of a pass (S0-10)."""
+        return replace(
+            self,
+            allowed=False,
+            blocked=self.blocked or Blocked(Reason.PROGRESSING, "pruned after everything is applied"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A desired node that is not written at this revision: it waits, is held or failed."""
+
+    id: str
+    group_kind: GroupKind
+    key: ObjectKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Files of the commit, and those of them that could not be read: what they held may still be there."""
+
+    files: Collection[str]
+    unreadable: Collection[str]
+
+    def protects(self, file: str) -> bool:
+        """A member whose file cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
+        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)
+
+
+def dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[Member, ...]]:
+    """Live members of these sets by the hash of what they record as a dependency."""
+    found: dict[str, list[Member]] = {}
+    for set_id in sets:
+        for key in observed.members.get(set_id, ()):
+            live = Member.of(observed.objects[key])
+            for dep in live.deps:
+                found.setdefault(dep, []).append(live)
+    return {dep: tuple(members) for dep, members in found.items()}
+
+
+def orphans(
+    rendered: RenderedSet,
+    observed: Observed,
+    *,
+    wanted: Mapping[ObjectKey, str],
+    unsettled: Sequence[Unsettled],
+    dependents: Mapping[str, tuple[Member, ...]],
+    unreadable: Unreadable | None = None,
+    hold: str = "",
+    release: bool = False,
+) -> tuple[Orphan, ...]:
+    """Orphans of one set, in the order in which they go: deepest first. `wanted` maps every desired key to the set that wants it."""
+    live = [Member.of(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
+    candidates = [
+        member for member in live if member.key not in wanted and not (unreadable and unreadable.protects(member.file))
+    ]
+    shielded = _protected(live, candidates, unsettled)
+    found = [member for member in candidates if member.key not in shielded]
+    ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
+    judged = [_judge(member, observed, release=release) for member in ordered]
+    if hold:
+        return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
+    return tuple(_wave(judged, dependents))
+
+
+def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]) -> set[ObjectKey]:
+    """What unsettled nodes may still be or need: members under their id, all of their kind where they were never recorded, and what these use."""
+    by_self = {key_hash(member.key): member for member in live}
+    recorded = {member.node for member in by_self.values()}
+    pending: list[Member] = []
+    for node in unsettled:
+        pending += [member for member in by_self.values() if member.node == node.id or member.key == node.key]
+        if node.key is None or node.id not in recorded:
+            pending += [member for member in candidates if member.key.group_kind == node.group_kind]
+    found: set[ObjectKey] = set()
+    while pending:
+        member = pending.pop()
+        if member.key not in found:
+            found.add(member.key)
+            pending += [by_self[dep] for dep in member.deps if dep in by_self]
+    return found
+
+
+def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
+    obj = observed.objects[member.key]
+    if member.terminating:
+        return Orphan(member, Fate.DELETE, blocked=_terminating(member))
+    if annotation(obj, keys.PRUNE) == "disabled" or annotation(obj, keys.RECONCILE) == "disabled":
+        return Orphan(
+            member,
+            Fate.KEEP,
+            blocked=Blocked(Reason.DELETION_BLOCKED, f"{keys.PRUNE}: disabled on the live object", at=member.key),
+        )
+    if not is_proven(obj):
+        message = "carries our label but we did not write it, or another controller owns it; remove the label if it should stay"
+        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, message, at=member.key))
+    if release:
+        return Orphan(member, Fate.RELEASE, allowed=True)
+    if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, keys.PRUNE) != "allowed":
+        return Orphan(member, Fate.RELEASE, allowed=True)
+    return Orphan(member, Fate.DELETE, allowed=True)
+
+
+def _terminating(member: Member) -> Blocked:
+    if member.finalizers:
+        return Blocked(
+            Reason.DELETION_BLOCKED, f"is being deleted and waits for {', '.join(member.finalizers)}", at=member.key
+        )
+    return Blocked(Reason.PROGRESSING, "is being deleted", at=member.key)
+
+
+def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]]) -> list[Orphan]:
+    """Let only those go now that no live member depends on; those without a record go last, a circle of mixed generations by level."""
+    users = {
+        orphan.member.key: [
+            user for user in dependents.get(key_hash(orphan.member.key), ()) if user.key != orphan.member.key
+        ]
+        for orphan in judged
+    }
+    free = [orphan for orphan in judged if not users[orphan.member.key] and orphan.member.has_record]
+    going = any(orphan.fate is not Fate.KEEP for orphan in free)
+    if not going:
+        free += _fallback(judged, users)
+    released = {orphan.member.key for orphan in free}
+    result = []
+    for orphan in judged:
+        if orphan.member.key in released or orphan.blocked:
+            result.append(orphan)
+        else:
+            result.append(replace(orphan, allowed=False, blocked=_used(users[orphan.member.key])))
+    return result
+
+
+def _fallback(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> list[Orphan]:
+    unrecorded = [orphan for orphan in judged if not orphan.member.has_record and not users[orphan.member.key]]
+    recorded = [orphan for orphan in judged if orphan.member.has_record]
+    if not recorded:
+        return unrecorded
+    names = {orphan.member.key for orphan in judged if orphan.fate is Fate.DELETE}
+    circle = [orphan for orphan in recorded if all(user.key in names for user in users[orphan.member.key])]
+    if len(circle) < len(recorded) or any(orphan.member.terminating for orphan in judged):
+        return []
+    deepest = max(orphan.member.level or 0 for orphan in circle)
+    return [orphan for orphan in circle if (orphan.member.level or 0) == deepest]
+
+
+def _used(users: Sequence[Member]) -> Blocked:
+    if not users:
+        return Blocked(Reason.PROGRESSING, "has no recorded order and goes last")
+    names = ", ".join(str(user.key) for user in users[:3]) + (f" and {len(users) - 3} more" if len(users) > 3 else "")
+    return Blocked(Reason.DEPENDENCY_NOT_READY, f"still used by {names}", by=str(users[0].key), at=users[0].key)

@@ -1,0 +1,64 @@
+"""Why something is not as Git says: one closed vocabulary, the same words in conditions, events, output and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from applier.errors import (
+    ClusterError,
+    Denied,
+    FieldConflict,
+    NamespaceTerminating,
+    StaleWrite,
+    Unavailable,
+    UnknownOutcome,
+)
+from renderer.identity import ObjectKey
+
+
+class Reason(StrEnum):
+    SETTLED = "Settled"
+    PROGRESSING = "Progressing"
+    DEPENDENCY_NOT_READY = "DependencyNotReady"
+    WAITING_FOR_DATA = "WaitingForData"
+    SUSPENDED = "Suspended"
+    BRAKE_ENGAGED = "BrakeEngaged"
+    RENDER_FAILED = "RenderFailed"
+    APPLY_FAILED = "ApplyFailed"
+    CONFLICT = "Conflict"
+    OWNED_ELSEWHERE = "OwnedElsewhere"
+    UNHEALTHY = "Unhealthy"
+    DELETION_BLOCKED = "DeletionBlocked"
+
+    @property
+    def is_failure(self) -> bool:
+        """Somebody has to change something; time alone will not help."""
+        return self in {
+            Reason.RENDER_FAILED,
+            Reason.APPLY_FAILED,
+            Reason.CONFLICT,
+            Reason.OWNED_ELSEWHERE,
+            Reason.UNHEALTHY,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`)."""
+
+    reason: Reason
+    message: str
+    by: str = ""
+    at: ObjectKey | None = None
+
+    @classmethod
+    def by_failure(cls, failure: ClusterError) -> Blocked:
+        match failure:
+            case FieldConflict():
+                return cls(Reason.CONFLICT, str(failure))
+            case NamespaceTerminating() | Unavailable() | UnknownOutcome() | StaleWrite():
+                return cls(Reason.PROGRESSING, str(failure))
+            case Denied():
+                return cls(Reason.APPLY_FAILED, f"not allowed: {failure}")
+        return cls(Reason.APPLY_FAILED, str(failure))
