@@ -1,0 +1,36 @@
+"""CEL, the language inside `${...}`: compiles and evaluates expressions over plain JSON values.
+
+    program = compile_expression("schema.spec.name + '-db'")
+    program.evaluate({"schema": {"spec": {"name": "orders"}}})      # 'orders-db'
+
+The language is the CEL language definition with cel-go's and Kubernetes' libraries and kro's own, as kro sets it
+up. Evaluation is pure and bounded: no clock, no randomness, no input but the variables, and a budget for work and
+size.
+
+Stages, one module each: grammar, parser (text to tree), analysis (names, paths, calls), generate (tree to fast
+Python), explain (the exact evaluator), program (both together, cached), conversion (results to JSON). Lark is
+imported when the first expression is compiled.
+"""
+
+from __future__ import annotations
+
+from renderer.cel.budget import OBJECT_UNITS, Meter
+from renderer.cel.conversion import to_json
+from renderer.cel.faults import BudgetExceeded, NoSuchKey
+from renderer.cel.program import Program, compile_expression
+from renderer.cel.values import NONE, OMIT, Optional, UInt, type_name
+
+__all__ = [
+    "NONE",
+    "OBJECT_UNITS",
+    "OMIT",
+    "BudgetExceeded",
+    "Meter",
+    "NoSuchKey",
+    "Optional",
+    "Program",
+    "UInt",
+    "compile_expression",
+    "to_json",
+    "type_name",
+]

@@ -1,0 +1,109 @@
+"""What is known of an expression without evaluating it: its variables, the paths it reads, the functions it calls; and
+whether those exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from renderer.cel.faults import Fault, Path, suggestion
+from renderer.cel.functions import FUNCTIONS, find_function
+from renderer.cel.macros import METHODS, NAMES
+from renderer.cel.tree import Call, Has, Index, Literal, Macro, Name, Node, Select, children, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`reads` are the longest chains of fields and constant indexes that start at a variable, one for each place in
+    the text.
+    """
+
+    names: frozenset[str]
+    reads: tuple[Path, ...]
+    optional_reads: frozenset[Path]
+    """Those of `reads` that go through `.?`, `[?..]` or `has`: nothing is wrong when they lead nowhere."""
+    calls: frozenset[str]
+
+
+def analyse(tree: Node) -> Facts:
+    """Raises Fault for a function that does not exist, or not with so many arguments."""
+    calls = {_checked(node).function for node in walk(tree) if isinstance(node, Call)}
+    reads = set(_reads(tree, frozenset()))
+    certain = {path for path, optional in reads if not optional}
+    return Facts(
+        names=frozenset(path[0] for path, _ in reads),
+        reads=tuple(sorted({path for path, _ in reads})),
+        optional_reads=frozenset(path for path, _ in reads) - certain,
+        calls=frozenset(calls),
+    )
+
+
+def _checked(call: Call) -> Call:
+    method = call.target is not None
+    function = find_function(call.function, method=method)
+    if function is None:
+        raise Fault(
+            f"unknown {'method' if method else 'function'} {call.function}(){_suggestion(call.function, method)}",
+            at=call.at,
+        )
+    if len(call.operands) not in function.arities:
+        given = len(call.arguments)
+        expected = " or ".join(str(count - method) for count in sorted(function.arities))
+        raise Fault(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
+    return call
+
+
+def _suggestion(name: str, method: bool) -> str:
+    if find_function(name, method=not method):
+        return f"; it is written {name}(x)" if method else f"; it is written x.{name}(...)"
+    if name in NAMES:
+        wanted = sorted(count for macro, count in METHODS if macro == name)
+        return f"; the macro takes {' or '.join(map(str, wanted))} arguments, on a list or map" if wanted else ""
+    known = {known for known, is_method in FUNCTIONS if is_method is method} | {macro for macro, _ in METHODS if method}
+    return suggestion(name, known)
+
+
+def _reads(node: Node, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
+    """The paths below a node, each with whether it is optional. `bound` are the variables of enclosing macros."""
+    path, optional, dynamic = _chain(node)
+    if path:
+        if path[0] not in bound:
+            yield path, optional
+        for key in dynamic:
+            yield from _reads(key, bound)
+        return
+    if isinstance(node, Macro):
+        yield from _reads(node.target, bound)
+        for body in node.bodies:
+            yield from _reads(body, bound | set(node.variables))
+        return
+    for child in children(node):
+        yield from _reads(child, bound)
+
+
+def _chain(node: Node) -> tuple[Path, bool, list[Node]]:
+    """The static path that a node is, with whether it is optional, and the expressions of indexes that end it early."""
+    match node:
+        case Name(name=name):
+            return (name,), False, []
+        case Select(operand=operand, field=field):
+            return _longer(operand, field, node.optional, None)
+        case Has(operand=operand, field=field):
+            return _longer(operand, field, True, None)
+        case Index(operand=operand, key=Literal(value=str() as key)):
+            return _longer(operand, key, node.optional, None)
+        case Index(operand=operand, key=Literal(value=int() as key)):
+            return _longer(operand, f"[{key}]", node.optional, None)
+        case Index(operand=operand, key=key):
+            return _longer(operand, None, node.optional, key)
+    return (), False, []
+
+
+def _longer(operand: Node, step: str | None, optional: bool, dynamic: Node | None) -> tuple[Path, bool, list[Node]]:
+    path, was_optional, keys = _chain(operand)
+    if dynamic is not None:
+        return path, was_optional or optional, [*keys, dynamic]
+    if path and step is not None and not keys:
+        path = (*path, step)
+    return path, was_optional or optional, keys

@@ -1,0 +1,76 @@
+"""Many expressions in one generated function: how a whole template becomes one call.
+
+Each hole of the template is a statement that puts the finished JSON value into a local variable; the template's own
+shape is one display that mentions them:
+
+    def f(v, m):
+     m.renew(); e0 = plain(m, v['schema']['spec']['replicas'])
+     m.renew(); e1 = text(m, v['schema']['spec']['name'], '-db')
+     return {'replicas': e0, 'name': e1}
+
+Like all generated code it may raise anything; the caller then evaluates hole by hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from renderer.cel.budget import OBJECT_UNITS, Meter
+from renderer.cel.conversion import plain
+from renderer.cel.faults import Fault
+from renderer.cel.generate import Source
+from renderer.cel.program import Program, source_of
+from renderer.cel.values import OMIT
+
+
+class Composer:
+    """Collects the statements of one function. The sources that it returns may be put into a display."""
+
+    def __init__(self) -> None:
+        self._source = Source()
+        self._statements: list[str] = []
+        self._plain = self._source.constant(_plain_or_omit)
+        self._text = self._source.constant(_text)
+        self._omit = self._source.constant(OMIT)
+
+    def constant(self, value: Any) -> str:
+        return self._source.constant(value)
+
+    def hole(self, parts: Sequence[str | Program]) -> str:
+        """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text."""
+        sources = [repr(part) if isinstance(part, str) else source_of(part, self._source) for part in parts]
+        match parts:
+            case [Program()]:
+                value = f"{self._plain}(m, {sources[0]})"
+            case _:
+                value = f"{self._text}(m, {', '.join(sources)})"
+        name = self._source.fresh("e")
+        self._statements.append(f" m.renew(); {name} = {value}")
+        return name
+
+    def entry(self, key: Any, source: str, *, may_omit: bool) -> str:
+        """A map entry; `source` must be a hole's if it may be omitted."""
+        entry = f"{key!r}: {source}"
+        return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
+
+    def element(self, source: str, *, may_omit: bool) -> str:
+        """A list element."""
+        return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
+
+    def function(self, result: str) -> Callable[[Mapping[str, Any]], Any]:
+        """Compile everything. The function takes the variables."""
+        built = self._source.function("\n".join((*self._statements, f" return {result}")))
+        return lambda variables: built(variables, Meter(OBJECT_UNITS))
+
+
+def _plain_or_omit(meter: Meter, value: Any) -> Any:
+    return value if value is OMIT else plain(value, meter)
+
+
+def _text(meter: Meter, *parts: Any) -> str:
+    for part in parts:
+        if type(part) is not str:
+            raise Fault("expected string inside a text")
+    meter.produce(sum(map(len, parts)))
+    return "".join(parts)

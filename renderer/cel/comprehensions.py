@@ -1,0 +1,77 @@
+"""What macros go through, and the operations of optionals that evaluate only what they need.
+
+Generated code and the exact evaluator share these; `body`, `key` and `other` evaluate an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from renderer.cel.budget import Meter
+from renderer.cel.containers import MAPS
+from renderer.cel.faults import Fault
+from renderer.cel.operators import check_sortable
+from renderer.cel.values import NONE, Optional, type_name
+
+
+def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
+    """The elements of a list or the keys of a map. The work of all rounds, `weight` units each, is paid for first."""
+    if type(container) is list or type(container) in MAPS:
+        meter.spend(len(container) * weight)
+        return container  # type: ignore[no-any-return]
+    raise Fault(f"expected list or map, got {type_name(container)}")
+
+
+def pairs(container: Any, meter: Meter, weight: int) -> Iterator[tuple[Any, Any]]:
+    """Index and element of a list, or key and value of a map."""
+    items(container, meter, weight)
+    return iter(container.items() if type(container) is not list else enumerate(container))
+
+
+def entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The entries of the map that a round of `transformMapEntry` gives."""
+    if type(value) in MAPS:
+        return value.items()  # type: ignore[no-any-return]
+    raise Fault(f"expected map, got {type_name(value)}")
+
+
+def exactly_one(outcomes: Iterable[bool]) -> bool:
+    """Goes through all outcomes, so that an error in any of them is seen."""
+    return sum(outcomes) == 1
+
+
+def optional_map(value: Any, body: Callable[[Any], Any]) -> Optional:
+    held = expect_optional(value)
+    return Optional(body(held.value)) if held.present else NONE
+
+
+def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
+    held = expect_optional(value)
+    return expect_optional(body(held.value)) if held.present else NONE
+
+
+def value_or(value: Any, other: Callable[[], Any]) -> Any:
+    """`value.orValue(other)`: the other is computed only when it is needed (cel-go)."""
+    held = expect_optional(value)
+    return held.value if held.present else other()
+
+
+def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
+    held = expect_optional(value)
+    return held if held.present else expect_optional(other())
+
+
+def expect_optional(value: Any) -> Optional:
+    if type(value) is Optional:
+        return value
+    raise Fault(f"expected optional, got {type_name(value)}")
+
+
+def sorted_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
+    """`list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
+    if type(container) is not list:
+        raise Fault(f"expected list, got {type_name(container)}")
+    keyed = [(key(item), item) for item in items(container, meter, weight)]
+    check_sortable([pair[0] for pair in keyed])
+    return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]

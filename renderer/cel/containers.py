@@ -1,0 +1,126 @@
+"""Lists, maps and optionals: selection, indexing, presence, and the literals that need more than Python's.
+
+A missing key is a MissingFault, an optional access gives `NONE` for it, and for null too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from renderer.cel.faults import Fault, MissingFault, OverloadFault
+from renderer.cel.values import NONE, MixedMap, Optional, UInt, type_name
+
+NUMBERS: Final = frozenset((int, UInt, float))
+MAPS: Final = frozenset((dict, MixedMap))
+KEYS: Final = frozenset((str, int, UInt, bool))
+
+
+def lookup(container: Any, key: Any) -> Optional:
+    """The value of a map's key or a list's index as an optional; a Fault where the types do not fit."""
+    if type(container) is dict:
+        return _lookup_text(container, key)
+    if type(container) is list:
+        return _lookup_index(container, key)
+    if type(container) is MixedMap:
+        return _lookup_mixed(container, key)
+    raise OverloadFault(f"{type_name(container)}[{type_name(key)}]", (container, key))
+
+
+def _lookup_text(container: dict[str, Any], key: Any) -> Optional:
+    if type(key) is str:
+        return Optional(container[key]) if key in container else NONE
+    _check_key(container, key)
+    return NONE
+
+
+def _lookup_index(container: list[Any], key: Any) -> Optional:
+    if type(key) not in NUMBERS or (type(key) is float and not key.is_integer()):
+        raise OverloadFault(f"list[{type_name(key)}]", (container, key))
+    return Optional(container[int(key)]) if 0 <= key < len(container) else NONE
+
+
+def _lookup_mixed(container: MixedMap, key: Any) -> Optional:
+    _check_key(container, key)
+    try:
+        return Optional(container.find(key))
+    except KeyError:
+        return NONE
+
+
+def _check_key(container: Any, key: Any) -> None:
+    if type(key) not in KEYS and type(key) is not float:
+        raise OverloadFault(f"map[{type_name(key)}]", (container, key))
+
+
+def at(container: Any, key: Any) -> Any:
+    """`container[key]`."""
+    if type(container) is Optional:
+        return optional_at(container, key)
+    found = lookup(container, key)
+    if found.present:
+        return found.value
+    raise MissingFault(missing_message(container, key))
+
+
+def optional_at(container: Any, key: Any) -> Optional:
+    """`container[?key]`: none when it is not there, and for null."""
+    if type(container) is Optional:
+        return optional_at(container.value, key) if container.present else NONE
+    return NONE if container is None else lookup(container, key)
+
+
+def field(operand: Any, name: str) -> Any:
+    """`operand.name`."""
+    if type(operand) in MAPS and name in operand:
+        return operand[name]
+    if type(operand) is Optional:
+        return optional_field(operand, name)
+    if operand is None or type(operand) in MAPS:
+        raise MissingFault(missing_message(operand, name))
+    raise OverloadFault(f"{type_name(operand)}.{name}", (operand,))
+
+
+def optional_field(operand: Any, name: str) -> Optional:
+    """`operand.?name`."""
+    if type(operand) is Optional:
+        return optional_field(operand.value, name) if operand.present else NONE
+    if type(operand) in MAPS:
+        return Optional(operand[name]) if name in operand else NONE
+    if operand is None:
+        return NONE
+    raise OverloadFault(f"{type_name(operand)}.?{name}", (operand,))
+
+
+def has(operand: Any, name: str) -> bool:
+    """`has(operand.name)`: the operand itself must exist."""
+    if type(operand) in MAPS:
+        return name in operand
+    return optional_field(operand, name).present
+
+
+def missing_message(container: Any, key: Any) -> str:
+    if container is None:
+        return f"no such key {key!r} in null"
+    if type(container) is list:
+        return f"index {key} out of range ({len(container)} items)"
+    return f"no such key {key!r}"
+
+
+def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A map literal. Keys must be bool, int, uint or string, each once; numbers that are equal are the same key."""
+    made: dict[Any, Any] = {}
+    for key, value in entries:
+        if type(key) not in KEYS:
+            raise Fault(f"{type_name(key)} cannot be the key of a map")
+        if key in made:
+            raise Fault(f"the map literal has the key {key!r} twice")
+        made[key] = value
+    return made if all(type(key) is str for key in made) else MixedMap(made)
+
+
+def present(value: Any) -> tuple[Any, ...]:
+    """The elements that `[?value]` stands for."""
+    if type(value) is not Optional:
+        raise Fault(f"expected optional after ?, got {type_name(value)}")
+    return (value.value,) if value.present else ()

@@ -1,0 +1,66 @@
+"""From the value of an expression to plain JSON (kro: "result conversion").
+
+An empty optional becomes null, a timestamp RFC 3339 text, a duration Go's text; bytes, unsigned numbers above
+2**63-1, numbers that JSON cannot hold, and maps with keys that are not strings are errors. Whole doubles become
+ints, as Go writes them. What comes out shares nothing with what went in.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.formats import duration_text, timestamp_text
+from renderer.cel.values import INT_MAX, OMIT, MixedMap, Optional, UInt, type_name
+
+
+def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
+    """A fresh JSON value. Raises ExpressionError; `expression` is the text that it then names."""
+    try:
+        return plain(value, meter or Meter())
+    except Fault as fault:
+        raise fault.as_error(expression) from None
+
+
+def plain(value: Any, meter: Meter) -> Any:
+    """Like `to_json`; raises Fault. Each element is paid for: a small value may hold the same list a million times."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is dict:
+        meter.spend(2 * len(value))
+        return {key: plain(item, meter) for key, item in value.items() if item is not OMIT}
+    if kind is list:
+        meter.spend(2 * len(value))
+        return [plain(item, meter) for item in value if item is not OMIT]
+    return _special(value, meter)
+
+
+def _special(value: Any, meter: Meter) -> Any:
+    match value:
+        case float():
+            return _number(value)
+        case Optional():
+            return plain(value.value, meter) if value.present else None
+        case UInt():
+            if value > INT_MAX:
+                raise Fault(f"uint {int(value)} is too large for a field (more than 2**63-1)")
+            return int(value)
+        case datetime():
+            return timestamp_text(value)
+        case timedelta():
+            return duration_text(value)
+        case bytes():
+            raise Fault("bytes cannot be a field; use base64.encode(...) or string(...)")
+        case MixedMap():
+            raise Fault("the keys of a map must be strings; use string(...)")
+    raise Fault(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")
+
+
+def _number(value: float) -> int | float:
+    if not math.isfinite(value):
+        raise Fault(f"{value} cannot be a field: JSON has no such number")
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,325 @@
+"""The exact evaluator: CEL's semantics to the letter, and errors that say where and why.
+
+It runs when the fast code has raised, whatever that was. Beyond the fast code it
+
+- lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators");
+- knows the place of each node, and names operands by their source text;
+- knows which data a value came from, so that a missing key tells its whole path from a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from renderer.cel import comprehensions, containers, operators
+from renderer.cel.budget import Meter
+from renderer.cel.faults import BudgetFault, Fault, MissingFault, OverloadFault, Path, suggestion
+from renderer.cel.functions import FUNCTIONS, LAZY
+from renderer.cel.generate import weight
+from renderer.cel.tree import (
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListLiteral,
+    Literal,
+    Logic,
+    Macro,
+    MapLiteral,
+    Name,
+    Node,
+    Select,
+    Unary,
+    children,
+)
+from renderer.cel.values import type_name
+
+_LONGEST_QUOTE: Final = 60
+
+
+class Origin(NamedTuple):
+    """Where a value came from: a path from a variable, and whether the value is what stands at that path."""
+
+    path: Path
+    exact: bool
+
+    def step(self, key: Any) -> Origin:
+        if not self.path or not self.exact:
+            return self
+        return Origin((*self.path, key if isinstance(key, str) else f"[{key}]"), True)
+
+
+_NOWHERE: Final = Origin((), False)
+
+
+class Bound(NamedTuple):
+    """The value of a macro's variable, and its origin."""
+
+    value: Any
+    origin: Origin
+
+
+Scope = Mapping[str, Bound]
+
+
+def evaluate_exactly(text: str, tree: Node, variables: Mapping[str, Any], meter: Meter) -> Any:
+    """The value of an expression. Raises Fault."""
+    return _Evaluation(text, variables, meter).value(tree, {})
+
+
+def path_text(path: Path) -> str:
+    """A path as it is written in an expression."""
+    text = path[0] if path else ""
+    for step in path[1:]:
+        if step.startswith("["):
+            text += step
+        else:
+            text += f".{step}" if step.replace("_", "a").isalnum() else f"[{step!r}]"
+    return text
+
+
+class _Evaluation:
+    def __init__(self, text: str, variables: Mapping[str, Any], meter: Meter) -> None:
+        self._text = text
+        self._variables = variables
+        self._meter = meter
+
+    def value(self, node: Node, scope: Scope) -> Any:
+        self._meter.spend(1)
+        return _RULES[type(node)](self, node, scope)
+
+    def source(self, node: Node) -> str:
+        text = " ".join(self._text[node.at : node.end].split())
+        return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
+
+    def condition(self, node: Node, scope: Scope) -> bool:
+        value = self.value(node, scope)
+        if type(value) is bool:
+            return value
+        raise Fault(f"expected bool, got {type_name(value)}: {self.source(node)}", at=node.at)
+
+    def apply(self, node: Node, operands: tuple[Node, ...], operator: Callable[..., Any], *values: Any) -> Any:
+        """Call an operator or function for a node, and explain the fault that it raises."""
+        try:
+            return operator(*values)
+        except OverloadFault as fault:
+            raise Fault(fault.message + self._types(node, operands, fault), at=node.at) from None
+        except Fault as fault:
+            raise fault.located(node.at) from None
+
+    def _types(self, node: Node, operands: tuple[Node, ...], fault: OverloadFault) -> str:
+        """What the operands are, or what to do about it where that is clear."""
+        kinds = [type_name(value) for value in fault.operands]
+        named = list(zip(operands, kinds, strict=False))
+        if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
+            other = next(operand for operand, kind in named if kind != "string")
+            return f" (use string({self.source(other)}))"
+        told = [f"{self.source(operand)} is {kind}" for operand, kind in named if not isinstance(operand, Literal)]
+        return f" ({', '.join(told)})" if told else ""
+
+    # ---- values by node
+
+    def literal(self, node: Literal, scope: Scope) -> Any:
+        return node.value
+
+    def name(self, node: Name, scope: Scope) -> Any:
+        if node.name in scope:
+            return scope[node.name].value
+        if node.name in self._variables:
+            return self._variables[node.name]
+        hint = suggestion(node.name, {*self._variables, *scope})
+        raise MissingFault(f"unknown name {node.name!r}{hint}", path=(node.name,), at=node.at)
+
+    def select(self, node: Select, scope: Scope) -> Any:
+        operand = self.value(node.operand, scope)
+        operator = containers.optional_field if node.optional else containers.field
+        try:
+            return self.apply(node, (node.operand,), operator, operand, node.field)
+        except MissingFault:
+            raise self._missing(node, node.operand, operand, node.field, scope) from None
+
+    def has(self, node: Has, scope: Scope) -> bool:
+        operand = self.value(node.operand, scope)
+        found: bool = self.apply(node, (node.operand,), containers.has, operand, node.field)
+        return found
+
+    def index(self, node: Index, scope: Scope) -> Any:
+        operand, key = self.value(node.operand, scope), self.value(node.key, scope)
+        operator = containers.optional_at if node.optional else containers.at
+        try:
+            return self.apply(node, (node.operand, node.key), operator, operand, key)
+        except MissingFault:
+            raise self._missing(node, node.operand, operand, key, scope) from None
+
+    def _missing(self, node: Node, operand_node: Node, operand: Any, key: Any, scope: Scope) -> MissingFault:
+        origin = self.origin(operand_node, scope)
+        place = path_text(origin.path) if origin.exact else self.source(operand_node)
+        path = origin.step(key).path
+        if operand is None:
+            message = f"no such key {key!r}: {place} is null"
+        elif type(operand) is list:
+            message = f"index {key} out of range in {place} ({len(operand)} items)"
+        else:
+            hint = suggestion(key, (known for known in operand if type(known) is str))
+            message = f"no such key {key!r} in {place}{hint}"
+        return MissingFault(message, path=path, at=node.at)
+
+    def unary(self, node: Unary, scope: Scope) -> Any:
+        operand = self.value(node.operand, scope)
+        return self.apply(
+            node, (node.operand,), operators.negate if node.operator == "-" else operators.invert, operand
+        )
+
+    def binary(self, node: Binary, scope: Scope) -> Any:
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        operator, metered = operators.BINARY["==" if node.operator == "!=" else node.operator]
+        values = (left, right, self._meter) if metered else (left, right)
+        result = self.apply(node, (node.left, node.right), operator, *values)
+        return not result if node.operator == "!=" else result
+
+    def logic(self, node: Logic, scope: Scope) -> bool:
+        decisive = node.operator == "||"
+        return self._decide(decisive, ((operand, scope) for operand in node.operands))
+
+    def _decide(self, decisive: bool, conditions: Iterable[tuple[Node, Scope]]) -> bool:
+        """The decisive value if any condition has it; else the first error; else the other value."""
+        first: Fault | None = None
+        for node, scope in conditions:
+            try:
+                if self.condition(node, scope) is decisive:
+                    return decisive
+            except BudgetFault:
+                raise
+            except Fault as fault:
+                first = first or fault
+        if first is not None:
+            raise first
+        return not decisive
+
+    def conditional(self, node: Conditional, scope: Scope) -> Any:
+        return self.value(node.then if self.condition(node.condition, scope) else node.otherwise, scope)
+
+    def list_literal(self, node: ListLiteral, scope: Scope) -> list[Any]:
+        values: list[Any] = []
+        for element, optional in node.elements:
+            value = self.value(element, scope)
+            values += self.apply(element, (element,), containers.present, value) if optional else (value,)
+        return values
+
+    def map_literal(self, node: MapLiteral, scope: Scope) -> dict[Any, Any]:
+        entries: list[tuple[Any, Any]] = []
+        for key_node, value_node, optional in node.entries:
+            key, value = self.value(key_node, scope), self.value(value_node, scope)
+            held = self.apply(value_node, (value_node,), containers.present, value) if optional else (value,)
+            entries += ((key, item) for item in held)
+        made: dict[Any, Any] = self.apply(node, (), containers.make_map, entries)
+        return made
+
+    def call(self, node: Call, scope: Scope) -> Any:
+        if node.target is not None and node.function in LAZY:
+            operator = comprehensions.value_or if node.function == "orValue" else comprehensions.optional_or
+            target = self.value(node.target, scope)
+            return self.apply(node, (), operator, target, lambda: self.value(node.arguments[0], scope))
+        values = [self.value(operand, scope) for operand in node.operands]
+        function = FUNCTIONS[node.function, node.target is not None]
+        return self.apply(node, node.operands, function, self._meter, *values)
+
+    # ---- macros
+
+    def macro(self, node: Macro, scope: Scope) -> Any:
+        target = self.value(node.target, scope)
+        match node.name.removesuffix("2"):
+            case "cel.bind":
+                inner = self._bind(node, scope, [(target, self.origin(node.target, scope))])
+                return self.value(node.bodies[0], inner)
+            case ("optMap" | "optFlatMap") as name:
+                operator = comprehensions.optional_map if name == "optMap" else comprehensions.optional_flat_map
+                origin = self.origin(node.target, scope)
+                body = node.bodies[0]
+                return self.apply(
+                    node, (), operator, target, lambda held: self.value(body, self._bind(node, scope, [(held, origin)]))
+                )
+            case "sortBy":
+                key = node.bodies[0]
+                rounds = iter(self._rounds(node, target, scope))
+                return self.apply(
+                    node, (), comprehensions.sorted_by, target, self._meter, 0, lambda _: self.value(key, next(rounds))
+                )
+            case name:
+                return self._loop(name, node, target, scope)
+
+    def _loop(self, name: str, node: Macro, target: Any, scope: Scope) -> Any:
+        rounds = self._rounds(node, target, scope)
+        first, last = node.bodies[0], node.bodies[-1]
+        if name in ("all", "exists"):
+            return self._decide(name == "exists", ((first, inner) for inner in rounds))
+        if name == "exists_one":
+            return sum([self.condition(first, inner) for inner in rounds]) == 1
+        variable = node.variables[0]
+        if name == "filter":
+            return [inner[variable].value for inner in rounds if self.condition(first, inner)]
+        chosen = (inner for inner in rounds if len(node.bodies) == 1 or self.condition(first, inner))
+        if name in ("map", "transformList"):
+            return [self.value(last, inner) for inner in chosen]
+        if name == "transformMap":
+            made: Iterable[tuple[Any, Any]] = [(inner[variable].value, self.value(last, inner)) for inner in chosen]
+        else:
+            values = [self.value(last, inner) for inner in chosen]
+            made = [entry for value in values for entry in self.apply(last, (), comprehensions.entries, value)]
+        return self.apply(node, (), containers.make_map, made)
+
+    def _rounds(self, node: Macro, target: Any, scope: Scope) -> Iterable[Scope]:
+        """The scope of each round."""
+        self.apply(node.target, (), comprehensions.items, target, self._meter, weight(node))
+        origin = self.origin(node.target, scope)
+        for position, item in enumerate(target):
+            derived = Origin(origin.path, False)
+            if type(target) is list:
+                held = [(position, derived), (item, origin.step(position))]
+            else:
+                held = [(item, derived), (target[item], origin.step(item))]
+            if len(node.variables) == 1:
+                held = held[1:] if type(target) is list else held[:1]
+            yield self._bind(node, scope, held)
+
+    def _bind(self, node: Macro, scope: Scope, held: Iterable[tuple[Any, Origin]]) -> Scope:
+        return {**scope, **{name: Bound(*item) for name, item in zip(node.variables, held, strict=True)}}
+
+    # ---- origins
+
+    def origin(self, node: Node, scope: Scope) -> Origin:
+        """Where the value of a node comes from. Called for nodes that have been evaluated without a fault."""
+        match node:
+            case Name(name=name):
+                return scope[name].origin if name in scope else Origin((name,), True)
+            case Select(operand=operand, field=field):
+                return self.origin(operand, scope).step(field)
+            case Index(operand=operand, key=key):
+                return self.origin(operand, scope).step(self.value(key, scope))
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                return self.origin(then if self.condition(condition, scope) else otherwise, scope)
+            case Call() | Binary():
+                found = (self.origin(child, scope) for child in children(node))
+                return Origin(next((origin.path for origin in found if origin.path), ()), False)
+            case Macro(target=target):
+                return Origin(self.origin(target, scope).path, False)
+        return _NOWHERE
+
+
+_RULES: Final[dict[type[Node], Callable[[_Evaluation, Any, Scope], Any]]] = {
+    Literal: _Evaluation.literal,
+    Name: _Evaluation.name,
+    Select: _Evaluation.select,
+    Has: _Evaluation.has,
+    Index: _Evaluation.index,
+    Unary: _Evaluation.unary,
+    Binary: _Evaluation.binary,
+    Logic: _Evaluation.logic,
+    Conditional: _Evaluation.conditional,
+    ListLiteral: _Evaluation.list_literal,
+    MapLiteral: _Evaluation.map_literal,
+    Call: _Evaluation.call,
+    Macro: _Evaluation.macro,
+}

@@ -1,0 +1,97 @@
+"""What goes wrong in an expression, inside this package and for its callers.
+
+A `Fault` is raised by operators and functions, which know values but neither the expression nor the place in it.
+The exact evaluator adds those, and a program turns the fault into an `ExpressionError`, the only error that leaves
+the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from renderer.cel.values import type_name
+from renderer.errors import ExpressionError
+
+Path = tuple[str, ...]
+
+
+class NoSuchKey(ExpressionError):
+    """A key or list element is missing from data that a variable holds.
+
+    `path` starts with the variable (`("deployment", "status", "availableReplicas")`; list elements as `"[0]"`) and
+    ends at what is missing, or earlier, where the expression had already computed something from the data. Whether
+    the data can still arrive only the caller knows.
+    """
+
+    def __init__(self, expression: str, message: str, *, path: Path, column: int | None = None) -> None:
+        self.path = path
+        super().__init__(expression, message, column=column)
+
+
+class BudgetExceeded(ExpressionError):
+    """The evaluation was stopped because it did too much work or produced too much data."""
+
+
+class Fault(Exception):
+    """An evaluation failed. `at` is the offset in the expression, once known."""
+
+    def __init__(self, message: str, *, at: int | None = None) -> None:
+        self.message = message
+        self.at = at
+        super().__init__(message)
+
+    def located(self, at: int) -> Fault:
+        """This fault with its place, unless it knows a more precise one."""
+        if self.at is None:
+            self.at = at
+        return self
+
+    def as_error(self, expression: str) -> ExpressionError:
+        return ExpressionError(expression, self.message, column=self.column)
+
+    @property
+    def column(self) -> int | None:
+        return None if self.at is None else self.at + 1
+
+
+class MissingFault(Fault):
+    """A map key, a list element or a variable is missing. `path` is empty unless the data came from a variable."""
+
+    def __init__(self, message: str, *, path: Path = (), at: int | None = None) -> None:
+        self.path = path
+        super().__init__(message, at=at)
+
+    def as_error(self, expression: str) -> ExpressionError:
+        if not self.path:
+            return super().as_error(expression)
+        return NoSuchKey(expression, self.message, path=self.path, column=self.column)
+
+
+class OverloadFault(Fault):
+    """An operator or function does not exist for the types of its operands. `call` is its text with types for
+    operands.
+    """
+
+    def __init__(self, call: str, operands: Sequence[Any]) -> None:
+        self.operands = tuple(operands)
+        super().__init__(f"no such overload: {call}")
+
+
+class BudgetFault(Fault):
+    """The budget is used up. Never absorbed by `&&`, `||` or a macro."""
+
+    def as_error(self, expression: str) -> ExpressionError:
+        return BudgetExceeded(expression, self.message, column=self.column)
+
+
+def no_operator(operator: str, left: Any, right: Any) -> OverloadFault:
+    return OverloadFault(f"{type_name(left)} {operator} {type_name(right)}", (left, right))
+
+
+def suggestion(name: Any, known: Iterable[str]) -> str:
+    """`; did you mean 'size'?`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,98 @@
+"""Values as text, the way Go writes them: CEL's `string()`, and times and durations in rendered fields."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_LARGEST_POSITIONAL: Final = 6
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def double_text(value: float) -> str:
+    """`string(double)`: Go's shortest 'g' form: `1`, `0.5`, `1e+06`, `1e-07`, `+Inf`, `NaN`."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
+    if value == 0:
+        return "-0" if math.copysign(1.0, value) < 0 else "0"
+    digits, exponent = _shortest(value)
+    sign = "-" if value < 0 else ""
+    if -5 < exponent < _LARGEST_POSITIONAL:
+        return sign + _positional(digits, exponent)
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def json_double_text(value: float) -> str:
+    """A finite double in JSON as Go's encoding/json writes it (ES6 number format)."""
+    if value == 0:
+        return "-0" if math.copysign(1.0, value) < 0 else "0"
+    digits, exponent = _shortest(value)
+    sign = "-" if value < 0 else ""
+    if 1e-6 <= abs(value) < 1e21:
+        return sign + _positional(digits, exponent)
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent)}"
+
+
+def positional_text(value: float) -> str:
+    """A finite double without an exponent."""
+    if value == 0:
+        return "0"
+    return ("-" if value < 0 else "") + _positional(*_shortest(value))
+
+
+def _shortest(value: float) -> tuple[str, int]:
+    """The fewest digits that give the value back, and the decimal exponent of the first."""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    leading = len(whole) - 1 if whole != "0" else -1 - (len(fraction) - len(fraction.lstrip("0")))
+    return digits.rstrip("0") or "0", leading + int(exponent or 0)
+
+
+def _positional(digits: str, exponent: int) -> str:
+    if exponent < 0:
+        return "0." + "0" * (-exponent - 1) + digits
+    if len(digits) <= exponent + 1:
+        return digits + "0" * (exponent + 1 - len(digits))
+    return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
+
+
+def timestamp_text(value: datetime) -> str:
+    """RFC 3339 in UTC, with as many digits of the second as needed."""
+    moment = value.astimezone(UTC)
+    whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
+    return f"{whole}{_fraction(moment.microsecond)}Z"
+
+
+def seconds_text(value: timedelta) -> str:
+    """`string(duration)`: seconds, `5400s`, `1.5s`."""
+    total = value // _MICROSECOND
+    whole, micros = divmod(abs(total), 1_000_000)
+    return f"{'-' if total < 0 else ''}{whole}{_fraction(micros)}s"
+
+
+def duration_text(value: timedelta) -> str:
+    """Go's `Duration.String()`: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
+    total = value // _MICROSECOND
+    sign, micros = ("-" if total < 0 else ""), abs(total)
+    if micros == 0:
+        return "0s"
+    if micros < 1_000:
+        return f"{sign}{micros}µs"
+    if micros < 1_000_000:
+        return f"{sign}{micros / 1000:.3f}".rstrip("0").rstrip(".") + "ms"
+    seconds, micros = divmod(micros, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{seconds}{_fraction(micros)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def _fraction(micros: int) -> str:
+    return f".{micros:06d}".rstrip("0") if micros else ""

@@ -1,0 +1,174 @@
+"""Lists and maps: `size`, cel-go's lists extension, Kubernetes' lists library, kro's maps and lists."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from renderer.cel.budget import Meter
+from renderer.cel.containers import lookup
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.operators import add, check_sortable, equal
+from renderer.cel.values import OMIT, Omit, type_name
+
+
+@overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
+@overload("string.size(): int", "bytes.size(): int", "list.size(): int", "map.size(): int")
+def size(value: Any) -> int:
+    return len(value)
+
+
+@overload("list.slice(int, int): list")
+def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0 or start > end or end > len(values):
+        raise Fault(f"slice({start}, {end}) is outside of a list of {len(values)}")
+    meter.spend(end - start)
+    return values[start:end]
+
+
+@overload("list.flatten(): list", "list.flatten(int): list")
+def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise Fault("flatten: the depth cannot be negative")
+    flat: list[Any] = []
+    meter.spend(len(values))
+    for value in values:
+        if type(value) is list and depth > 0:
+            flat += flatten(meter, value, depth - 1)
+        else:
+            flat.append(value)
+    return flat
+
+
+@overload("list.distinct(): list")
+def distinct(meter: Meter, values: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        meter.spend(1 + 4 * len(kept))
+        if not any(equal(value, other, meter) for other in kept):
+            kept.append(value)
+    return kept
+
+
+@overload("list.reverse(): list")
+def reverse(meter: Meter, values: list[Any]) -> list[Any]:
+    meter.spend(len(values))
+    return values[::-1]
+
+
+@overload("list.sort(): list")
+def sort(meter: Meter, values: list[Any]) -> list[Any]:
+    meter.spend(len(values))
+    check_sortable(values)
+    return sorted(values)
+
+
+@overload("lists.range(int): list")
+def number_range(meter: Meter, count: int) -> list[int]:
+    meter.spend(max(count, 0))
+    return list(range(count))
+
+
+@overload("list.isSorted(): bool")
+def is_sorted(meter: Meter, values: list[Any]) -> bool:
+    meter.spend(len(values))
+    check_sortable(values)
+    return all(a <= b for a, b in pairwise(values))
+
+
+@overload("list.sum(): dyn")
+def total(meter: Meter, values: list[Any]) -> Any:
+    """The sum of numbers or durations of one type; 0 for an empty list."""
+    if not values:
+        return 0
+    result: Any = values[0]
+    if type(result) is str or type(result) is list:
+        raise Fault(f"sum: elements are {type_name(result)}; they must be numbers or durations")
+    for value in values[1:]:
+        meter.spend(1)
+        result = add(result, value, meter)
+    return result
+
+
+@overload("list.min(): dyn")
+def smallest(meter: Meter, values: list[Any]) -> Any:
+    return min(_comparable("min", meter, values))
+
+
+@overload("list.max(): dyn")
+def largest(meter: Meter, values: list[Any]) -> Any:
+    return max(_comparable("max", meter, values))
+
+
+def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
+    if not values:
+        raise Fault(f"{name} of an empty list")
+    meter.spend(len(values))
+    check_sortable(values)
+    return values
+
+
+@overload("list.indexOf(dyn): int")
+def index_of(meter: Meter, values: list[Any], wanted: Any) -> int:
+    meter.spend(len(values))
+    return next((index for index, value in enumerate(values) if equal(value, wanted, meter)), -1)
+
+
+@overload("list.lastIndexOf(dyn): int")
+def last_index_of(meter: Meter, values: list[Any], wanted: Any) -> int:
+    meter.spend(len(values))
+    return next((index for index in reversed(range(len(values))) if equal(values[index], wanted, meter)), -1)
+
+
+@overload("map.merge(map): map")
+def merge(meter: Meter, base: dict[Any, Any], over: dict[Any, Any]) -> dict[Any, Any]:
+    """Both maps' entries; the second wins."""
+    meter.spend(len(base) + len(over))
+    return type(over)({**base, **over}) if type(base) is dict else type(base)({**base, **over})
+
+
+@overload("map.deepMerge(map): map")
+def deep_merge(meter: Meter, base: dict[Any, Any], over: dict[Any, Any]) -> dict[Any, Any]:
+    """Like `merge`, but maps under the same key are merged too; lists and scalars are replaced."""
+    merged = merge(meter, base, over)
+    for key in over:
+        if lookup(base, key).present and isinstance(base[key], dict) and isinstance(over[key], dict):
+            merged[key] = deep_merge(meter, base[key], over[key])
+    return merged
+
+
+@overload("lists.setAtIndex(list, int, dyn): list")
+def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
+    _inside(values, index, len(values) - 1)
+    meter.spend(len(values))
+    return [*values[:index], value, *values[index + 1 :]]
+
+
+@overload("lists.insertAtIndex(list, int, dyn): list")
+def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
+    _inside(values, index, len(values))
+    meter.spend(len(values) + 1)
+    return [*values[:index], value, *values[index:]]
+
+
+@overload("lists.removeAtIndex(list, int): list")
+def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
+    _inside(values, index, len(values) - 1)
+    meter.spend(len(values))
+    return [*values[:index], *values[index + 1 :]]
+
+
+def _inside(values: list[Any], index: int, last: int) -> None:
+    if not 0 <= index <= last:
+        raise Fault(f"index {index} out of range ({len(values)} items)")
+
+
+@overload("omit(): omit")
+def omit() -> Omit:
+    return OMIT
+
+
+@overload("dyn(dyn): dyn")
+def dyn(value: Any) -> Any:
+    return value

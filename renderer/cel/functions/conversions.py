@@ -1,0 +1,168 @@
+"""Type conversions (CEL language definition, "List of standard definitions"). Texts are read as strictly as Go reads
+them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.formats import double_text, seconds_text, timestamp_text
+from renderer.cel.functions.table import overload
+from renderer.cel.operators import EARLIEST, bounded, bounded_duration, bounded_time, bounded_unsigned
+from renderer.cel.values import TypeValue, UInt, type_of
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
+_DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE)
+_LONGEST_NUMBER: Final = 400
+_TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
+_RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+_DURATION: Final = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
+_DURATION_PART: Final = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)")
+_NANOSECONDS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@overload("type(dyn): type")
+def kind(value: Any) -> TypeValue:
+    return type_of(value)
+
+
+@overload("string(string): string", "string(bool): string")
+@overload("string(int): string", "string(uint): string", "string(double): string")
+@overload("string(bytes): string", "string(timestamp): string", "string(duration): string")
+def string(meter: Meter, value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(int(value))
+        case float():
+            return double_text(value)
+        case bytes():
+            return _decoded(meter, value)
+        case datetime():
+            return timestamp_text(value)
+    return seconds_text(value)
+
+
+def _decoded(meter: Meter, value: bytes) -> str:
+    meter.produce(len(value))
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise Fault("string(bytes): not UTF-8") from None
+
+
+@overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
+def integer(value: Any) -> int:
+    match value:
+        case float():
+            return _truncated(value, -(2.0**63), 2.0**63)
+        case str():
+            return bounded(_digits(value, "int"))
+        case datetime():
+            return int((value - _EPOCH) // timedelta(seconds=1))
+    return bounded(int(value))
+
+
+@overload("uint(int): uint", "uint(uint): uint", "uint(double): uint", "uint(string): uint")
+def unsigned(value: Any) -> UInt:
+    match value:
+        case float():
+            return bounded_unsigned(_truncated(value, -1.0, 2.0**64))
+        case str():
+            return bounded_unsigned(_digits(value, "uint"))
+    return bounded_unsigned(int(value))
+
+
+def _truncated(value: float, low: float, high: float) -> int:
+    if not low < value < high:
+        raise Fault(f"{double_text(value)} is out of range")
+    return math.trunc(value)
+
+
+def _digits(text: str, target: str) -> int:
+    if not _INTEGER.fullmatch(text) or (target == "uint" and text[0] in "+-"):
+        raise Fault(f"{text[:50]!r} is not {'an int' if target == 'int' else 'a uint'}")
+    return int(text)
+
+
+@overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
+def double(value: Any) -> float:
+    if type(value) is str and (len(value) > _LONGEST_NUMBER or not _DOUBLE.fullmatch(value)):
+        raise Fault(f"{value[:50]!r} is not a double")
+    return float(value)
+
+
+@overload("bool(bool): bool", "bool(string): bool")
+def boolean(value: Any) -> bool:
+    if value is True or value in _TRUE:
+        return True
+    if value is False or value in _FALSE:
+        return False
+    raise Fault(f"{value[:50]!r} is not a bool; true or false is expected")
+
+
+@overload("bytes(bytes): bytes", "bytes(string): bytes")
+def octets(meter: Meter, value: Any) -> bytes:
+    if type(value) is bytes:
+        return value
+    meter.produce(len(value))
+    return value.encode()  # type: ignore[no-any-return]
+
+
+@overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")
+def timestamp(value: Any) -> datetime:
+    if type(value) is datetime:
+        return value
+    if type(value) is int:
+        return bounded_time(lambda: _EPOCH + timedelta(seconds=value))
+    return _instant(value)
+
+
+def _instant(text: str) -> datetime:
+    found = _RFC3339.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        fraction = (found[2] or ".")[1:7].ljust(6, "0")
+        moment = datetime.fromisoformat(f"{found[1]}.{fraction}{'+00:00' if found[3] == 'Z' else found[3]}").astimezone(
+            UTC
+        )
+    except (ValueError, OverflowError):
+        raise Fault(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
+    return max(moment, EARLIEST)
+
+
+@overload("duration(duration): duration", "duration(string): duration")
+def duration(value: Any) -> timedelta:
+    if type(value) is timedelta:
+        return value
+    found = _DURATION.fullmatch(value) if len(value) <= 100 else None
+    if found is None:
+        raise Fault(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
+    nanoseconds = sum(map(_part, _DURATION_PART.finditer(found[2])))
+    length = bounded_duration(lambda: timedelta(microseconds=nanoseconds // 1000))
+    return -length if found[1] == "-" else length
+
+
+def _part(found: re.Match[str]) -> int:
+    whole, fraction, unit = found[1] or "0", found[2], _NANOSECONDS[found[3]]
+    return int(whole) * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)

@@ -1,0 +1,155 @@
+"""Bytes and text formats: cel-go's encoders, kro's `json` and `hash`.
+
+JSON is written as Go's encoding/json writes it (keys sorted, `<`, `>` and `&` escaped) and read the same way: every
+number is a double.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.conversion import plain
+from renderer.cel.faults import Fault
+from renderer.cel.formats import json_double_text
+from renderer.cel.functions.table import overload
+
+_GO_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+_UNITS_PER_SCALAR: Final = 20
+_DEEPEST_JSON: Final = 200
+
+
+@overload("base64.encode(bytes): string")
+def base64_encode(meter: Meter, octets: bytes) -> str:
+    meter.produce(len(octets) * 4 // 3)
+    return base64.b64encode(octets).decode()
+
+
+@overload("base64.decode(string): bytes")
+def base64_decode(meter: Meter, text: str) -> bytes:
+    """Padding may be missing (cel-go)."""
+    meter.produce(len(text))
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise Fault("base64.decode: not base64") from None
+
+
+@overload("json.marshal(dyn): string")
+def json_marshal(meter: Meter, value: Any) -> str:
+    pieces: list[str] = []
+    _write(meter, value, pieces)
+    return "".join(pieces)
+
+
+def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
+    """Append the pieces of a value's text, each paid for."""
+    if isinstance(value, dict):
+        _write_all(
+            meter,
+            "{",
+            [(f"{_scalar(key)}:", item) for key, item in sorted(_with_text_keys(value), key=itemgetter(0))],
+            "}",
+            pieces,
+        )
+    elif type(value) is list:
+        _write_all(meter, "[", [("", item) for item in value], "]", pieces)
+    else:
+        text = _scalar(plain(value, meter) if type(value) is not float else value)
+        meter.spend(_UNITS_PER_SCALAR)
+        meter.produce(len(text))
+        pieces.append(text)
+
+
+def _write_all(meter: Meter, opening: str, items: list[tuple[str, Any]], closing: str, pieces: list[str]) -> None:
+    meter.spend(1 + len(items))
+    pieces.append(opening)
+    for position, (label, item) in enumerate(items):
+        pieces.append(f",{label}" if position else label)
+        _write(meter, item, pieces)
+    pieces.append(closing)
+
+
+def _with_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+    if any(type(key) is not str for key in value):
+        raise Fault("json.marshal: the keys of a map must be strings")
+    return value.items()
+
+
+def _scalar(value: Any) -> str:
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise Fault(f"json.marshal: JSON has no {value}")
+        return json_double_text(value)
+    return json.dumps(value, ensure_ascii=False).translate(_GO_ESCAPES)
+
+
+@overload("json.unmarshal(string): dyn")
+def json_unmarshal(meter: Meter, text: str) -> Any:
+    meter.spend(len(text))
+    if _nesting(text) > _DEEPEST_JSON:
+        raise Fault(f"json.unmarshal: nested deeper than {_DEEPEST_JSON} levels")
+    try:
+        return json.loads(text, parse_int=float, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise Fault(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
+
+
+def _nesting(text: str) -> int:
+    """How deep a JSON text is nested, or more; cheap where there are few brackets."""
+    brackets = text.count("[") + text.count("{")
+    return brackets if brackets <= _DEEPEST_JSON else _deepest(text)
+
+
+def _deepest(text: str) -> int:
+    depth = deepest = 0
+    quoted = escaped = False
+    for character in text:
+        if quoted:
+            quoted = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            quoted = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def _no_constant(name: str) -> float:
+    raise Fault(f"json.unmarshal: {name} is not JSON")
+
+
+@overload("hash.fnv64a(string): bytes")
+def fnv64a(meter: Meter, text: str) -> bytes:
+    """FNV-1a, 64 bits, big endian."""
+    meter.spend(len(text))
+    value = _FNV_OFFSET
+    for octet in text.encode():
+        value = ((value ^ octet) * _FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
+    return value.to_bytes(8, "big")
+
+
+@overload("hash.sha256(string): bytes")
+def sha256(meter: Meter, text: str) -> bytes:
+    meter.read(text)
+    return hashlib.sha256(text.encode()).digest()
+
+
+@overload("hash.md5(string): bytes")
+def md5(meter: Meter, text: str) -> bytes:
+    meter.read(text)
+    return hashlib.md5(text.encode(), usedforsecurity=False).digest()

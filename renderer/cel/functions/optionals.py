@@ -1,0 +1,49 @@
+"""Optional values (cel-go, "optional types"). `or` and `orValue` are lazy; generated code and the exact evaluator call
+`operators` for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renderer.cel.comprehensions import optional_or, value_or
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.values import NONE, Optional
+
+
+@overload("optional.of(dyn): optional")
+def of(value: Any) -> Optional:
+    return Optional(value)
+
+
+@overload("optional.none(): optional")
+def none() -> Optional:
+    return NONE
+
+
+@overload("optional.ofNonZeroValue(dyn): optional")
+def of_non_zero_value(value: Any) -> Optional:
+    return Optional(value) if value else NONE
+
+
+@overload("optional_type.hasValue(): bool")
+def has_value(value: Optional) -> bool:
+    return value.present
+
+
+@overload("optional_type.value(): dyn")
+def value_of(value: Optional) -> Any:
+    if value.present:
+        return value.value
+    raise Fault("the optional has no value; use orValue(...)")
+
+
+@overload("optional_type.or(optional_type): optional")
+def either(value: Optional, other: Optional) -> Optional:
+    return optional_or(value, lambda: other)
+
+
+@overload("optional_type.orValue(dyn): dyn")
+def or_value(value: Optional, other: Any) -> Any:
+    return value_or(value, lambda: other)

@@ -1,0 +1,31 @@
+"""kro's `random`: values that only look random. The same seed gives the same value, in kro and here, for ever."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+
+_ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@overload("random.seededString(int, string): string")
+def seeded_string(meter: Meter, length: int, seed: str) -> str:
+    """One character for each 4 bytes of SHA-256(seed), starting again after 8 characters, as kro does."""
+    if length <= 0:
+        raise Fault("random.seededString: the length must be positive")
+    meter.produce(length)
+    digest = hashlib.sha256(seed.encode()).digest()
+    period = "".join(_ALPHABET[int.from_bytes(digest[start : start + 4], "big") % 36] for start in range(0, 32, 4))
+    return (period * (length // 8 + 1))[:length]
+
+
+@overload("random.seededInt(int, int, string): int")
+def seeded_int(low: int, high: int, seed: str) -> int:
+    """low <= result < high."""
+    if low >= high:
+        raise Fault("random.seededInt: the minimum must be less than the maximum")
+    return low + int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") % (high - low)

@@ -1,0 +1,217 @@
+"""Strings: CEL core and cel-go's strings extension; regular expressions (RE2), also Kubernetes' `find` and `findAll`.
+
+Positions and sizes count code points. Every function pays for the text that it produces before it is built.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.values import type_name
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_TO_LOWER: Final = str.maketrans(_UPPER, _UPPER.lower())
+_TO_UPPER: Final = str.maketrans(_UPPER.lower(), _UPPER)
+_QUOTED: Final = str.maketrans(
+    {
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\v": "\\v",
+        "\\": "\\\\",
+        '"': '\\"',
+    }
+)
+_LONGEST_PATTERN: Final = 10_000
+
+
+@overload("string.startsWith(string): bool")
+def starts_with(meter: Meter, text: str, prefix: str) -> bool:
+    meter.read(prefix)
+    return text.startswith(prefix)
+
+
+@overload("string.endsWith(string): bool")
+def ends_with(meter: Meter, text: str, suffix: str) -> bool:
+    meter.read(suffix)
+    return text.endswith(suffix)
+
+
+@overload("string.contains(string): bool")
+def contains(meter: Meter, text: str, part: str) -> bool:
+    meter.read(text)
+    return part in text
+
+
+@overload("string.lowerAscii(): string")
+def lower_ascii(meter: Meter, text: str) -> str:
+    meter.produce(len(text))
+    return text.translate(_TO_LOWER)
+
+
+@overload("string.upperAscii(): string")
+def upper_ascii(meter: Meter, text: str) -> str:
+    meter.produce(len(text))
+    return text.translate(_TO_UPPER)
+
+
+@overload("string.trim(): string")
+def trim(meter: Meter, text: str) -> str:
+    meter.produce(len(text))
+    return text.strip(_SPACE)
+
+
+@overload("string.reverse(): string")
+def reverse(meter: Meter, text: str) -> str:
+    meter.produce(len(text))
+    return text[::-1]
+
+
+@overload("string.charAt(int): string")
+def char_at(text: str, index: int) -> str:
+    _inside(index, len(text))
+    return text[index : index + 1]
+
+
+@overload("string.indexOf(string): int", "string.indexOf(string, int): int")
+def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
+    meter.read(text)
+    if part:
+        _inside(start, len(text))
+    return text.find(part, start) if part else start
+
+
+@overload("string.lastIndexOf(string): int", "string.lastIndexOf(string, int): int")
+def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -> int:
+    meter.read(text)
+    if last is None:
+        return text.rfind(part)
+    if part:
+        _inside(last, len(text))
+    return text.rfind(part, 0, last + len(part)) if part else last
+
+
+@overload("string.substring(int): string", "string.substring(int, int): string")
+def substring(meter: Meter, text: str, start: int, end: int | None = None) -> str:
+    stop = len(text) if end is None else end
+    _inside(start, len(text))
+    _inside(stop, len(text))
+    if start > stop:
+        raise Fault(f"substring: start {start} is after end {stop}")
+    meter.produce(stop - start)
+    return text[start:stop]
+
+
+@overload("string.replace(string, string): string", "string.replace(string, string, int): string")
+def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str:
+    meter.read(text)
+    found = text.count(old)
+    rounds = found if limit < 0 else min(found, limit)
+    meter.produce(len(text) + rounds * (len(new) - len(old)))
+    return text.replace(old, new, rounds)
+
+
+@overload("string.split(string): list", "string.split(string, int): list")
+def split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]:
+    """At most `limit` parts, the last holding the rest; 0 gives none, a negative limit all."""
+    if limit == 0:
+        return []
+    meter.read(text)
+    if not separator:
+        return _characters(meter, text, limit)
+    meter.spend(text.count(separator))
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _characters(meter: Meter, text: str, limit: int) -> list[str]:
+    meter.spend(len(text))
+    if limit < 0 or limit >= len(text):
+        return list(text)
+    return [*text[: limit - 1], text[limit - 1 :]]
+
+
+@overload("list.join(): string", "list.join(string): string")
+def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
+    meter.spend(len(parts))
+    for index, part in enumerate(parts):
+        if type(part) is not str:
+            raise Fault(f"join: element [{index}] is {type_name(part)}, not string; use .map(x, string(x))")
+    meter.produce(sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1))
+    return separator.join(parts)
+
+
+@overload("strings.quote(string): string")
+def quote(meter: Meter, text: str) -> str:
+    meter.produce(len(text))
+    return f'"{text.translate(_QUOTED)}"'
+
+
+@overload("string.matches(string): bool", "matches(string, string): bool")
+def matches(meter: Meter, text: str, pattern: str) -> bool:
+    return _search(meter, text, pattern) is not None
+
+
+@overload("string.find(string): string")
+def find(meter: Meter, text: str, pattern: str) -> str:
+    found = _search(meter, text, pattern)
+    return found[0] if found else ""
+
+
+@overload("string.findAll(string): list", "string.findAll(string, int): list")
+def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str]:
+    _pay(meter, text, pattern)
+    found: list[str] = []
+    for match in _compiled(pattern).finditer(text):
+        if len(found) == limit:
+            break
+        meter.spend(1)
+        found.append(match[0])
+    return found
+
+
+def _search(meter: Meter, text: str, pattern: str) -> Any:
+    _pay(meter, text, pattern)
+    return _compiled(pattern).search(text)
+
+
+def _pay(meter: Meter, text: str, pattern: str) -> None:
+    meter.spend((1 + len(text) // 10) * (1 + len(pattern) // 4))
+
+
+def _compiled(pattern: str) -> Any:
+    found = _compile(pattern)
+    if isinstance(found, str):
+        raise Fault(f"invalid regular expression {pattern!r}: {found}")
+    return found
+
+
+@lru_cache(maxsize=512)
+def _compile(pattern: str) -> Any:
+    """The compiled pattern, or what is wrong with it. Only RE2, whose time is linear in the text, whatever the
+    pattern.
+    """
+    import re2
+
+    if len(pattern) > _LONGEST_PATTERN:
+        return f"it is longer than {_LONGEST_PATTERN:,} characters"
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 1 << 22
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        reason = error.args[0]
+        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _inside(index: int, length: int) -> None:
+    if not 0 <= index <= length:
+        raise Fault(f"index {index} out of range (string of {length})")

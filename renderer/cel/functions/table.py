@@ -1,0 +1,126 @@
+"""The table of functions: overloads by name, declared with their CEL signature.
+
+    @overload("string.split(string): list")
+    def split(text: str, separator: str) -> list[str]: ...
+
+A signature starting with a type is a method of that type; another qualifier (`json.marshal`) is part of the name. `dyn`
+takes every type. An implementation whose first parameter is called `meter` is handed the budget.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import OverloadFault
+from renderer.cel.values import python_types, type_name
+
+Implementation = Any
+_F = TypeVar("_F", bound=Implementation)
+_SIGNATURE: Final = re.compile(r"(?:(?P<qualifier>\w+)\.)?(?P<name>\w+)\((?P<parameters>[^)]*)\): (?P<result>\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature. `types` are the accepted types per operand (a method's target first); None accepts all."""
+
+    signature: str
+    types: tuple[frozenset[type] | None, ...]
+    result: str
+    implementation: Implementation
+
+    def accepts(self, kinds: tuple[type, ...]) -> bool:
+        return len(kinds) == len(self.types) and all(
+            accepted is None or kind in accepted for kind, accepted in zip(kinds, self.types, strict=True)
+        )
+
+
+class Function:
+    """All overloads of one name, called as a function or as a method. Calling it picks the overload by the operands'
+    types.
+    """
+
+    __slots__ = ("_chosen", "method", "name", "overloads")
+
+    def __init__(self, name: str, method: bool) -> None:
+        self.name = name
+        self.method = method
+        self.overloads: list[Overload] = []
+        self._chosen: dict[tuple[type, ...], Implementation] = {}
+
+    def __call__(self, meter: Meter, *operands: Any) -> Any:
+        kinds = tuple(map(type, operands))
+        implementation = self._chosen.get(kinds)
+        if implementation is None:
+            implementation = self._choose(kinds, operands)
+        return implementation(meter, *operands)
+
+    def _choose(self, kinds: tuple[type, ...], operands: tuple[Any, ...]) -> Implementation:
+        for candidate in self.overloads:
+            if candidate.accepts(kinds):
+                self._chosen[kinds] = candidate.implementation
+                return candidate.implementation
+        raise OverloadFault(self.written(*map(type_name, operands)), operands)
+
+    def written(self, *operands: str) -> str:
+        """The call as text."""
+        if self.method:
+            return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
+        return f"{self.name}({', '.join(operands)})"
+
+    @property
+    def arities(self) -> frozenset[int]:
+        """Numbers of operands that some overload takes, a method's target counted."""
+        return frozenset(len(candidate.types) for candidate in self.overloads)
+
+    @property
+    def gives_bool(self) -> bool:
+        return all(candidate.result == "bool" for candidate in self.overloads)
+
+
+_TABLE: Final[dict[tuple[str, bool], Function]] = {}
+FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
+"""(name, is a method) -> function. Filled while the library modules are imported."""
+
+
+def overload(*signatures: str) -> Callable[[_F], _F]:
+    """Declare a function as the implementation of one or more signatures."""
+
+    def declare(implementation: _F) -> _F:
+        for signature in signatures:
+            _declare(signature, implementation)
+        return implementation
+
+    return declare
+
+
+def _declare(signature: str, implementation: Implementation) -> None:
+    found = _SIGNATURE.fullmatch(signature)
+    if found is None:
+        raise ValueError(f"not a signature: {signature}")
+    qualifier, name = found["qualifier"], found["name"]
+    parameters = [part for part in found["parameters"].split(", ") if part]
+    method = qualifier is not None and _accepted(qualifier) != frozenset()
+    if method:
+        parameters.insert(0, qualifier)
+    elif qualifier:
+        name = f"{qualifier}.{name}"
+    function = _TABLE.setdefault((name, method), Function(name, method))
+    types = tuple(map(_accepted, parameters))
+    if frozenset() in types:
+        raise ValueError(f"unknown type in signature: {signature}")
+    function.overloads.append(Overload(signature, types, found["result"], _metered(implementation)))
+
+
+def _accepted(name: str) -> frozenset[type] | None:
+    return None if name == "dyn" else frozenset(python_types(name))
+
+
+def _metered(implementation: Implementation) -> Implementation:
+    if implementation.__code__.co_varnames[:1] == ("meter",):
+        return implementation
+    return lambda _, *operands: implementation(*operands)

@@ -1,0 +1,89 @@
+"""The value of a literal (CEL language definition, "Literals", "String and Bytes Values")."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from renderer.cel.faults import Fault
+from renderer.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:(?P<plain>[abfnrtv\\?\"'`])|(?P<octal>[0-3][0-7]{2})|[xX](?P<byte>[0-9a-fA-F]{2})"
+    r"|u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<bad>.|$))",
+    re.DOTALL,
+)
+_PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
+
+
+def integer(text: str) -> int:
+    value = _number(text)
+    if not INT_MIN <= value <= INT_MAX:
+        raise Fault(f"{text} does not fit into an int (64 bits)")
+    return value
+
+
+def unsigned(text: str) -> UInt:
+    value = _number(text[:-1])
+    if value > UINT_MAX:
+        raise Fault(f"{text} does not fit into a uint (64 bits)")
+    return UInt(value)
+
+
+def string(text: str) -> str:
+    raw, body = _unquote(text)
+    return body if raw else _ESCAPE.sub(_character, body)
+
+
+def octets(text: str) -> bytes:
+    """Bytes: `\\x` and octal escapes are single bytes, everything else is UTF-8."""
+    raw, body = _unquote(text)
+    if raw:
+        return body.encode()
+    done, parts = 0, []
+    for found in _ESCAPE.finditer(body):
+        parts.append(body[done : found.start()].encode())
+        parts.append(_octet(found))
+        done = found.end()
+    return b"".join((*parts, body[done:].encode()))
+
+
+def _number(text: str) -> int:
+    if len(text) > 40:
+        raise Fault("the number does not fit into 64 bits")
+    return int(text, 16 if "0x" in text else 10)
+
+
+def _unquote(text: str) -> tuple[bool, str]:
+    """Whether the literal is raw, and what stands between its quotes."""
+    start = min(position for quote in "'\"" if (position := text.find(quote)) >= 0)
+    width = 3 if text[start : start + 3] in ("'''", '"""') and len(text) - start >= 6 else 1
+    body = text[start + width : -width].replace("\r\n", "\n")
+    return "r" in text[:start].lower(), body
+
+
+def _character(found: re.Match[str]) -> str:
+    if plain := found["plain"]:
+        return _PLAIN[plain]
+    return _code_point(found)
+
+
+def _code_point(found: re.Match[str]) -> str:
+    if found["octal"]:
+        return chr(int(found["octal"], 8))
+    if found["bad"] is not None:
+        raise Fault(
+            f"invalid escape sequence {found[0]} in a string; write a backslash as \\\\, or use a raw string r'...'"
+        )
+    point = int(found["byte"] or found["short"] or found["long"], 16)
+    if point > 0x10FFFF or 0xD800 <= point < 0xE000:
+        raise Fault(f"{found[0]} is not a Unicode character")
+    return chr(point)
+
+
+def _octet(found: re.Match[str]) -> bytes:
+    if found["short"] or found["long"]:
+        raise Fault(f"{found[0]} is not allowed in bytes; write the UTF-8 bytes as \\x..")
+    if found["octal"] or found["byte"]:
+        return bytes([int(found["octal"], 8) if found["octal"] else int(found["byte"], 16)])
+    return _character(found).encode()

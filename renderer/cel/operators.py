@@ -1,0 +1,260 @@
+"""The operators, over native values, with CEL's overloads (CEL language definition, "Overview of operators", "Numeric
+values", "Equality").
+
+They are called by generated code and by the exact evaluator alike, and raise Fault, nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.containers import KEYS, MAPS, NUMBERS, lookup
+from renderer.cel.faults import Fault, OverloadFault, no_operator
+from renderer.cel.values import INT_MAX, INT_MIN, UINT_MAX, MixedMap, Optional, UInt, type_name
+
+_ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta))
+_CONTAINERS: Final = frozenset((list, dict, MixedMap, Optional))
+_UNITS_PER_COMPARISON: Final = 4
+
+LONGEST_DURATION: Final = timedelta(microseconds=2**63 // 1000)
+"""Go's: 64 bits of nanoseconds, some 292 years."""
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def truth(value: Any) -> bool:
+    """A condition: bool and nothing else."""
+    if value is True:
+        return True
+    if value is False:
+        return False
+    raise Fault(f"expected bool, got {type_name(value)}")
+
+
+# ---- equality and order
+
+
+def equal(left: Any, right: Any, meter: Meter) -> bool:
+    """`==`: false, never an error, for values of different types; numbers compare across types."""
+    kind = type(left)
+    if kind is type(right):
+        if kind in _CONTAINERS:
+            return _equal_containers(left, right, meter)
+        if kind is str:
+            meter.compare(left, right)
+        return left == right  # type: ignore[no-any-return]
+    if kind in NUMBERS:
+        return type(right) in NUMBERS and _across(operator.eq, left, right)
+    return kind in MAPS and type(right) in MAPS and _equal_containers(left, right, meter)
+
+
+def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
+    if type(left) is Optional:
+        both = left.present and right.present
+        return equal(left.value, right.value, meter) if both else left.present is right.present
+    if len(left) != len(right):
+        return False
+    meter.spend(_UNITS_PER_COMPARISON * len(left))
+    if type(left) is list:
+        return all(equal(a, b, meter) for a, b in zip(left, right, strict=True))
+    return all((found := lookup(right, key)).present and equal(left[key], found.value, meter) for key in left)
+
+
+def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Meter], bool]:
+    def ordered(left: Any, right: Any, meter: Meter) -> bool:
+        kind = type(left)
+        if kind is type(right) and kind in _ORDERED:
+            if kind is str:
+                meter.compare(left, right)
+            return compare(left, right)
+        if kind in NUMBERS and type(right) in NUMBERS:
+            return _across(compare, left, right)
+        raise no_operator(symbol, left, right)
+
+    return ordered
+
+
+def _across(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+    """Compare numbers of different types: as doubles if one is, as cel-go does, although large integers lose digits."""
+    if type(left) is float or type(right) is float:
+        return compare(float(left), float(right))
+    return compare(int(left), int(right))
+
+
+less = _ordering("<", operator.lt)
+less_equal = _ordering("<=", operator.le)
+greater = _ordering(">", operator.gt)
+greater_equal = _ordering(">=", operator.ge)
+
+
+# ---- arithmetic
+
+
+def bounded(value: int) -> int:
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise Fault("integer overflow (int is 64 bits)")
+
+
+def bounded_unsigned(value: int) -> UInt:
+    if 0 <= value <= UINT_MAX:
+        return UInt(value)
+    raise Fault("unsigned integer overflow (uint is 64 bits and not negative)")
+
+
+def bounded_time(compute: Callable[[], datetime]) -> datetime:
+    try:
+        return compute()
+    except OverflowError:
+        raise Fault("timestamp out of range (years 1 to 9999)") from None
+
+
+def bounded_duration(compute: Callable[[], timedelta]) -> timedelta:
+    try:
+        value = compute()
+    except OverflowError:
+        raise Fault("duration out of range") from None
+    if abs(value) > LONGEST_DURATION:
+        raise Fault("duration out of range")
+    return value
+
+
+def add(left: Any, right: Any, meter: Meter) -> Any:
+    kind = type(left)
+    if kind is not type(right):
+        if {kind, type(right)} == {datetime, timedelta}:
+            return bounded_time(lambda: left + right)
+        raise no_operator("+", left, right)
+    if kind is str or kind is bytes:
+        meter.produce(len(left) + len(right))
+        return left + right
+    if kind is int:
+        return bounded(left + right)
+    if kind is list:
+        meter.spend(len(left) + len(right))
+        return left + right
+    if kind is float:
+        return left + right
+    if kind is UInt:
+        return bounded_unsigned(int(left) + int(right))
+    if kind is timedelta:
+        return bounded_duration(lambda: left + right)
+    raise no_operator("+", left, right)
+
+
+def subtract(left: Any, right: Any) -> Any:
+    kind = type(left)
+    if kind is not type(right):
+        if kind is datetime and type(right) is timedelta:
+            return bounded_time(lambda: left - right)
+        raise no_operator("-", left, right)
+    if kind is int:
+        return bounded(left - right)
+    if kind is float:
+        return left - right
+    if kind is UInt:
+        return bounded_unsigned(int(left) - int(right))
+    if kind is timedelta or kind is datetime:
+        return bounded_duration(lambda: left - right)
+    raise no_operator("-", left, right)
+
+
+def multiply(left: Any, right: Any) -> Any:
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return bounded(left * right)
+        if kind is float:
+            return left * right
+        if kind is UInt:
+            return bounded_unsigned(int(left) * int(right))
+    raise no_operator("*", left, right)
+
+
+def divide(left: Any, right: Any) -> Any:
+    """Integers truncate towards zero; doubles follow IEEE 754."""
+    kind = type(left)
+    if kind is not type(right) or kind not in NUMBERS:
+        raise no_operator("/", left, right)
+    if kind is float:
+        return _divide_doubles(left, right)
+    if right == 0:
+        raise Fault("division by zero")
+    quotient = abs(int(left)) // abs(int(right))
+    return UInt(quotient) if kind is UInt else bounded(quotient if (left < 0) is (right < 0) else -quotient)
+
+
+def _divide_doubles(left: float, right: float) -> float:
+    if right != 0:
+        return left / right
+    if left == 0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def modulo(left: Any, right: Any) -> Any:
+    """The remainder has the sign of the dividend. There is none for doubles."""
+    kind = type(left)
+    if kind is not type(right) or kind not in (int, UInt):
+        raise no_operator("%", left, right)
+    if right == 0:
+        raise Fault("modulus by zero")
+    if left == INT_MIN and right == -1:
+        raise Fault("integer overflow (int is 64 bits)")
+    remainder = abs(int(left)) % abs(int(right))
+    return UInt(remainder) if kind is UInt else (remainder if left >= 0 else -remainder)
+
+
+def negate(value: Any) -> Any:
+    kind = type(value)
+    if kind is int:
+        return bounded(-value)
+    if kind is float:
+        return -value
+    raise OverloadFault(f"-{type_name(value)}", (value,))
+
+
+def invert(value: Any) -> bool:
+    if type(value) is bool:
+        return not value
+    raise OverloadFault(f"!{type_name(value)}", (value,))
+
+
+def check_sortable(keys: list[Any]) -> None:
+    kinds = {type(key) for key in keys}
+    if len(kinds) > 1 or not kinds <= _ORDERED:
+        names = " and ".join(sorted({type_name(key) for key in keys}))
+        raise Fault(f"cannot sort by {names}")
+
+
+# ---- membership
+
+
+def contains(value: Any, container: Any, meter: Meter) -> bool:
+    """`value in container`."""
+    if type(container) is list:
+        meter.spend(_UNITS_PER_COMPARISON * len(container))
+        return any(equal(value, item, meter) for item in container)
+    if type(container) in MAPS:
+        return lookup(container, value).present if type(value) in KEYS or type(value) is float else False
+    raise no_operator("in", value, container)
+
+
+BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
+    "+": (add, True),
+    "-": (subtract, False),
+    "*": (multiply, False),
+    "/": (divide, False),
+    "%": (modulo, False),
+    "<": (less, True),
+    "<=": (less_equal, True),
+    ">": (greater, True),
+    ">=": (greater_equal, True),
+    "==": (equal, True),
+    "in": (contains, True),
+}
+"""Operator -> its function, and whether that takes the meter as its third argument. `!=` is `!(==)`."""

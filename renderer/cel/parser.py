@@ -1,0 +1,308 @@
+"""From text to tree: parses, expands macros, resolves qualified function names, and says what is wrong with a text
+that does not parse.
+
+The callbacks of `_Builder` are called by Lark while it reduces, bottom up; no tree of Lark's is ever made. The
+parser keeps no state between calls that matters, and is made once per process.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from renderer.cel import literals
+from renderer.cel.faults import Fault
+from renderer.cel.functions import is_function
+from renderer.cel.grammar import make_parser
+from renderer.cel.macros import METHODS
+from renderer.cel.tree import (
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListLiteral,
+    Literal,
+    Logic,
+    Macro,
+    MapLiteral,
+    Name,
+    Node,
+    Select,
+    Unary,
+)
+from renderer.cel.values import TYPES, TypeValue
+
+LONGEST_SOURCE: Final = 32_768
+DEEPEST_TREE: Final = 250
+
+RESERVED: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "namespace",
+        "null",
+        "package",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
+
+_HINTS: Final = {
+    "{": "there are no message types; a map is {'key': value}",
+    "=": "compare with ==",
+    "&": "write && for and",
+    "|": "write || for or",
+    "and": "write && for and",
+    "or": "write || for or",
+    "not": "write ! for not",
+    "is": "compare with ==",
+    "if": "write condition ? a : b",
+    "$": "an expression has no ${...} inside",
+    "\\": "escapes belong inside quotes",
+    "True": "write true",
+    "False": "write false",
+    "None": "write null",
+    "“": 'use plain quotes "',
+    "”": 'use plain quotes "',
+    "‘": "use plain quotes '",
+    "’": "use plain quotes '",
+}
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression. Raises Fault with the place of the first mistake."""
+    if len(text) > LONGEST_SOURCE:
+        raise Fault(f"the expression is longer than {LONGEST_SOURCE:,} characters")
+    if not text.strip():
+        raise Fault("the expression is empty")
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise _syntax_fault(text, error) from None
+    assert isinstance(tree, Node)
+    return tree
+
+
+@cache
+def _parser() -> Any:
+    return make_parser(_Builder())
+
+
+def _syntax_fault(text: str, error: Any) -> Fault:
+    token = getattr(error, "token", None)
+    if token is not None and token.type == "$END":
+        return Fault("syntax error: the expression ends too early", at=len(text))
+    at = error.pos_in_stream if token is None else token.start_pos
+    found = text[at] if token is None else str(token)
+    if found in "\"'" or (found[-1:] in "\"'" and found[:-1].lower() in ("r", "b", "br", "rb")):
+        return Fault("syntax error: the string is not closed", at=at)
+    hint = _HINTS.get(found) or _HINTS.get(_last_word(text[:at]))
+    return Fault(f"syntax error: unexpected {found}" + (f"; {hint}" if hint else ""), at=at)
+
+
+def _last_word(text: str) -> str:
+    words = text.split()
+    return words[-1] if words else ""
+
+
+def _nest(at: int, end: int, *below: Node) -> tuple[int, int, int]:
+    depth = 1 + max((node.depth for node in below), default=0)
+    if depth > DEEPEST_TREE:
+        raise Fault(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
+    return at, end, depth
+
+
+def _qualified(node: Node | None) -> str | None:
+    """`a.b` of a chain of plain selections."""
+    parts = []
+    while isinstance(node, Select) and not node.optional:
+        parts.append(node.field)
+        node = node.operand
+    if not isinstance(node, Name):
+        return None
+    return ".".join((node.name, *reversed(parts)))
+
+
+def _as_variable(node: Node) -> Node:
+    """Types have no fields: what is selected from is a variable, even if it is called `list`."""
+    match node:
+        case Literal(value=TypeValue(name=name)):
+            return Name(node.at, node.end, node.depth, name)
+    return node
+
+
+class _Builder:
+    """One method per rule of the grammar, with the values of its parts, all tokens among them."""
+
+    def expr(self, parts: list[Any]) -> Node:
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        condition, _, then, _, otherwise = parts
+        return Conditional(*_nest(condition.at, otherwise.end, condition, then, otherwise), condition, then, otherwise)
+
+    def _logic(self, parts: list[Any]) -> Node:
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        left, operator, right = parts
+        chained = isinstance(left, Logic) and left.operator == operator
+        operands = (*left.operands, right) if chained else (left, right)
+        return Logic(*_nest(left.at, right.end, *operands), str(operator), operands)
+
+    conditionalor = conditionaland = _logic
+
+    def _binary(self, parts: list[Any]) -> Node:
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        left, operator, right = parts
+        return Binary(*_nest(left.at, right.end, left, right), str(operator), left, right)
+
+    relation = addition = multiplication = _binary
+
+    def unary(self, parts: list[Any]) -> Node:
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        operator, operand = parts
+        return Unary(*_nest(operator.start_pos, operand.end, operand), str(operator), operand)
+
+    def member(self, parts: list[Any]) -> Node:
+        return parts[0]  # type: ignore[no-any-return]
+
+    primary = member
+
+    def field(self, parts: list[Any]) -> Any:
+        return parts[0]
+
+    def member_dot(self, parts: list[Any]) -> Node:
+        operand, field = _as_variable(parts[0]), parts[-1]
+        name = str(field).strip("`")
+        if name in _KEYWORDS and field[0] != "`":
+            raise Fault(f"syntax error: {name} is a keyword; write [{name!r}]", at=field.start_pos)
+        return Select(*_nest(operand.at, field.end_pos, operand), operand, name, len(parts) == 4)
+
+    member_optional_dot = member_dot
+
+    def member_index(self, parts: list[Any]) -> Node:
+        operand, key, close = _as_variable(parts[0]), parts[-2], parts[-1]
+        return Index(*_nest(operand.at, close.end_pos, operand, key), operand, key, len(parts) == 5)
+
+    member_optional_index = member_index
+
+    def exprlist(self, parts: list[Any]) -> list[Node]:
+        return parts[::2]
+
+    def member_dot_arg(self, parts: list[Any]) -> Node:
+        target, _, token, *rest = parts
+        name, end = str(token), rest[-1].end_pos
+        arguments: list[Node] = rest[1] if len(rest) == 3 else []
+        qualifier = _qualified(target)
+        if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
+            return Call(*_nest(target.at, end, *arguments), full, None, tuple(arguments))
+        if qualifier == "cel" and name == "bind":
+            return self._bind(target.at, end, arguments)
+        target = _as_variable(target)
+        form = METHODS.get((name, len(arguments)))
+        if form is None:
+            return Call(*_nest(target.at, end, target, *arguments), name, target, tuple(arguments))
+        variables = tuple(_variable(name, node) for node in arguments[: form.variables])
+        if len(set(variables)) < len(variables):
+            raise Fault(f"{name}() needs two different variables", at=token.start_pos)
+        bodies = tuple(arguments[form.variables :])
+        return Macro(*_nest(target.at, end, target, *bodies), form.name, target, variables, bodies)
+
+    def _bind(self, at: int, end: int, arguments: list[Node]) -> Node:
+        if len(arguments) != 3:
+            raise Fault("cel.bind() takes a variable, its value, and an expression", at=at)
+        variable, value, body = arguments
+        return Macro(*_nest(at, end, value, body), "cel.bind", value, (_variable("cel.bind", variable),), (body,))
+
+    def ident_arg(self, parts: list[Any]) -> Node:
+        callee, *rest = parts
+        name = callee.value.name if isinstance(callee, Literal) else callee.name
+        at, end = callee.at, rest[-1].end_pos
+        arguments: list[Node] = rest[1] if len(rest) == 3 else []
+        if name == "has":
+            return self._has(at, end, arguments)
+        return Call(*_nest(at, end, *arguments), name, None, tuple(arguments))
+
+    def _has(self, at: int, end: int, arguments: list[Node]) -> Node:
+        match arguments:
+            case [Select(operand=operand, field=field, optional=False)]:
+                return Has(*_nest(at, end, operand), operand, field)
+        raise Fault("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
+
+    def ident(self, parts: list[Any]) -> Node:
+        token = parts[-1]
+        name, place = str(token), _nest(token.start_pos, token.end_pos)
+        if name in RESERVED:
+            raise Fault(f"{name} is a reserved word and cannot be a variable", at=token.start_pos)
+        if name in TYPES:
+            return Literal(*place, TYPES[name])
+        return Name(*place, name)
+
+    def paren_expr(self, parts: list[Any]) -> Node:
+        return parts[1]  # type: ignore[no-any-return]
+
+    def _sequence(self, parts: list[Any]) -> list[Any]:
+        return [*parts[0], parts[2]] if len(parts) == 3 else parts
+
+    elements = entries = _sequence
+
+    def element(self, parts: list[Any]) -> tuple[Node, bool]:
+        return parts[-1], len(parts) == 2
+
+    def entry(self, parts: list[Any]) -> tuple[Node, Node, bool]:
+        return parts[-3], parts[-1], len(parts) == 4
+
+    def list_lit(self, parts: list[Any]) -> Node:
+        elements = tuple(parts[1]) if len(parts) > 2 else ()
+        place = _nest(parts[0].start_pos, parts[-1].end_pos, *(node for node, _ in elements))
+        return ListLiteral(*place, elements)
+
+    def map_lit(self, parts: list[Any]) -> Node:
+        entries = tuple(parts[1]) if len(parts) > 2 else ()
+        below = (node for key, value, _ in entries for node in (key, value))
+        return MapLiteral(*_nest(parts[0].start_pos, parts[-1].end_pos, *below), entries)
+
+    def literal(self, parts: list[Any]) -> Node:
+        token = parts[0]
+        try:
+            value = _LITERALS[token.type](str(token))
+        except Fault as fault:
+            raise Fault(fault.message, at=token.start_pos) from None
+        return Literal(*_nest(token.start_pos, token.end_pos), value)
+
+
+_LITERALS: Final[dict[str, Any]] = {
+    "INT": literals.integer,
+    "UINT": literals.unsigned,
+    "FLOAT": float,
+    "STRING": literals.string,
+    "BYTES": literals.octets,
+    "NULL_LIT": lambda _: None,
+    "TRUE": lambda _: True,
+    "FALSE": lambda _: False,
+}
+
+
+def _variable(macro: str, node: Node) -> str:
+    if isinstance(node, Name):
+        return node.name
+    raise Fault(f"the first argument of {macro}() must be a variable name", at=node.at)

@@ -1,0 +1,125 @@
+"""A compiled expression, and the cache of them.
+
+Evaluation has two speeds. The fast one is generated Python that stops at the first exception; only then the exact
+evaluator runs, which may still come to a value (`error || true`), or says what is wrong. CEL has no side effects,
+so evaluating twice is safe.
+
+The stages are imported when they are first needed, so that commands that evaluate nothing start without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import BudgetFault, Fault, Path
+from renderer.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from renderer.cel.analysis import Facts
+    from renderer.cel.generate import Source
+    from renderer.cel.tree import Node
+
+
+@final
+class Program:
+    """An expression that parses and calls only functions that exist.
+
+    `names`: the variables that it needs. `reads`: the longest chains of fields and constant indexes from a
+    variable, sorted, one for each place (`("deployment", "status", "conditions", "[0]", "type")`).
+    `optional_reads`: those of them that only go through `.?`, `[?]` or `has()`. `calls`: the functions and methods
+    that it calls, by name (`json.marshal`, `orValue`, `omit`).
+    """
+
+    __slots__ = ("_facts", "_fast", "text", "tree")
+
+    def __init__(self, text: str, tree: Node, facts: Facts) -> None:
+        self.text = text
+        self.tree = tree
+        self._facts = facts
+        self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self._facts.names
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        return self._facts.reads
+
+    @property
+    def optional_reads(self) -> frozenset[Path]:
+        return self._facts.optional_reads
+
+    @property
+    def calls(self) -> frozenset[str]:
+        return self._facts.calls
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The value, as in `values`; may share parts with the variables. Raises ExpressionError, often NoSuchKey or
+        BudgetExceeded.
+        """
+        try:
+            return (self._fast or self._generate())(variables, Meter())
+        except BudgetFault as fault:
+            raise fault.as_error(self.text) from None
+        except Exception:
+            return self.evaluate_exactly(variables)
+
+    def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
+        """Like `evaluate`, slower; for when an error is expected. `meter` is of the object that the expression is part of."""
+        from renderer.cel.explain import evaluate_exactly
+
+        try:
+            return evaluate_exactly(self.text, self.tree, variables, meter or Meter())
+        except Fault as fault:
+            raise fault.as_error(self.text) from None
+        except RecursionError:
+            raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
+        except Exception as error:
+            raise ExpressionError(self.text, f"cannot be evaluated: {type(error).__name__}: {error}") from error
+
+    def _generate(self) -> Callable[[Mapping[str, Any], Meter], Any]:
+        from renderer.cel.generate import Source
+
+        source = Source()
+        self._fast = source.function(f" return {source_of(self, source)}")
+        return self._fast
+
+    def __repr__(self) -> str:
+        return f"Program({self.text!r})"
+
+
+def source_of(program: Program, source: Source) -> str:
+    """Python source for a program's value, as part of a function that `source` compiles."""
+    from renderer.cel.explain import evaluate_exactly
+    from renderer.cel.generate import DEEPEST
+
+    if program.tree.depth <= DEEPEST:
+        return source.expression(program.tree)
+    text, tree = program.text, program.tree
+    return f"{source.constant(lambda variables, meter: evaluate_exactly(text, tree, variables, meter))}(v, m)"
+
+
+def compile_expression(text: str) -> Program:
+    """Compile an expression (without `${` and `}`). Raises ExpressionError with the column. Cached by text, mistakes
+    too.
+    """
+    found = _compiled(text)
+    if isinstance(found, Program):
+        return found
+    raise ExpressionError(text, found.message, column=found.column)
+
+
+@lru_cache(maxsize=16_384)
+def _compiled(text: str) -> Program | Fault:
+    from renderer.cel.analysis import analyse
+    from renderer.cel.parser import parse
+
+    try:
+        tree = parse(text)
+        return Program(text, tree, analyse(tree))
+    except Fault as fault:
+        return fault.with_traceback(None)

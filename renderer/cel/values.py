@@ -1,0 +1,151 @@
+"""CEL values as native Python values.
+
+    int     int                 string     str       list       list                 timestamp  aware datetime
+    uint    UInt                bytes      bytes     map        dict, MixedMap       duration   timedelta
+    double  float               bool       bool      null_type  None                 type       TypeValue
+    optional_type               Optional
+
+Types are compared by identity (`type(x) is int`), so that a bool never passes for an int nor a uint for an int. A
+plain dict has string keys only, which is all that JSON has; maps with other keys are `MixedMap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, final
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+@final
+class UInt(int):
+    """A CEL uint: 0 <= value < 2**64. Arithmetic goes through `operators`, which keeps the type."""
+
+    __slots__ = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value: what `type(1)` gives and `int` names."""
+
+    name: str
+
+
+@final
+class Optional:
+    """An optional value. `NONE` is the one without a value.
+
+    Selection and indexing go through it: `optional.of(m).f` is `m.?f` (cel-go, "optional types", viral selection).
+    """
+
+    __slots__ = ("present", "value")
+
+    def __init__(self, value: Any, *, present: bool = True) -> None:
+        self.value = value
+        self.present = present
+
+    def __getitem__(self, key: Any) -> Optional:
+        if not self.present:
+            return self
+        held = self.value
+        if isinstance(held, dict) and type(key) is str:
+            return Optional(held[key]) if key in held else NONE
+        return NONE if held is None else Optional(held[key])
+
+    def __repr__(self) -> str:
+        return f"Optional({self.value!r})" if self.present else "NONE"
+
+
+NONE: Final = Optional(None, present=False)
+
+
+@final
+class MixedMap(dict[Any, Any]):
+    """A map with at least one key that is not a string.
+
+    Python calls `1`, `1.0` and `True` the same key; CEL keeps bool apart. A map that would need both is refused
+    when it is made, so that `find` only has to compare kinds.
+    """
+
+    __slots__ = ()
+
+    def find(self, key: Any) -> Any:
+        """The value of a key; KeyError when CEL says that it is not there."""
+        if key in (0, 1) and type(key) is not str:
+            stored = next(k for k in self if k == key) if key in self else None
+            if (type(stored) is bool) is not (type(key) is bool):
+                raise KeyError(key)
+        return self[key]
+
+    def __repr__(self) -> str:
+        return f"MixedMap({dict(self)!r})"
+
+
+@final
+class Omit:
+    """What `omit()` gives: the template drops the field that it stands for."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "OMIT"
+
+
+OMIT: Final = Omit()
+
+_NAMES: Final[dict[type, str]] = {
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    bool: "bool",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    dict: "map",
+    MixedMap: "map",
+    datetime: "google.protobuf.Timestamp",
+    timedelta: "google.protobuf.Duration",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Omit: "omit",
+}
+
+_SPOKEN: Final[dict[str, str]] = {
+    "null_type": "null",
+    "google.protobuf.Timestamp": "timestamp",
+    "google.protobuf.Duration": "duration",
+}
+
+TYPES: Final[dict[str, TypeValue]] = {name: TypeValue(name) for name in _NAMES.values() if name != "omit"}
+"""The types that an expression can name."""
+
+
+def register_type(python_type: type, name: str, spoken: str) -> None:
+    """Give a library's value type its CEL name, and the one for messages and signatures. Called while the libraries
+    are imported.
+    """
+    _NAMES[python_type] = name
+    _SPOKEN[name] = spoken
+    TYPES[name] = TypeValue(name)
+
+
+def python_types(name: str) -> Iterable[type]:
+    """The Python types that hold values of a CEL type, by its name in signatures (`timestamp`, `null`)."""
+    return [held for held, full in _NAMES.items() if name in (full, _SPOKEN.get(full))]
+
+
+def type_of(value: Any) -> TypeValue:
+    name = _NAMES.get(type(value))
+    return TYPES[name] if name else TypeValue(type(value).__name__)
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type as it is written in messages: `int`, `string`, `null`, `timestamp`, `optional`."""
+    name = _NAMES.get(type(value), type(value).__name__)
+    return _SPOKEN.get(name) or name.removesuffix("_type")

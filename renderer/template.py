@@ -1,0 +1,349 @@
+"""Templates: JSON values whose strings hold `${...}`.
+
+A string that is one `${...}` and nothing else is *standalone*: the value of the expression takes its place,
+whatever its type. Any other string with expressions is *mixed*: their values, which must be strings, are put into
+the text. Map keys are never expressions. What a variable holds is never read as a template.
+
+A template is compiled into one Python function that builds the finished value. Only when that raises are the
+expressions evaluated one by one, to tell which one failed, where and why.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from renderer.cel import OBJECT_UNITS, OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
+from renderer.errors import ExpressionError, RendererError
+
+if TYPE_CHECKING:
+    from renderer.cel.compose import Composer
+
+Path = tuple[str | int, ...]
+DEEPEST: Final = 80
+"""Levels of maps and lists in a template."""
+
+
+class TemplateError(RendererError):
+    """An expression in a template cannot be compiled or evaluated. `path` is its place: `spec.containers[0].image`.
+
+    `errors` are all such errors that were found together, in the order of the template, this one first.
+    """
+
+    def __init__(self, path: str, error: ExpressionError, errors: tuple[TemplateError, ...] = ()) -> None:
+        self.path = path
+        self.error = error
+        self.errors: tuple[TemplateError, ...] = (self, *errors)
+        super().__init__(f"{path}: {error}" if path else str(error))
+
+
+# ---- the text of strings
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """The text between `${` and `}`; `at` is the offset of `${` in the string."""
+
+    text: str
+    at: int
+
+
+Part = str | Expression
+
+_QUOTES: Final = re.compile(r"'''|\"\"\"|'|\"")
+_PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
+
+
+def scan(text: str) -> tuple[Part, ...]:
+    """The literal and expression parts of a string, in order; empty ones are left out.
+
+    Braces are counted, except inside strings of the expression, whatever their quotes. `${` that is never closed is
+    literal text (kro). Raises ExpressionError for `${` inside an expression.
+    """
+    parts: list[Part] = []
+    done = 0
+    while (start := text.find("${", done)) >= 0 and (end := _closing(text, start)) is not None:
+        if start > done:
+            parts.append(text[done:start])
+        parts.append(Expression(text[start + 2 : end], start))
+        done = end + 1
+    if done < len(text):
+        parts.append(text[done:])
+    return tuple(parts)
+
+
+def parse_expression(text: str) -> Program:
+    """The program of a standalone `${...}`. Raises ExpressionError when it is not one, or does not compile."""
+    match scan(text):
+        case (Expression(text=inner),):
+            return compile_expression(inner.strip())
+    raise ExpressionError(text, "expected one expression ${...} and nothing around it")
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The position of the brace that closes `${` at `start`."""
+    depth, position = 1, start + 2
+    while position < len(text):
+        character = text[position]
+        if character in "'\"":
+            after = _after_string(text, position)
+            if after is None:
+                return None
+            position = after
+            continue
+        if text.startswith("${", position):
+            raise ExpressionError(
+                text[start + 2 :],
+                "nested ${ in an expression; leave out the inner ${ and }",
+                column=position - start - 1,
+            )
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return position
+        position += 1
+    return None
+
+
+def _after_string(text: str, start: int) -> int | None:
+    """The position after the string literal whose quotes begin at `start`; None when it is not closed."""
+    found = _QUOTES.match(text, start)
+    assert found is not None
+    quote = found[0]
+    prefix = _PREFIX.search(text[max(0, start - 3) : start])
+    raw = prefix is not None and "r" in prefix[0].lower()
+    position = start + len(quote)
+    while position < len(text):
+        if text.startswith(quote, position):
+            return position + len(quote)
+        position += 2 if text[position] == "\\" and not raw else 1
+    return None
+
+
+# ---- compiled templates
+
+
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """A string of the template that holds expressions. `parts` are its texts and programs; standalone if it is one
+    program.
+    """
+
+    path: Path
+    written: str
+    parts: tuple[str | Program, ...]
+
+    @property
+    def programs(self) -> Iterator[Program]:
+        return (part for part in self.parts if isinstance(part, Program))
+
+    @property
+    def standalone(self) -> bool:
+        return len(self.parts) == 1
+
+    def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
+        """Its JSON value, or OMIT. Raises ExpressionError."""
+        meter.renew()
+        if not self.standalone:
+            return "".join(part if isinstance(part, str) else _text_of(part, variables, meter) for part in self.parts)
+        program = next(self.programs)
+        value = program.evaluate_exactly(variables, meter)
+        return value if value is OMIT else to_json(value, expression=program.text, meter=meter)
+
+
+def _text_of(program: Program, variables: Mapping[str, Any], meter: Meter) -> str:
+    value = program.evaluate_exactly(variables, meter)
+    if type(value) is str:
+        return value
+    if value is OMIT:
+        raise ExpressionError(program.text, "omit() drops a whole field; it cannot stand inside a text")
+    hint = f"{program.text}.orValue('')" if type(value) is Optional else f"string({program.text})"
+    raise ExpressionError(program.text, f"expected string inside a text, got {type_name(value)}; use {hint}")
+
+
+@final
+class Template:
+    """A compiled template. Built by `compile_template`."""
+
+    __slots__ = ("_build", "_holes", "source")
+
+    def __init__(self, source: Any, holes: Mapping[Path, _Hole], build: Callable[[Mapping[str, Any]], Any]) -> None:
+        self.source = source
+        self._holes = holes
+        self._build = build
+
+    @property
+    def expressions(self) -> tuple[tuple[str, Program], ...]:
+        """All expressions with the paths of their strings, in the order of the template."""
+        return tuple((path_text(hole.path), program) for hole in self._holes.values() for program in hole.programs)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(program.names for _, program in self.expressions))
+
+    @property
+    def reads(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(sorted({path for _, program in self.expressions for path in program.reads}))
+
+    @property
+    def calls(self) -> frozenset[str]:
+        return frozenset().union(*(program.calls for _, program in self.expressions))
+
+    @property
+    def is_static(self) -> bool:
+        return not self._holes
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The finished value; shares nothing with the template or the variables. Raises TemplateError."""
+        with suppress(Exception):
+            value = self._build(variables)
+            if value is not OMIT:
+                return value
+        value, _ = self.partial(variables, lambda _: False)
+        return value
+
+    def partial(
+        self, variables: Mapping[str, Any], pending: Callable[[ExpressionError], bool]
+    ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
+        """As much as can be known: strings whose expressions fail with a pending error stay as written.
+
+        Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together.
+        """
+        waiting: list[tuple[str, ExpressionError]] = []
+        wrong: list[TemplateError] = []
+        values: dict[Path, Any] = {}
+        meter = Meter(OBJECT_UNITS)
+        for path, hole in self._holes.items():
+            try:
+                values[path] = hole.evaluate(variables, meter)
+            except ExpressionError as error:
+                values[path] = hole.written
+                if pending(error):
+                    waiting.append((path_text(path), error))
+                else:
+                    wrong.append(TemplateError(path_text(path), error))
+        if () in values and values[()] is OMIT:
+            wrong.append(
+                TemplateError("", ExpressionError(str(self.source), "omit() has no field here that it could drop"))
+            )
+        if wrong:
+            raise TemplateError(wrong[0].path, wrong[0].error, tuple(wrong[1:])) from None
+        return _filled(self.source, (), values), waiting
+
+    def known(self, variables: Mapping[str, Any]) -> Any:
+        """The value with every string left out whose expressions cannot be evaluated yet."""
+        values: dict[Path, Any] = {}
+        meter = Meter(OBJECT_UNITS)
+        for path, hole in self._holes.items():
+            try:
+                values[path] = hole.evaluate(variables, meter)
+            except ExpressionError:
+                values[path] = OMIT
+        value = _filled(self.source, (), values)
+        return {} if value is OMIT else value
+
+
+def compile_template(value: Any) -> Template:
+    """Compile a JSON value. Raises TemplateError with all mistakes in it."""
+    holes: dict[Path, _Hole] = {}
+    wrong: list[TemplateError] = []
+    for path, text in _strings(value, ()):
+        try:
+            parts = tuple(
+                part if isinstance(part, str) else compile_expression(part.text.strip()) for part in scan(text)
+            )
+        except ExpressionError as error:
+            wrong.append(TemplateError(path_text(path), error))
+            continue
+        if any(isinstance(part, Program) for part in parts):
+            holes[path] = _Hole(path, text, parts)
+    if wrong:
+        raise TemplateError(wrong[0].path, wrong[0].error, tuple(wrong[1:]))
+    return Template(value, holes, _builder(value, holes))
+
+
+def path_text(path: Path) -> str:
+    """`spec.containers[0].image`; keys that are not plain words are quoted:
+    `metadata.labels["app.kubernetes.io/name"]`.
+    """
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[\w-]+", step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]'
+    return text
+
+
+def _strings(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """All strings of a value that may hold expressions, with their paths."""
+    if len(path) > DEEPEST:
+        raise TemplateError(
+            path_text(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {DEEPEST} levels")
+        )
+    match value:
+        case str():
+            if "${" in value:
+                yield path, value
+        case dict():
+            for key, item in value.items():
+                yield from _strings(item, (*path, str(key)))
+        case list():
+            for index, item in enumerate(value):
+                yield from _strings(item, (*path, index))
+
+
+def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
+    """A fresh copy of a template with the holes' values in it."""
+    match value:
+        case str():
+            return values.get(path, value)
+        case dict():
+            items = ((key, _filled(item, (*path, str(key)), values)) for key, item in value.items())
+            return {key: item for key, item in items if item is not OMIT}
+        case list():
+            elements = (_filled(item, (*path, index), values) for index, item in enumerate(value))
+            return [item for item in elements if item is not OMIT]
+    return value
+
+
+def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any]], Any]:
+    """The function that builds the finished value."""
+    from renderer.cel.compose import Composer
+
+    composer = Composer()
+    return composer.function(_display(value, (), holes, composer))
+
+
+def _display(value: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+    """Python source that builds a value afresh."""
+    if path in holes:
+        return composer.hole(holes[path].parts)
+    match value:
+        case dict():
+            return f"{{{', '.join(_entry(key, item, path, holes, composer) for key, item in value.items())}}}"
+        case list():
+            return f"[{', '.join(_element(item, (*path, index), holes, composer) for index, item in enumerate(value))}]"
+        case str() | int() | None:
+            return repr(value)
+        case float() if math.isfinite(value):
+            return repr(value)
+    return composer.constant(value)
+
+
+def _entry(key: Any, item: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+    place = (*path, str(key))
+    return composer.entry(key, _display(item, place, holes, composer), may_omit=_may_omit(place, holes))
+
+
+def _element(item: Any, place: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+    return composer.element(_display(item, place, holes, composer), may_omit=_may_omit(place, holes))
+
+
+def _may_omit(path: Path, holes: Mapping[Path, _Hole]) -> bool:
+    return path in holes and any("omit" in program.calls for program in holes[path].programs)

@@ -1,0 +1,80 @@
+"""An expression cannot take the renderer down: work, text, patterns and depth are bounded."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from renderer.cel import BudgetExceeded, compile_expression, to_json
+from renderer.errors import ExpressionError
+
+LIST = list(range(2000))
+
+GREEDY = {
+    "cubic": "l.filter(x, l.exists(y, l.exists(z, z == -1)))",
+    "quadratic": "l.map(x, l.map(y, y))",
+    "doubling": "".join(f"cel.bind(s{n}, s{n - 1} + s{n - 1}, " for n in range(1, 40)) + "s39" + ")" * 39,
+    "joining": "l.map(x, text).join(text)",
+    "replacing": "text.replace('', text)",
+    "range": "lists.range(9000000000)",
+    "lists": "l.map(x, l + l + l)",
+    "comparing": "l.filter(x, [l, l] == [l, l])",
+    "searching": "l.filter(x, -1 in l)",
+    "distinct": "(l + l.map(x, x + 2000)).map(x, string(x)).distinct()",
+    "patterns": "l.filter(x, text.matches('(a+)+$'))",
+    "flattening": "l.map(x, l).flatten()",
+    "equal texts": "l.filter(x, text == text)",
+    "ordered texts": "l.filter(x, text < text)",
+    "prefixes": "l.filter(x, l.exists(y, text.startsWith(text + 'x')))",
+    "marshalling": "json.marshal(l.map(x, l))",
+    "absorbed": "l.filter(x, l.exists(y, l.exists(z, z == -1))) == [] || true",
+}
+
+
+@pytest.mark.parametrize("text", GREEDY.values(), ids=GREEDY)
+def test_greed_is_stopped(text: str) -> None:
+    variables: dict[str, Any] = {"l": LIST, "text": "a" * 5000, "s0": "ab"}
+    tracemalloc.start()
+    try:
+        with pytest.raises(BudgetExceeded, match="stopped: the expression"):
+            compile_expression(text).evaluate(variables)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64_000_000
+
+
+def test_a_small_value_with_a_huge_json_is_stopped() -> None:
+    doubled = "".join(f"cel.bind(s{n}, [s{n - 1}, s{n - 1}], " for n in range(1, 40)) + "s39" + ")" * 39
+    value = compile_expression(doubled).evaluate({"s0": 1})
+    with pytest.raises(BudgetExceeded, match="stopped"):
+        to_json(value)
+    for text in (f"json.marshal({doubled})", f"({doubled}) == ({doubled})", f"'%s'.format([{doubled}])"):
+        with pytest.raises(BudgetExceeded, match="stopped"):
+            compile_expression(text).evaluate({"s0": 1})
+
+
+def test_ordinary_work_is_not_stopped() -> None:
+    assert compile_expression("l.filter(x, x % 2 == 0).map(x, string(x)).join(',').size()").evaluate({"l": LIST}) > 4000
+    assert compile_expression("l.map(x, l.size()).sum()").evaluate({"l": LIST}) == 4_000_000
+
+
+def test_patterns_take_linear_time() -> None:
+    assert compile_expression("text.matches('(a+)+$')").evaluate({"text": "a" * 10_000 + "b"}) is False
+
+
+@pytest.mark.parametrize("pattern", ["a{1001}", "(a{1000}){1000}", "a" * 20_000])
+def test_monstrous_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(ExpressionError, match="invalid regular expression"):
+        compile_expression("'a'.matches(p)").evaluate({"p": pattern})
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "(" * 20_000, "a." * 10_000, "a ? b : " * 4_000, "-" * 30_000 + "1"])
+def test_hostile_texts_are_errors_of_syntax(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        compile_expression(text)
+
+
+def test_hostile_json_is_an_error_of_the_expression() -> None:
+    with pytest.raises(ExpressionError, match="nested deeper"):
+        compile_expression("json.unmarshal(text)").evaluate({"text": "[" * 100_000})
