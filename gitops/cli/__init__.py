@@ -1,0 +1,103 @@
+"""The command `levelgate`. Each subcommand is a module of its own, imported when it is called, so that `--help` starts at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version as distribution_version
+from typing import Any
+
+import click
+
+USAGE, INTERRUPTED = 64, 130
+
+_COMMANDS = {
+    "render": "Manifests by level, without a cluster.",
+    "plan": "What a commit would change in the cluster.",
+    "run": "Follow sources and bring the cluster to what they say.",
+    "status": "What is, and what is not as Git says.",
+    "version": "The version of this program.",
+    "completion": "Completion for a shell.",
+}
+
+
+class _Lazy(click.Group):
+    """Lists its commands from a table and imports a command's module when it is called or its own help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(f"gitops.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.format_message()} There are {', '.join(_COMMANDS)}.", ctx) from None
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def group() -> None:
+    """Levels and gates: deploys kro ResourceGraphDefinitions from Git to a cluster, level by level.
+
+    \b
+    Try it on a repository, without a cluster:   levelgate render sample-repo
+    See what a commit would change:              levelgate plan . --source NAME
+    Bring a cluster to what Git says:            levelgate run --source NAME=URL
+    """
+
+
+def program_version() -> str:
+    return distribution_version("levelgate")
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
+    sys.exit(run(args))
+
+
+def run(args: list[str] | None = None) -> int:
+    """As `main`, but answers the exit code."""
+    try:
+        code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE
+    except click.UsageError as error:
+        error.show()
+        return USAGE
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        if not _is_ours(error):
+            raise
+        click.echo(f"Error: {error}", err=True)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _is_ours(error: Exception) -> bool:
+    """Errors that say what to do themselves; anything else is a bug and keeps its traceback."""
+    from applier.errors import ApplierError
+    from gitops.errors import GitopsError
+    from renderer.errors import RendererError
+
+    return isinstance(error, ApplierError | GitopsError | RendererError)

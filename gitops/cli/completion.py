@@ -1,0 +1,22 @@
+"""`levelgate completion SHELL`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash:  eval "$(levelgate completion bash)"
+    zsh:   eval "$(levelgate completion zsh)"
+    fish:  levelgate completion fish | source
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(ctx.find_root().command, {}, "levelgate", "_LEVELGATE_COMPLETE").source())

@@ -1,0 +1,204 @@
+"""`levelgate plan`: what a commit would change in the cluster, level by level. Writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+import orjson
+
+from applier.kube import connect
+from applier.plan import NodePlan, SetPlan, Verb
+from applier.prune import Fate, Orphan
+from gitops import compose
+from gitops.cli import program_version
+from gitops.cli.options import cluster_options
+from gitops.cli.text import local, place, title
+from gitops.clock import SystemClock
+from gitops.errors import SourceError
+from gitops.reconcile import Pass, Reconciler, SourceState
+from renderer.identity import GroupKind
+from renderer.model import RenderedSet
+
+_MARKS = {Verb.CREATE: "+", Verb.UPDATE: "~", Verb.HEAL: "~", Verb.RECORD: " ", Verb.NONE: " ", Verb.LOOK: "?"}
+
+
+@click.command()
+@click.argument("place", metavar="PATH|URL")
+@click.option(
+    "--revision", metavar="REV", default="", help="Plan this commit (branch, tag or id) instead of the working tree."
+)
+@click.option(
+    "--source",
+    metavar="NAME",
+    default="",
+    help="The source that this repository is in the cluster; without it deletions are unknown.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@cluster_options
+def command(
+    place: str, revision: str, source: str, exit_code: bool, output: str, kubeconfig: str | None, context: str | None
+) -> int:
+    """Show what a repository would create, update and delete in the cluster, in the order in which it would happen.
+
+    Marks: + create, ~ update, - delete, ? not knowable yet, ! cannot be done.
+
+    \b
+    levelgate plan . --source platform
+    levelgate plan . --source platform --revision main --exit-code
+    """
+    return asyncio.run(
+        _plan(place, revision, source, exit_code=exit_code, output=output, kubeconfig=kubeconfig, context=context)
+    )
+
+
+async def _plan(
+    place: str, revision: str, source: str, *, exit_code: bool, output: str, kubeconfig: str | None, context: str | None
+) -> int:
+    snapshot = compose.read(place, revision=revision)
+    name = source or compose.source_config(place).name
+    catalog = compose.catalog_of(snapshot, source=name)
+    cluster = await connect(kubeconfig=kubeconfig, context=context)
+    try:
+        found = await Reconciler(cluster, program_version(), SystemClock()).preview([SourceState(catalog)])
+    finally:
+        await cluster.close()
+    if source and not found.bundle.sources:
+        raise SourceError(source, "no such source")
+    counts = count(found)
+    if output == "json":
+        click.echo(
+            orjson.dumps(
+                _as_json(found, snapshot.revision, name, counts), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+            )
+        )
+    else:
+        header = f"Plan of {name}: {snapshot.description}, against cluster {cluster.name}\n{local(SystemClock().now())}. Nothing was written."
+        click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(source))]))
+    if found.bundle.problems:
+        return 1
+    return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "delete")) else 0
+
+
+def count(found: Pass) -> Counter[str]:
+    """Objects by what would happen to them: create, update, delete, release, unchanged, unknown."""
+    counts: Counter[str] = Counter()
+    for one in found.plan.sets:
+        for node in one.nodes:
+            if not node.node.external:
+                counts[_word(node)] += 1
+        counts.update(str(orphan.fate) for orphan in _going(one))
+    return counts
+
+
+def _word(node: NodePlan) -> str:
+    if node.node.error:
+        return "failed"
+    if node.node.waiting:
+        return "unknown" if node.live is None else "unchanged"
+    return {Verb.HEAL: "update", Verb.RECORD: "unchanged", Verb.LOOK: "unknown"}.get(node.verb, str(node.verb))
+
+
+def _going(one: SetPlan) -> Iterator[Orphan]:
+    return (orphan for orphan in one.orphans if orphan.fate is not Fate.KEEP)
+
+
+def _text(found: Pass) -> Iterator[str]:
+    for one in found.plan.sets:
+        rows = [*map(_node_row, filter(_is_worth_a_row, one.nodes)), *map(_orphan_row, one.orphans)]
+        if one.error:
+            rows = [f"  ! {one.error.message}"]
+        if rows:
+            yield ""
+            yield _heading(one.rendered)
+            yield from rows
+
+
+def _heading(rendered: RenderedSet) -> str:
+    if rendered.parent.group_kind == GroupKind("", "ConfigMap"):
+        return f"Source {rendered.source}: objects, definitions and instances"
+    return title(rendered.parent)
+
+
+def _is_worth_a_row(node: NodePlan) -> bool:
+    return (
+        bool(node.verb not in {Verb.NONE, Verb.RECORD} or node.node.error or (node.node.waiting and node.live is None))
+        and not node.node.external
+    )
+
+
+def _node_row(node: NodePlan) -> str:
+    mark = "!" if node.node.error else "?" if node.node.waiting else _MARKS[node.verb]
+    what = f"{node.node.group_kind.kind}/{node.node.key.name}" if node.node.key else node.node.group_kind.kind
+    why = node.node.error or (f"waits for {', '.join(node.node.waiting)}" if node.node.waiting else "")
+    if node.blocked and node.blocked.reason.is_failure and not why:
+        why = f"{node.blocked.reason}: {node.blocked.message}"
+    name = f"{node.node.id:<12} " if node.node.id != str(node.node.key) else ""
+    where = f"  in {node.node.key.namespace}" if not name and node.node.key and node.node.key.namespace else ""
+    return f"  {node.node.level}  {mark} {name}{what}{where}   {why}".rstrip()
+
+
+def _orphan_row(orphan: Orphan) -> str:
+    level = "-" if orphan.member.level is None else orphan.member.level
+    words = {Fate.DELETE: "", Fate.RELEASE: "released, not deleted", Fate.KEEP: "kept"}
+    why = f": {orphan.blocked.message}" if orphan.blocked and orphan.fate is Fate.KEEP else ""
+    return f"  {level}  - {orphan.member.key.kind}/{place(orphan.member.key)}   {words[orphan.fate]}{why}".rstrip()
+
+
+def _footer(found: Pass, counts: Counter[str], *, named: bool) -> Iterator[str]:
+    yield (
+        f"{counts['create']} to create, {counts['update']} to update, 0 to replace, {counts['delete']} to delete, "
+        f"{counts['unchanged']} unchanged"
+        + (f", {counts['unknown']} not knowable yet" if counts["unknown"] else "")
+        + "."
+    )
+    if not named and not any(one.parent for one in found.plan.sets):
+        yield "Deletions unknown: name a source with --source."
+    for problem in found.bundle.problems:
+        yield f"Problem: {problem}"
+
+
+def _as_json(found: Pass, revision: str, source: str, counts: Counter[str]) -> dict[str, object]:
+    return {
+        "source": source,
+        "revision": revision,
+        "counts": dict(counts),
+        "sets": [
+            {
+                "parent": {
+                    "kind": one.rendered.parent.kind,
+                    "namespace": one.rendered.parent.namespace,
+                    "name": one.rendered.parent.name,
+                },
+                "changes": [
+                    *(
+                        {
+                            "id": node.node.id,
+                            "level": node.node.level,
+                            "action": _word(node),
+                            "object": str(node.node.key or node.node.group_kind),
+                        }
+                        for node in one.nodes
+                        if _is_worth_a_row(node)
+                    ),
+                    *(
+                        {
+                            "id": orphan.member.node,
+                            "level": orphan.member.level,
+                            "action": str(orphan.fate),
+                            "object": str(orphan.member.key),
+                        }
+                        for orphan in _going(one)
+                    ),
+                ],
+            }
+            for one in found.plan.sets
+        ],
+        "problems": [
+            {"file": problem.file, "line": problem.line, "path": problem.path, "message": problem.message}
+            for problem in found.bundle.problems
+        ],
+    }

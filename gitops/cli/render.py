@@ -1,0 +1,182 @@
+"""`levelgate render`: manifests by level, without a cluster and, for a path, without a network."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from applier.inventory import parent_body, scope_of
+from gitops import compose
+from gitops.cli import program_version
+from gitops.cli.text import mark_of, title
+from renderer import documents
+from renderer.identity import Manifest, ObjectKey, applyset_id
+from renderer.keys import PART_OF
+from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render import render
+
+
+@click.command()
+@click.argument("place", metavar="PATH|URL")
+@click.option(
+    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
+)
+@click.option("-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a folder for each instance, one file for each level.",
+)
+def command(place: str, revision: str, output: str, output_dir: Path | None) -> int:
+    """Render a repository: every instance as manifests sorted by levels of dependency.
+
+    Needs no cluster. What only a cluster can tell (a status that another resource reads) is listed as waiting. Exits 1 when the repository has
+    problems; what is fine is rendered all the same.
+
+    \b
+    levelgate render sample-repo
+    levelgate render . --revision main~1 -o yaml
+    levelgate render https://git.example.com/platform.git -o json
+    """
+    snapshot = compose.read(place, revision=revision)
+    bundle = render([compose.catalog_of(snapshot)])
+    if output_dir is not None:
+        _write(bundle, output_dir)
+        click.echo(f"Wrote {len(bundle.instances)} instances to {output_dir}", err=True)
+    elif output == "json":
+        click.echo(orjson.dumps(_as_json(bundle, snapshot.revision), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    elif output == "yaml":
+        click.echo(documents.dump(_all(bundle)), nl=False)
+    else:
+        click.echo(_table(bundle, f"{place}: {snapshot.description}"))
+    for problem in bundle.problems:
+        click.echo(f"{problem}", err=True)
+    return 1 if bundle.problems else 0
+
+
+def _as_json(bundle: Bundle, revision: str) -> dict[str, Any]:
+    """The stable contract of `render -o json`."""
+    return {
+        "revision": revision,
+        "instances": [_instance(key, rendered) for key, rendered in bundle.instances.items()],
+        "objects": {"levels": [level for rendered in bundle.sources.values() for level in _levels(rendered)]},
+        "problems": [
+            {"file": problem.file, "line": problem.line, "path": problem.path, "message": problem.message}
+            for problem in bundle.problems
+        ],
+    }
+
+
+def _instance(key: ObjectKey, rendered: RenderedSet) -> dict[str, Any]:
+    return {
+        "instance": {
+            "apiVersion": rendered.manifest["apiVersion"],
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+        },
+        "applyset": applyset_id(key),
+        "levels": _levels(rendered),
+        "waiting": [{"id": node.id, "for": awaited} for node in rendered.nodes for awaited in node.waiting],
+        "excluded": [{"id": excluded.id, "because": excluded.because} for excluded in rendered.excluded],
+    }
+
+
+def _levels(rendered: RenderedSet) -> list[list[dict[str, Any]]]:
+    return [
+        [
+            {"id": node.id, "dependsOn": list(node.depends_on), "manifest": node.manifest}
+            for node in level
+            if not node.external
+        ]
+        for level in rendered.levels
+    ]
+
+
+def _all(bundle: Bundle) -> list[Manifest]:
+    """Everything that can be written as it stands, in an order in which it can be applied."""
+    return [node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable]
+
+
+def _table(bundle: Bundle, header: str) -> str:
+    lines = [header]
+    for source in bundle.sources.values():
+        if source.nodes:
+            lines += ["", "Objects, definitions and instances", *map(_row, source.nodes)]
+    for key, rendered in bundle.instances.items():
+        lines += ["", title(key)]
+        lines += [f"   ! {rendered.error}"] if rendered.error else []
+        lines += list(map(_row, rendered.nodes))
+        lines += [f"   - {excluded.id}  excluded: {excluded.because}" for excluded in rendered.excluded]
+    count = sum(len(rendered.nodes) for rendered in bundle.sets)
+    waiting = sum(bool(node.waiting) for rendered in bundle.sets for node in rendered.nodes)
+    lines += [
+        "",
+        f"{count} objects of {len(bundle.instances)} instances and the repository, {waiting} waiting for data, {len(bundle.problems)} problems.",
+    ]
+    return "\n".join(lines)
+
+
+def _row(node: RenderedNode) -> str:
+    mark = mark_of(node)
+    what = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
+    name = what if node.id == str(node.key) else f"{node.id:<15} {what}"
+    place = f"  in {node.key.namespace}" if node.key and node.key.namespace and node.id == str(node.key) else ""
+    note = f"   {node.error}" if node.error else f"   waits for {', '.join(node.waiting)}" if node.waiting else ""
+    return f"  {node.level} {mark} {name}{place}{note}".rstrip()
+
+
+def _write(bundle: Bundle, directory: Path) -> None:
+    """A folder for each instance with its ApplySet parent and one file for each level; and one for the source's own objects.
+
+    Replaces what an earlier rendering wrote there. Raises ClickException for a directory with anything else in it.
+    """
+    marker = directory / ".levelgate"
+    if directory.exists() and any(directory.iterdir()):
+        if not marker.exists():
+            raise click.ClickException(
+                f"{directory} is not empty and was not written by this command; name another directory"
+            )
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    marker.write_text("Written by levelgate render --output-dir, and replaced by the next one.\n")
+    for rendered in bundle.sets:
+        folder = directory / _folder(rendered)
+        folder.mkdir(parents=True, exist_ok=True)
+        if rendered.manifest:
+            (folder / "parent.yaml").write_text(documents.dump([_parent(rendered)]))
+        for number, level in enumerate(rendered.levels):
+            if manifests := [_member(rendered, node) for node in level if node.writable]:
+                (folder / f"level-{number}.yaml").write_text(documents.dump(manifests))
+
+
+def _folder(rendered: RenderedSet) -> str:
+    return (
+        "/".join(filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name)))
+        if rendered.manifest
+        else "objects"
+    )
+
+
+def _parent(rendered: RenderedSet) -> Manifest:
+    """The instance with the ApplySet keys that it has in the cluster."""
+    scope = scope_of((node.key for node in rendered.nodes if node.key and not node.external), rendered.parent)
+    marks = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())["metadata"]
+    metadata = rendered.manifest["metadata"]
+    both = {place: {**(metadata.get(place) or {}), **marks[place]} for place in ("labels", "annotations")}
+    return {**rendered.manifest, "metadata": {**metadata, **both}}
+
+
+def _member(rendered: RenderedSet, node: RenderedNode) -> Manifest:
+    """The manifest with the label of its set; objects of the repository itself are written as they stand."""
+    if not rendered.manifest:
+        return node.manifest
+    metadata = node.manifest["metadata"]
+    return {
+        **node.manifest,
+        "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), PART_OF: rendered.id}},
+    }

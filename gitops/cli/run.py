@@ -1,0 +1,188 @@
+"""`levelgate run`: follow sources and bring the cluster to what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import click
+
+from applier.kube import connect
+from gitops import compose
+from gitops.cli import INTERRUPTED, program_version
+from gitops.cli.options import Duration, cluster_options
+from gitops.cli.progress import Progress
+from gitops.clock import SystemClock
+from gitops.conclude import blocked_rows
+from gitops.errors import SourceError
+from gitops.follow import Follower, Tally
+from gitops.reconcile import Pass, Reconciler
+from gitops.source import Mirror
+
+NOT_YET = 3
+
+
+@click.command()
+@click.option(
+    "--source",
+    "sources",
+    metavar="[NAME=]URL",
+    multiple=True,
+    required=True,
+    help="A Git repository to follow; may be given several times.",
+)
+@click.option(
+    "--ref", metavar="REF", default="", help="Branch, tag or commit to follow.  [default: the default branch]"
+)
+@click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
+@click.option("--once", is_flag=True, help="Go on until nothing changes any more, report, and exit.")
+@click.option(
+    "--wait", type=Duration(), default="30s", show_default=True, help="With --once: wait so long for what is in flight."
+)
+@click.option(
+    "--interval",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="Look at the sources, and for drift, so often.",
+)
+@click.option(
+    "--apply-concurrency",
+    type=click.IntRange(1, 256),
+    default=16,
+    show_default=True,
+    help="Requests to the cluster at the same time.",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
+@cluster_options
+def command(
+    sources: tuple[str, ...],
+    ref: str,
+    path: str,
+    once: bool,
+    wait: timedelta,
+    interval: timedelta,
+    apply_concurrency: int,
+    log_format: str,
+    verbose: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
+    """Follow Git and bring the cluster to what it says: apply level by level, prune in reverse, heal drift.
+
+    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all is as Git says, 3 something still waits,
+    1 errors.
+
+    \b
+    levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
+    levelgate run --source . --once --context dev
+    """
+    configured = [compose.source_config(text, ref=ref, path=path) for text in sources]
+    progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
+    daemon = _Daemon(compose.mirrors(configured), progress, kubeconfig, context, apply_concurrency)
+    return asyncio.run(daemon.run(wait if once else None, interval))
+
+
+class _Daemon:
+    def __init__(
+        self,
+        mirrors: dict[str, Mirror],
+        progress: Progress,
+        kubeconfig: str | None,
+        context: str | None,
+        concurrency: int,
+    ) -> None:
+        self.mirrors = mirrors
+        self.progress = progress
+        self.kubeconfig = kubeconfig
+        self.context = context
+        self.concurrency = concurrency
+
+    async def run(self, wait: timedelta | None, interval: timedelta) -> int:
+        """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
+        cluster = await connect(kubeconfig=self.kubeconfig, context=self.context, concurrency=self.concurrency)
+        try:
+            clock = SystemClock()
+            stop = asyncio.Event()
+            reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
+            follower = Follower(self.mirrors, reconciler, clock, stop, self.progress.notice)
+            names = ", ".join(self.mirrors)
+            every = "" if wait is not None else f" every {interval.total_seconds():g}s. Ctrl-C stops safely"
+            self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {names}{every}.")
+            work = asyncio.ensure_future(
+                self._once(follower, wait) if wait is not None else self._forever(follower, interval)
+            )
+            return await _until_signalled(work, stop)
+        finally:
+            await cluster.close()
+
+    async def _once(self, follower: Follower, wait: timedelta) -> int:
+        found = await follower.once(wait=wait)
+        return report(self.progress, found, follower.errors)
+
+    async def _forever(self, follower: Follower, interval: timedelta) -> int:
+        from gitops.schedule import Schedule
+        from gitops.watch import RefWatch
+
+        wake = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            schedule = await stack.enter_async_context(Schedule())
+            for name, mirror in self.mirrors.items():
+                schedule.every(f"poll {name}", interval, wake.set)
+                if mirror.target.scheme == "file":
+                    hint = partial(_in_loop, loop, wake.set)
+                    warn = partial(_in_loop, loop, self.progress.notice, name)
+                    stack.enter_context(RefWatch(Path(mirror.target.location), hint, warn=warn))
+            await follower.forever(wake)
+        return 0
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, act: Callable[..., None], *arguments: str) -> None:
+    """Call from another thread."""
+    loop.call_soon_threadsafe(act, *arguments)
+
+
+async def _until_signalled(work: asyncio.Future[int], stop: asyncio.Event) -> int:
+    """Run to the end. At SIGINT or SIGTERM finish the requests under way and begin no other; at the second one break off at once."""
+
+    def signalled() -> None:
+        if stop.is_set():
+            work.cancel()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signalled)
+    try:
+        code = await work
+    except asyncio.CancelledError:
+        code = INTERRUPTED
+    if not stop.is_set():
+        return code
+    click.echo("interrupted; the next start goes on where this one stopped", err=True)
+    return INTERRUPTED
+
+
+def report(progress: Progress, found: Pass, errors: list[SourceError]) -> int:
+    """The last lines of `run --once`, and its exit code."""
+    for one in found.plan.sets:
+        for node, cause, _ in blocked_rows(one):
+            progress.blocked(one.rendered, node, cause)
+    for problem in found.bundle.problems:
+        progress.problem(str(problem))
+    for error in found.status_errors:
+        progress.problem(f"status not written: {error}")
+    tally = Tally.of(found)
+    sys.stdout.flush()
+    progress.header(str(tally))
+    if errors or found.bundle.problems or tally.failed or found.status_errors:
+        return 1
+    return NOT_YET if tally.waiting else 0

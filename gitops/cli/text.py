@@ -1,0 +1,36 @@
+"""Words and lines that several commands share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from renderer.identity import ObjectKey
+from renderer.model import RenderedNode
+
+
+def title(key: ObjectKey) -> str:
+    """`WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
+    return f"{key.kind} {place(key)}"
+
+
+def place(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+def mark_of(node: RenderedNode) -> str:
+    """One sign before a node: `!` cannot be rendered, `?` waits for data, `<` is read, not written."""
+    return "!" if node.error else "?" if node.waiting else "<" if node.external else " "
+
+
+def local(moment: datetime) -> str:
+    """A moment for people: weekday, date, minute and zone of the terminal."""
+    return moment.astimezone().strftime("%a %Y-%m-%d %H:%M %Z")
+
+
+def age(since: datetime, now: datetime) -> str:
+    """`45s`, `78m`, `5h`, `3d`, as kubectl prints ages."""
+    seconds = max(0, int((now - since).total_seconds()))
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < limit:
+            return f"{seconds // length}{unit}"
+    return f"{seconds // 86400}d"

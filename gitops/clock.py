@@ -1,0 +1,25 @@
+"""Time, injected: a pass takes `now` once, and tests bring their own."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """The time now, UTC, with a zone."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Give way for so long."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,84 @@
+"""Put the parts together: from what a person names (a path, a URL, a source) to what the pipeline works on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitops.errors import SourceError
+from gitops.source import LocalRepository, Mirror, Snapshot, Target, default_cache, is_url, parse_ref, working_tree
+from renderer.catalog import Catalog, load
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else."""
+
+    name: str
+    target: Target
+
+
+def source_config(text: str, *, ref: str = "", path: str = "") -> SourceConfig:
+    """Read `[NAME=]URL`; without a name the last path segment without `.git` is taken.
+
+    Raises SourceError (and RefusedUrl) with what to write instead.
+    """
+    name, separator, url = text.partition("=")
+    if not separator or "/" in name or ":" in name:
+        name, url = "", text
+    url = url if is_url(url) else str(Path(url).expanduser().absolute())
+    name = name or default_name(url)
+    if not _NAME.fullmatch(name):
+        raise SourceError(
+            text,
+            f"{name!r} cannot name a source",
+            advice="write NAME=URL with a name of small letters, digits and dashes",
+        )
+    return SourceConfig(name, Target(url, parse_ref(ref), path))
+
+
+def default_name(url: str) -> str:
+    """`https://git.example.com/shop/deploy.git` is called `deploy`."""
+    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
+
+
+def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[str, Mirror]:
+    """One mirror for each source, by name. Raises SourceError when two sources have one name."""
+    found: dict[str, Mirror] = {}
+    for source in sources:
+        if source.name in found:
+            raise SourceError(
+                str(source.target),
+                f"two sources are called {source.name!r}",
+                advice="give one of them a name: NAME=URL",
+            )
+        found[source.name] = Mirror(source.target, cache or default_cache())
+    return found
+
+
+def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
+    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL."""
+    if is_url(place):
+        mirror = Mirror(Target(place, parse_ref(ref)), default_cache())
+        return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
+    path = Path(place)
+    if not path.exists():
+        raise SourceError(place, "does not exist", advice="name a directory or the URL of a repository")
+    if not revision:
+        return working_tree(path)
+    local = LocalRepository(path)
+    return local.snapshot(local.resolve(revision))
+
+
+def catalog_of(snapshot: Snapshot, *, source: str = "") -> Catalog:
+    """The catalog of a snapshot; what the source refuses to read is kept as unreadable."""
+    return load(
+        {path: file.data for path, file in snapshot.files.items()},
+        source=source,
+        revision=snapshot.revision,
+        refused={problem.path: problem.message for problem in snapshot.problems},
+    )

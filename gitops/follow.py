@@ -1,0 +1,144 @@
+"""Follow sources: fetch what moved, run passes while they change something, wait for what is in flight, wake by timer and by hint.
+
+A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from applier.errors import ClusterError
+from gitops import compose
+from gitops.clock import Clock
+from gitops.conclude import has_failed, is_waiting
+from gitops.errors import SourceError
+from gitops.reconcile import Pass, Reconciler, SourceState
+from gitops.source import Mirror, Snapshot
+
+FIRST_LOOK = 0.05
+"""Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
+
+LAST_LOOK = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many sets are where after a pass."""
+
+    settled: int
+    held: int
+    waiting: int
+    failed: int
+
+    @classmethod
+    def of(cls, found: Pass) -> Tally:
+        failed = [one for one in found.plan.sets if has_failed(one)]
+        waiting = [one for one in found.plan.sets if one not in failed and (is_waiting(one) or one.parent is None)]
+        return cls(len(found.plan.sets) - len(failed) - len(waiting), 0, len(waiting), len(failed))
+
+    def __str__(self) -> str:
+        return f"settled {self.settled}, held {self.held}, waiting {self.waiting}, failed {self.failed}"
+
+
+@dataclass
+class Follower:
+    """The sources of one cluster. `notice` hears of commits and of what cannot be read. Once `stop` is set the round under way is
+    finished and no other begins.
+    """
+
+    mirrors: Mapping[str, Mirror]
+    reconciler: Reconciler
+    clock: Clock
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    notice: Callable[[str, str], None] = lambda _source, _text: None
+    _states: dict[str, SourceState] = field(default_factory=dict)
+    _errors: dict[str, SourceError] = field(default_factory=dict)
+
+    async def fetch(self) -> list[SourceState]:
+        """The newest readable state of every source, in the order of their names."""
+        await asyncio.gather(*(self._fetch(name, mirror) for name, mirror in sorted(self.mirrors.items())))
+        return [self._states[name] for name in sorted(self._states)]
+
+    @property
+    def errors(self) -> list[SourceError]:
+        """Why sources could not be read at the last fetch."""
+        return list(self._errors.values())
+
+    async def once(self, *, wait: timedelta) -> Pass:
+        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`."""
+        states = await self.fetch()
+        waited, delay = 0.0, FIRST_LOOK
+        while True:
+            found = await self.reconciler.reconcile(states)
+            if found.changed:
+                waited, delay = 0.0, FIRST_LOOK
+            elif not in_flight(found) or waited >= wait.total_seconds():
+                return found
+            if self.stop.is_set():
+                return found
+            await self._any(self.clock.sleep(delay))
+            waited += delay
+            delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
+
+    async def forever(self, wake: asyncio.Event) -> None:
+        """Passes whenever `wake` is set, and while something is in flight, until `stop` is set."""
+        delay = FIRST_LOOK
+        while not self.stop.is_set():
+            wake.clear()
+            try:
+                found = await self.reconciler.reconcile(await self.fetch())
+            except ClusterError as error:
+                self.notice("cluster", f"{error}; trying again")
+                delay = min(max(delay * 2, 1.0), 60.0)
+            else:
+                if not found.changed and not in_flight(found):
+                    await self._any(wake.wait())
+                    delay = FIRST_LOOK
+                    continue
+                delay = FIRST_LOOK if found.changed else min(delay * 2, LAST_LOOK)
+            await self._any(wake.wait(), self.clock.sleep(delay))
+
+    async def _any(self, *awaited: Coroutine[None, None, object]) -> None:
+        """Until one of these is over, or `stop` is set."""
+        tasks = [asyncio.ensure_future(one) for one in (*awaited, self.stop.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _fetch(self, name: str, mirror: Mirror) -> None:
+        known = self._states.get(name)
+        try:
+            head = await asyncio.to_thread(mirror.head)
+            if known is None or known.catalog.revision != head:
+                snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch()))
+                self._states[name] = state_of(name, mirror, snapshot)
+                self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+            self._errors.pop(name, None)
+        except SourceError as error:
+            if str(error) != str(self._errors.get(name, "")):
+                self.notice(name, f"cannot be read: {error}" + ("; going on with what was read last" if known else ""))
+            self._errors[name] = error
+
+
+def state_of(name: str, mirror: Mirror, snapshot: Snapshot) -> SourceState:
+    """A snapshot as the pipeline takes it. An empty or vanished path holds back every deletion (design rule 12)."""
+    hold = ""
+    if not snapshot.path_exists:
+        hold = f"the path {mirror.target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
+    elif not snapshot.files and not snapshot.problems:
+        hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
+    return SourceState(
+        compose.catalog_of(snapshot, source=name), ref=str(mirror.target.ref), url=str(mirror.target), hold=hold
+    )
+
+
+def in_flight(found: Pass) -> bool:
+    """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
+    return any(is_waiting(one) and not has_failed(one) for one in found.plan.sets) or any(
+        orphan.allowed or orphan.member.terminating for one in found.plan.sets for orphan in one.orphans
+    )

@@ -1,0 +1,154 @@
+"""One pass: observe, then render, plan and execute until nothing more is allowed, then conclude.
+
+A pass may be called again at any time; it does what is possible and says what it left and why. It never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from applier import observe
+from applier.cluster import PARENT, Cluster
+from applier.errors import ClusterError
+from applier.execute import Executor, Result
+from applier.inventory import Scope
+from applier.observed import Observed, annotation, label
+from applier.plan import Plan, Records, plan
+from applier.prune import Unreadable
+from gitops import conclude
+from gitops.clock import Clock
+from gitops.record import SourceRecord
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import CRD
+from renderer.model import Bundle
+from renderer.render import World, render, source_parent
+
+MAX_ROUNDS = 200
+"""A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are."""
+
+    catalog: Catalog
+    ref: str = ""
+    url: str = ""
+    hold: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status."""
+
+    bundle: Bundle
+    plan: Plan
+    observed: Observed
+    results: tuple[Result, ...]
+    status_errors: tuple[ClusterError, ...] = ()
+
+    @property
+    def changed(self) -> int:
+        return sum(1 for result in self.results if result.error is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """Brings one cluster to what its sources say. `report` hears of every action as it is done; `stopping` ends a pass between two rounds."""
+
+    cluster: Cluster
+    version: str
+    clock: Clock
+    report: Callable[[Result], None] = lambda _: None
+    stopping: Callable[[], bool] = lambda: False
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
+        revisions = {state.catalog.source: state.catalog.revision for state in sources}
+        executor = Executor(self.cluster, self.version, revisions)
+        observed = await self._observe(sources)
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, observed = await self._decide(sources, observed)
+            if decided.is_idle or self.stopping():
+                break
+            if any(one.superset and not one.parent for one in decided.sets):
+                await self._ensure_own_namespace()
+            outcome = await executor.execute(decided, observed)
+            observed = outcome.observed
+            results += outcome.results
+            for result in outcome.results:
+                self.report(result)
+        found = Pass(bundle, decided, observed, tuple(results))
+        written, errors = await conclude.conclude(self.cluster, found.plan, sources, observed, clock=self.clock)
+        return replace(found, results=(*results, *written), status_errors=tuple(errors))
+
+    async def preview(self, sources: Sequence[SourceState]) -> Pass:
+        """What a pass would do first, and what would follow; nothing is written."""
+        bundle, decided, observed = await self._decide(sources, await self._observe(sources))
+        return Pass(bundle, decided, observed, ())
+
+    async def _observe(self, sources: Sequence[SourceState]) -> Observed:
+        catalogs = [state.catalog for state in sources]
+        parents = [source_parent(catalog.source) for catalog in catalogs]
+        return await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)))
+
+    async def _decide(self, sources: Sequence[SourceState], observed: Observed) -> tuple[Bundle, Plan, Observed]:
+        """Render and plan on complete knowledge: what either finds missing is read, and both are asked again."""
+        catalogs = [state.catalog for state in sources]
+        while True:
+            observed = replace(observed, discovery=await self.cluster.discover())
+            bundle = render(catalogs, _world(observed, catalogs))
+            records = _records(sources, observed)
+            observed = await observe.complete(
+                self.cluster, observed, _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
+            )
+            decided = plan(bundle, observed, records)
+            unknown = {key for one in decided.sets for key in one.unknown}
+            references = {key for one in decided.sets for key in one.references}
+            if not unknown | references:
+                return bundle, decided, observed
+            observed = await observe.look(self.cluster, observed, unknown)
+            observed = await observe.look(self.cluster, observed, references, few=len(references))
+
+    async def _ensure_own_namespace(self) -> None:
+        key = ObjectKey("", "Namespace", "", source_parent("").namespace)
+        if await self.cluster.get(key, metadata_only=True) is None:
+            await self.cluster.apply(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.name}}, manager=PARENT
+            )
+
+
+def _kinds(bundle: Bundle) -> set[GroupKind]:
+    return {CRD} | {node.group_kind for rendered in bundle.sets for node in rendered.nodes if not node.external}
+
+
+def _world(observed: Observed, catalogs: Sequence[Catalog]) -> World:
+    by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
+    defined: dict[GroupKind, str] = {}
+    owners: dict[GroupKind, str] = {}
+    for key, crd in observed.objects.items():
+        if key.group_kind == CRD and (name := annotation(crd, keys.DEFINITION)):
+            kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+            defined[kind] = name
+            if source := by_set.get(label(crd, keys.PART_OF)):
+                owners[kind] = source
+    scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
+    return World(live=observed.objects, scopes=scopes, defined=defined, owners=owners)
+
+
+def _records(sources: Sequence[SourceState], observed: Observed) -> Records:
+    scopes: dict[ObjectKey, Scope] = {}
+    for state in sources:
+        if parent := observed.objects.get(source_parent(state.catalog.source)):
+            scopes |= SourceRecord.read(parent).scopes
+    return Records(
+        scopes=scopes,
+        unreadable={
+            state.catalog.source: Unreadable(state.catalog.files, state.catalog.unreadable) for state in sources
+        },
+        hold_pruning={state.catalog.source: state.hold for state in sources if state.hold},
+    )

@@ -1,0 +1,95 @@
+"""What a source's ConfigMap says beyond its ApplySet keys: the commit, the state, and the scope of every instance.
+
+The scopes outlive the instances' own objects, so that a set is found again when somebody deleted its parent by hand. Data is text; a record that
+cannot be read counts as empty, because everything in it can be found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from applier.cluster import Object
+from applier.inventory import Scope
+from renderer.identity import GroupKind, ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """`applied` is the newest commit that everything was brought to, `target` the commit being worked on since `since` (RFC 3339).
+
+    `causes` are reasons and messages of what waits or fails outside instances, the worst first.
+    """
+
+    url: str = ""
+    ref: str = ""
+    target: str = ""
+    applied: str = ""
+    since: str = ""
+    state: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    causes: tuple[tuple[str, str], ...] = ()
+    scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, parent: Object) -> SourceRecord:
+        data = parent.get("data") or {}
+        return cls(
+            url=data.get("url", ""),
+            ref=data.get("ref", ""),
+            target=data.get("target", ""),
+            applied=data.get("applied", ""),
+            since=data.get("since", ""),
+            state=data.get("state", ""),
+            counts=_mapping(data.get("counts", "")),
+            causes=tuple((reason, message) for reason, message in _loads(data.get("causes", "")) or ()),
+            scopes={_key(text): _scope(value) for text, value in _mapping(data.get("instances", "")).items()},
+        )
+
+    def data(self) -> dict[str, str]:
+        """As stored; equal records give equal text."""
+        return {
+            "url": self.url,
+            "ref": self.ref,
+            "target": self.target,
+            "applied": self.applied,
+            "since": self.since,
+            "state": self.state,
+            "counts": _dumps(self.counts),
+            "causes": _dumps(self.causes),
+            "instances": _dumps(
+                {
+                    "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]
+                    for key, scope in self.scopes.items()
+                }
+            ),
+        }
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _loads(text: str) -> Any:
+    try:
+        return orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    found = _loads(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _key(text: str) -> ObjectKey:
+    group, kind, namespace, name = text.split("/")
+    return ObjectKey(group, kind, namespace, name)
+
+
+def _scope(value: list[list[str]]) -> Scope:
+    kinds, namespaces = value
+    return Scope(frozenset(map(GroupKind.parse, kinds)), frozenset(namespaces))

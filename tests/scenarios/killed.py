@@ -1,0 +1,40 @@
+"""`levelgate` that is killed (SIGKILL, by itself) at its n-th write to the cluster: `python -m tests.scenarios.killed N before|after ARGS...`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from applier.kube.cluster import KubeCluster
+from gitops.cli import run
+
+
+def arm(at: int, moment: str) -> None:
+    """Kill this process before the `at`-th write is sent, or after its answer has arrived."""
+    count = 0
+
+    def armed(name: str) -> None:
+        original = getattr(KubeCluster, name)
+
+        async def write(self: KubeCluster, *arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == at and moment == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            mine = count
+            answer = await original(self, *arguments, **options)
+            if mine == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        setattr(KubeCluster, name, write)
+
+    for name in ("apply", "delete", "merge"):
+        armed(name)
+
+
+if __name__ == "__main__":
+    arm(int(sys.argv[1]), sys.argv[2])
+    sys.exit(run(sys.argv[3:]))

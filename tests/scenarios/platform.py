@@ -1,0 +1,106 @@
+"""A platform for one scenario: a real Git repository, the real command, a real cluster watched through its audit log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.controlplane.audit import AuditEvent, AuditLog
+from tests.controlplane.kubectl import Kubectl
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A Git repository that a test writes commits to."""
+
+    path: Path
+
+    def commit(self, files: Mapping[str, str | None], message: str = "change") -> str:
+        """Write these files (None removes one), commit, and give the commit's id."""
+        for name, text in files.items():
+            file = self.path / name
+            if text is None:
+                file.unlink()
+            else:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(textwrap.dedent(text))
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", message)
+        return self.git("rev-parse", "HEAD").strip()
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+        return subprocess.run(
+            ("git", *identity, *arguments), cwd=self.path, check=True, capture_output=True, text=True
+        ).stdout
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One source and its command line. `name` is the source's name; `group` is a group of kinds that no other test uses."""
+
+    name: str
+    namespace: str
+    group: str
+    repository: Repository
+    kubectl: Kubectl
+    audit: AuditLog
+    kubeconfig: Path
+    cache: Path
+
+    def levelgate(self, *arguments: str, check: int | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end; with `check`, its exit code must be that."""
+        done = subprocess.run(
+            self.command(*arguments), check=False, capture_output=True, text=True, env=self.environment, timeout=120
+        )
+        assert check is None or done.returncode == check, (
+            f"exit {done.returncode}, expected {check}\n{done.stdout}{done.stderr}"
+        )
+        return done
+
+    def run_once(self, *arguments: str, check: int | None = 0, wait: str = "0s") -> subprocess.CompletedProcess[str]:
+        """`levelgate run --once` of this source, and no other."""
+        return self.levelgate(
+            "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The daemon, or `--once`, as a process that the test ends."""
+        command = self.command("run", "--source", f"{self.name}={self.repository.path}", *arguments)
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment
+        )
+
+    def command(self, *arguments: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "XDG_CACHE_HOME": str(self.cache), "NO_COLOR": "1"}
+
+    def writes(self, since: int) -> list[AuditEvent]:
+        """What Levelgate wrote that concerns this test: its namespaces, kinds and source; the server's word, not ours."""
+        return [
+            event
+            for event in self.audit.events(since=since, user="levelgate")
+            if event.is_write and self._is_mine(event)
+        ]
+
+    def requests(self, since: int) -> list[AuditEvent]:
+        return self.audit.events(since=since, user="levelgate")
+
+    def _is_mine(self, event: AuditEvent) -> bool:
+        names = (event.namespace or "", event.group or "", event.name or "")
+        return any(self.namespace in text or self.name in text or self.group in text for text in names)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL, and wait until it is gone."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)

@@ -1,0 +1,64 @@
+"""`levelgate run` as people leave it: it follows commits, heals drift, waits without holding anything up, and stops safely."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.waiting import eventually
+from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.platform import Platform, kill
+
+
+@pytest.fixture
+def daemon(platform: Platform) -> Iterator[subprocess.Popen[str]]:
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    process = platform.start("--interval", "1s")
+    yield process
+    if process.poll() is None:
+        kill(process)
+
+
+def text(platform: Platform, name: str) -> str:
+    return platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False)
+
+
+def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: subprocess.Popen[str]) -> None:
+    eventually(lambda: text(platform, "one-b") == "one")
+    platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
+    eventually(lambda: text(platform, "one-b") == "two")
+    platform.kubectl("delete", "configmap", "one-b", "-n", platform.namespace)
+    eventually(lambda: text(platform, "one-b") == "two")
+
+
+def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: subprocess.Popen[str]) -> None:
+    eventually(lambda: text(platform, "one-b") == "one")
+    daemon.send_signal(signal.SIGINT)
+    output, _ = daemon.communicate(timeout=30)
+    assert daemon.returncode == 130
+    assert "interrupted" in output
+    assert "Traceback" not in output
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="later")})
+    platform.run_once()
+    assert text(platform, "plain") == "later"
+
+
+def test_a_source_that_cannot_be_read_removes_nothing(platform: Platform) -> None:
+    """I12: "cannot fetch" is never "empty"."""
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="here")})
+    platform.run_once()
+    gone = platform.repository.path.rename(platform.repository.path.with_name("moved"))
+    failed = platform.run_once(check=1)
+    assert "cannot be read" in failed.stdout
+    assert text(platform, "plain") == "here"
+    gone.rename(platform.repository.path)
+    platform.run_once()
+
+
+def test_without_a_cluster_it_says_what_it_looked_at(platform: Platform) -> None:
+    missing = platform.levelgate("run", "--source", str(platform.repository.path), "--once", "--kubeconfig", "/nowhere/config", check=1)
+    assert "/nowhere/config" in missing.stderr
+    assert "Traceback" not in missing.stderr

@@ -1,0 +1,210 @@
+"""From a commit to a cluster, level by level, and back; judged by the API server's audit log and by kubectl."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+from tests.controlplane.audit import AuditEvent
+from tests.scenarios.definitions import chain, config_map, link, shop, web
+from tests.scenarios.platform import Platform
+
+
+def make_available(platform: Platform, name: str, replicas: int) -> None:
+    """What the Deployment controller would write; it does not run here."""
+    generation = int(
+        platform.kubectl("get", "deployment", name, "-n", platform.namespace, "-o", "jsonpath={.metadata.generation}")
+    )
+    status = {
+        "observedGeneration": generation,
+        **dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas),
+        "conditions": [
+            {"type": "Available", "status": "True"},
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+        ],
+    }
+    patch = json.dumps({"status": status})
+    platform.kubectl(
+        "patch", "deployment", name, "-n", platform.namespace, "--subresource=status", "--type=merge", "-p", patch
+    )
+
+
+def state(platform: Platform, resource: str, name: str) -> str:
+    return platform.kubectl(
+        "get", f"{resource}.{platform.group}", name, "-n", platform.namespace, "-o", "jsonpath={.status.state}"
+    )
+
+
+def order(events: list[AuditEvent], verb: str, resource: str) -> list[str]:
+    return [
+        event.name for event in events if event.verb == verb and event.resource == resource and not event.subresource
+    ]
+
+
+def test_a_definition_and_an_instance_become_a_running_application(platform: Platform) -> None:
+    """S0-1, S0-8, S0-9: level after level, each only when the one before is ready; status and columns as kro's users know them."""
+    platform.repository.commit(
+        {"web.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace, public=True)}
+    )
+    first = platform.run_once(check=3)
+    assert "deployment created" in first.stdout
+    assert "service" not in platform.kubectl("get", "service,ingress", "-n", platform.namespace, "-o", "name")
+    assert state(platform, "shops", "shop") == "IN_PROGRESS"
+
+    make_available(platform, "shop", 1)
+    platform.run_once(check=0)
+    assert (
+        platform.kubectl(
+            "get", "ingress", "shop", "-n", platform.namespace, "-o", "jsonpath={.spec.defaultBackend.service.name}"
+        )
+        == "shop"
+    )
+    header, row = platform.kubectl("get", f"shops.{platform.group}", "-n", platform.namespace).strip().splitlines()
+    assert header.split() == ["NAME", "STATE", "READY", "HEALTHY", "REVISION", "PROPAGATED", "AGE"]
+    assert row.split()[:4] == ["shop", "ACTIVE", "True", "True"]
+    assert (
+        platform.kubectl(
+            "get", f"shops.{platform.group}", "shop", "-n", platform.namespace, "-o", "jsonpath={.status.available}"
+        )
+        == "1"
+    )
+
+
+def test_a_changed_commit_moves_an_application_in_order_of_its_levels(platform: Platform) -> None:
+    """S0-9, I3: a node below waits until the node above is updated and ready *again*, not merely still ready."""
+    files = {"web.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace)}
+    platform.repository.commit(files)
+    platform.run_once(check=3)
+    make_available(platform, "shop", 1)
+    platform.run_once(check=0)
+
+    changed = web(platform.group, image_suffix=":2").replace("- port: 80", "- port: 8080")
+    platform.repository.commit({"web.yaml": changed, "shop.yaml": shop(platform.group, platform.namespace, replicas=2)})
+    since = platform.audit.mark()
+    platform.run_once(check=3)
+    assert order(platform.writes(since), "patch", "deployments") == ["shop"]
+    assert order(platform.writes(since), "patch", "services") == [], (
+        "the old status says ready, but of the old generation"
+    )
+
+    make_available(platform, "shop", 2)
+    platform.run_once(check=0)
+    assert order(platform.writes(since), "patch", "services") == ["shop"]
+    assert (
+        platform.kubectl(
+            "get",
+            "deployment",
+            "shop",
+            "-n",
+            platform.namespace,
+            "-o",
+            "jsonpath={.spec.template.spec.containers[0].image}",
+        )
+        == "nginx:2"
+    )
+
+
+def test_a_chain_removed_in_one_commit_goes_from_its_end(platform: Platform) -> None:
+    """S0-11, I4: D, C, B, A, each absent before the next is deleted."""
+    files = {"chain.json": chain(platform.group, "abcde"), "one.json": link(platform.group, platform.namespace)}
+    platform.repository.commit(files)
+    platform.run_once()
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "a").replace('"id": "a"', '"id": "e"').replace("-a", "-e")}
+    )
+    since = platform.audit.mark()
+    platform.run_once()
+    deletions = [event for event in platform.writes(since) if event.verb == "delete" and event.resource == "configmaps"]
+    assert [event.name for event in deletions] == ["one-d", "one-c", "one-b", "one-a"]
+    assert all(before.answered <= after.time for before, after in pairwise(deletions))
+    assert platform.kubectl(
+        "get", "configmaps", "-n", platform.namespace, "-l", "applyset.kubernetes.io/part-of", "-o", "name"
+    ).split() == ["configmap/one-e"]
+
+
+def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platform: Platform) -> None:
+    """S0-16, I4: absent, not merely marked; nothing is skipped, and the report names the finalizer."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    finalizers = '{"metadata":{"finalizers":["example.com/slow"]}}'
+    platform.kubectl("patch", "configmap", "one-d", "-n", platform.namespace, "--type=merge", "-p", finalizers)
+    platform.repository.commit({"one.json": None})
+    since = platform.audit.mark()
+    held = platform.run_once(check=3)
+    assert "example.com/slow" in held.stdout
+    platform.run_once(check=3)
+    assert order(platform.writes(since), "delete", "configmaps") == ["one-d"]
+    assert state(platform, "chains", "one") == "DELETING"
+
+    platform.kubectl(
+        "patch",
+        "configmap",
+        "one-d",
+        "-n",
+        platform.namespace,
+        "--type=merge",
+        "-p",
+        '{"metadata":{"finalizers":null}}',
+    )
+    platform.run_once()
+    assert order(platform.writes(since), "delete", "configmaps") == ["one-d", "one-c", "one-b", "one-a"]
+    assert platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name") == ""
+
+
+def test_an_instance_removed_from_git_goes_after_its_children(platform: Platform) -> None:
+    """S0-15, S0-17: the same code with nothing desired; the instance leaves when its last child is gone."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    platform.repository.commit({"one.json": None})
+    since = platform.audit.mark()
+    platform.run_once()
+    events = [
+        event for event in platform.writes(since) if event.verb == "delete" or "finalizers" in json.dumps(event.request)
+    ]
+    assert [(event.verb, event.resource) for event in events] == [
+        ("delete", "chains"),
+        ("delete", "configmaps"),
+        ("delete", "configmaps"),
+        ("patch", "chains"),
+    ]
+    assert platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name") == ""
+
+
+def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platform) -> None:
+    """I7, design rule 5: no write without a difference, and one list for each kind, not one read for each object."""
+    instances = {f"{name}.json": link(platform.group, platform.namespace, name) for name in ("one", "two", "three")}
+    plain = {"plain.json": config_map(platform.namespace, "plain", key="value")}
+    platform.repository.commit({"chain.json": chain(platform.group), **instances, **plain})
+    platform.run_once()
+    since = platform.audit.mark()
+    platform.run_once()
+    assert platform.writes(since) == []
+    reads = [event for event in platform.requests(since) if event.verb in {"get", "list"} and event.resource]
+    assert sorted((event.verb, event.resource) for event in reads) == [
+        ("get", "configmaps"),
+        ("list", "chains"),
+        ("list", "configmaps"),
+        ("list", "customresourcedefinitions"),
+    ]
+
+
+def test_drift_by_hand_is_healed(platform: Platform) -> None:
+    """Design rule 6: what somebody edits or deletes comes back, and only that is written."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    platform.kubectl(
+        "patch", "configmap", "one-b", "-n", platform.namespace, "--type=merge", "-p", '{"data":{"text":"by hand"}}'
+    )
+    platform.kubectl("delete", "configmap", "one-d", "-n", platform.namespace)
+    since = platform.audit.mark()
+    platform.run_once()
+    assert set(order(platform.writes(since), "patch", "configmaps")) - {f"source-{platform.name}"} == {"one-b", "one-d"}
+    assert (
+        platform.kubectl("get", "configmap", "one-b", "-n", platform.namespace, "-o", "jsonpath={.data.text}") == "one"
+    )

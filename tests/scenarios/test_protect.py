@@ -1,0 +1,178 @@
+"""Broken input never opens and never removes; what goes wrong in one place costs only that place."""
+
+from __future__ import annotations
+
+import json
+
+from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.platform import Platform
+
+BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
+
+
+def names(platform: Platform) -> set[str]:
+    """ConfigMaps of the test's namespace that are members of a set."""
+    found = platform.kubectl(
+        "get", "configmaps", "-n", platform.namespace, "-l", "applyset.kubernetes.io/part-of", "-o", "name"
+    )
+    return {line.removeprefix("configmap/") for line in found.split()}
+
+
+def text(platform: Platform, name: str) -> str:
+    return platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}")
+
+
+def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_nothing(platform: Platform) -> None:
+    """S1-23, design rule 8: the broken file's instance stays as it is, the others move on at once, also after a restart."""
+    instances = {
+        f"{name}.json": link(platform.group, platform.namespace, name)
+        for name in ("one", "two", "three", "four", "five")
+    }
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), **instances})
+    platform.run_once()
+    changed = {file: content.replace('"spec": {}', '"spec": {"text": "new"}') for file, content in instances.items()}
+    platform.repository.commit({**changed, "three.json": BROKEN})
+    since = platform.audit.mark()
+    broken = platform.run_once(check=1)
+    assert "three.json:" in broken.stdout
+    again = platform.run_once(check=1)
+    assert "three.json:" in again.stdout
+    assert [event for event in platform.writes(since) if event.verb == "delete"] == []
+    assert {name: text(platform, f"{name}-b") for name in ("one", "two", "three", "four", "five")} == {
+        "one": "new",
+        "two": "new",
+        "three": "one",
+        "four": "new",
+        "five": "new",
+    }
+
+
+def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(platform: Platform) -> None:
+    """A member whose file is gone is no orphan while some file of the commit cannot be read: it may have moved there."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "old.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    platform.repository.commit({"old.json": None, "new.json": BROKEN})
+    platform.run_once(check=1)
+    assert names(platform) == {"one-a", "one-b"}
+    platform.repository.commit({"new.json": link(platform.group, platform.namespace, text="moved")})
+    platform.run_once()
+    assert text(platform, "one-b") == "moved"
+    platform.repository.commit({"new.json": None})
+    platform.run_once()
+    assert names(platform) == set()
+
+
+def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -> None:
+    """S0-3: its instances stay as they are, others go on; an instance can still be deleted, without CEL."""
+    other = chain(platform.group, "xy", kind="Other")
+    files = {
+        "chain.json": chain(platform.group, "ab"),
+        "one.json": link(platform.group, platform.namespace),
+        "gone.json": link(platform.group, platform.namespace, "gone"),
+        "other.json": other,
+        "two.json": link(platform.group, platform.namespace, "two", kind="Other"),
+    }
+    platform.repository.commit(files)
+    platform.run_once()
+    circle = chain(platform.group, "ab").replace('"reads": "nothing"', '"reads": "${b.metadata.name}"')
+    changed = link(platform.group, platform.namespace, "two", kind="Other", text="new")
+    platform.repository.commit({"chain.json": circle, "gone.json": None, "two.json": changed})
+    broken = platform.run_once(check=1)
+    assert "a -> b -> a" in broken.stdout
+    assert names(platform) == {"one-a", "one-b", "two-x", "two-y"}
+    assert text(platform, "two-y") == "new"
+    status = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "json")
+    conditions = {condition["type"]: condition for condition in json.loads(status)["status"]["conditions"]}
+    assert conditions["GraphResolved"]["status"] == "False"
+    assert "does not build" in conditions["GraphResolved"]["message"]
+
+
+def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) -> None:
+    """The instance is never applied as a plain object, its children stay, and deleting it still prunes them."""
+    plain = config_map(platform.namespace, "plain", key="value")
+    files = {
+        "chain.json": chain(platform.group, "ab"),
+        "one.json": link(platform.group, platform.namespace),
+        "plain.json": plain,
+    }
+    platform.repository.commit(files)
+    platform.run_once()
+    platform.repository.commit({"chain.json": None, "one.json": link(platform.group, platform.namespace, text="new")})
+    since = platform.audit.mark()
+    missing = platform.run_once(check=1)
+    assert "is not in Git" in missing.stdout
+    assert [event for event in platform.writes(since) if event.verb == "delete"] == []
+    assert text(platform, "one-b") == "one"
+    platform.repository.commit({"one.json": None})
+    platform.run_once()
+    assert names(platform) == {"plain"}
+    assert platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name") == ""
+    assert platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "name"), "a CRD is released, not deleted"
+
+
+def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(platform: Platform) -> None:
+    """Its owner still wants it: the children are not pruned and not rewritten, the new object adopts them by the same id."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    before = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")
+    first = platform.kubectl(
+        "get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.metadata.uid}"
+    )
+    platform.kubectl("delete", f"chains.{platform.group}", "one", "-n", platform.namespace, "--wait=false")
+    platform.run_once(wait="5s")
+    second = platform.kubectl(
+        "get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.metadata.uid}"
+    )
+    assert first != second
+    after = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")
+    assert before == after
+    platform.repository.commit({"one.json": None})
+    platform.run_once()
+    assert names(platform) == set()
+
+
+def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
+    """Design rule 12: an empty or vanished path is held."""
+    platform.repository.commit({"apps/plain.json": config_map(platform.namespace, "plain", key="value")})
+    platform.run_once("--path", "apps")
+    platform.repository.commit({"apps/plain.json": None})
+    held = platform.run_once("--path", "apps", check=None)
+    assert names(platform) == {"plain"}
+    assert "does not exist in commit" in held.stdout
+
+
+def test_objects_of_others_are_never_taken(platform: Platform) -> None:
+    """I2: an object that exists and is not ours is a conflict that names it; it survives unchanged, the rest goes on."""
+    platform.kubectl("create", "configmap", "theirs", "-n", platform.namespace, "--from-literal=text=theirs")
+    files = {
+        name: config_map(platform.namespace, name.removesuffix(".json"), text="ours")
+        for name in ("theirs.json", "ours.json")
+    }
+    platform.repository.commit(files)
+    conflict = platform.run_once(check=1)
+    assert "Conflict" in conflict.stdout
+    assert "not managed by Levelgate" in conflict.stdout
+    assert names(platform) == {"ours"}
+    assert text(platform, "theirs") == "theirs"
+    platform.repository.commit({"theirs.json": None})
+    platform.run_once()
+    assert text(platform, "theirs") == "theirs"
+
+
+def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None:
+    """Threat 14: anybody may add our label to an object; only what we applied ourselves is ever deleted."""
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", key="value")})
+    platform.run_once()
+    label = platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "-o", "json")
+    mark = json.loads(label)["metadata"]["labels"]["applyset.kubernetes.io/part-of"]
+    platform.kubectl("create", "configmap", "bystander", "-n", platform.namespace)
+    platform.kubectl(
+        "label", "configmap", "bystander", "-n", platform.namespace, f"applyset.kubernetes.io/part-of={mark}"
+    )
+    found = platform.run_once(check=None)
+    assert "bystander" in found.stdout
+    assert names(platform) == {"plain", "bystander"}
