@@ -7,15 +7,16 @@ branches go on. What is not written says why. Pruning is decided in `applier.pru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from applier import inventory, member, prune, status
 from applier.cluster import CONTENT, Object
 from applier.inventory import ForeignSet, Scope
+from applier.member import Member
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import holds
-from applier.prune import Orphan
+from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest
@@ -59,7 +60,10 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan:
-    """One ApplySet: its nodes, its orphans, and what is due for its parent. `error` says why nothing of it may be touched."""
+    """One ApplySet: its nodes, its orphans, and what is due for its parent.
+
+    `error` says why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
+    """
 
     rendered: RenderedSet
     parent: Object | None
@@ -71,6 +75,7 @@ class SetPlan:
     detach: bool = False
     finish: bool = False
     error: Blocked | None = None
+    stuck: Blocked | None = None
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:
@@ -144,7 +149,15 @@ class _Planner:
         self.dependents = prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
-        return Plan(tuple(self._set(rendered) for rendered in self.sets.values()))
+        return Plan(tuple(self._unless_stuck(self._set(rendered)) for rendered in self.sets.values()))
+
+    def _unless_stuck(self, plan: SetPlan) -> SetPlan:
+        """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover."""
+        failure = self.observed.failures.get(plan.rendered.parent)
+        if failure is None:
+            return plan
+        stuck = Blocked.by_failure(failure)
+        return replace(plan, superset=None, exact=None, detach=False, finish=False, stuck=stuck)
 
     def _unwanted_instances(self) -> Iterator[RenderedSet]:
         """Live instances of our sets that Git or their parent no longer want, as sets with nothing desired; found from parent to child."""
@@ -168,6 +181,8 @@ class _Planner:
         desired = rendered.parent in self.bundle.instances or not is_instance
         if is_instance and parent and is_terminating(parent):
             return self._detaching(rendered, parent, current) if desired else self._deleting(rendered, parent, current)
+        if not desired and parent:
+            return self._leaving(rendered, parent, current)
         if rendered.error or not desired:
             unrendered = Blocked(Reason.RENDER_FAILED, rendered.error) if rendered.error else None
             return SetPlan(rendered, parent, current, error=unrendered)
@@ -177,6 +192,15 @@ class _Planner:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
         recorded = self.records.scopes.get(rendered.parent, Scope()) >= current
         return SetPlan(rendered, parent, current, detach=recorded and _has_finalizer(parent))
+
+    def _leaving(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
+        """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
+        if prune.judge(Member.of(parent), self.observed).fate is not Fate.DELETE:
+            return SetPlan(rendered, parent, current)
+        found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
+        return SetPlan(
+            rendered, parent, current, orphans=tuple(orphan.held_back("goes with its instance") for orphan in found)
+        )
 
     def _deleting(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
@@ -196,7 +220,7 @@ class _Planner:
         busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in nodes)
         orphans = self._orphans(rendered, nodes, current)
         if busy:
-            orphans = tuple(orphan.held_back() for orphan in orphans)
+            orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
         exact = None
         if parent is not None and not busy and not orphans and self._is_listed(current):
             live = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
@@ -226,7 +250,7 @@ class _Planner:
         )
         if not held and not all(map(self._is_listed, scopes)):
             held = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
-        return prune.orphans(
+        found = prune.orphans(
             rendered,
             self.observed,
             wanted=self.wanted,
@@ -236,6 +260,11 @@ class _Planner:
             hold=held,
             release=release,
         )
+        return tuple(map(self._unless_failed, found))
+
+    def _unless_failed(self, orphan: Orphan) -> Orphan:
+        failure = self.observed.failures.get(orphan.member.key)
+        return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure)) if failure else orphan
 
     def _current_of(self, rendered: RenderedSet) -> Scope:
         parent = self.observed.objects.get(rendered.parent)

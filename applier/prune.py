@@ -36,13 +36,9 @@ class Orphan:
     allowed: bool = False
     blocked: Blocked | None = None
 
-    def held_back(self) -> Orphan:
-        """The same, while its set still has something to write: pruning is the last phase of a pass (S0-10)."""
-        return replace(
-            self,
-            allowed=False,
-            blocked=self.blocked or Blocked(Reason.PROGRESSING, "pruned after everything is applied"),
-        )
+    def held_back(self, until: str) -> Orphan:
+        """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
+        return replace(self, allowed=False, blocked=self.blocked or Blocked(Reason.PROGRESSING, until))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ def orphans(
     shielded = _protected(live, candidates, unsettled)
     found = [member for member in candidates if member.key not in shielded]
     ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
-    judged = [_judge(member, observed, release=release) for member in ordered]
+    judged = [judge(member, observed, release=release) for member in ordered]
     if hold:
         return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
     return tuple(_wave(judged, dependents))
@@ -120,7 +116,8 @@ def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: 
     return found
 
 
-def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
+def judge(member: Member, observed: Observed, *, release: bool = False) -> Orphan:
+    """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.terminating:
         return Orphan(member, Fate.DELETE, blocked=_terminating(member))

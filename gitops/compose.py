@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitops.errors import SourceError
-from gitops.source import LocalRepository, Mirror, Snapshot, Target, default_cache, is_url, parse_ref, working_tree
+from gitops.source import (
+    LocalRepository,
+    Mirror,
+    Snapshot,
+    Target,
+    default_cache,
+    is_url,
+    parse_ref,
+    redact,
+    working_tree,
+)
 from renderer.catalog import Catalog, load
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
@@ -72,6 +82,17 @@ def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
         return working_tree(path)
     local = LocalRepository(path)
     return local.snapshot(local.resolve(revision))
+
+
+def locations(place: str) -> tuple[frozenset[str], str]:
+    """What a repository may be called in the record of a source, and the path inside it that `place` is."""
+    if is_url(place):
+        return frozenset({str(Target(place))}), ""
+    try:
+        local = LocalRepository(Path(place))
+    except SourceError:
+        return frozenset(), ""
+    return frozenset(map(redact, local.locations())), local.path
 
 
 def catalog_of(snapshot: Snapshot, *, source: str = "") -> Catalog:

@@ -16,6 +16,7 @@ from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed, is_terminating
 from applier.plan import NodePlan, Plan, SetPlan
+from applier.prune import Fate
 from applier.reasons import Blocked, Reason
 from gitops.clock import Clock
 from gitops.record import SourceRecord
@@ -116,7 +117,7 @@ def is_waiting(plan: SetPlan) -> bool:
     """Is anything of this set still to come?"""
     return (
         any(not node.is_current or not node.healthy for node in plan.nodes if not node.node.external)
-        or bool(plan.orphans)
+        or any(orphan.fate is not Fate.KEEP for orphan in plan.orphans)
         or plan.detach
         or plan.finish
     )
@@ -140,6 +141,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     kept = {key: scope for key, scope in before.scopes.items() if any(one.rendered.parent == key for one in instances)}
     return SourceRecord(
         url=state.url,
+        path=state.path,
         ref=state.ref,
         target=target,
         applied=target if current else before.applied,

@@ -133,7 +133,11 @@ def state_of(name: str, mirror: Mirror, snapshot: Snapshot) -> SourceState:
     elif not snapshot.files and not snapshot.problems:
         hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
     return SourceState(
-        compose.catalog_of(snapshot, source=name), ref=str(mirror.target.ref), url=str(mirror.target), hold=hold
+        compose.catalog_of(snapshot, source=name),
+        ref=str(mirror.target.ref),
+        url=str(mirror.target),
+        path=mirror.target.path,
+        hold=hold,
     )
 
 

@@ -37,6 +37,7 @@ class SourceState:
     catalog: Catalog
     ref: str = ""
     url: str = ""
+    path: str = ""
     hold: str = ""
 
 

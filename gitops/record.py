@@ -12,9 +12,12 @@ from typing import Any
 
 import orjson
 
-from applier.cluster import Object
-from applier.inventory import Scope
+from applier.cluster import Cluster, Object
+from applier.inventory import TOOL, Scope
+from applier.observed import annotation
+from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.render import OWN_NAMESPACE, SOURCE_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class SourceRecord:
     """
 
     url: str = ""
+    path: str = ""
     ref: str = ""
     target: str = ""
     applied: str = ""
@@ -39,6 +43,7 @@ class SourceRecord:
         data = parent.get("data") or {}
         return cls(
             url=data.get("url", ""),
+            path=data.get("path", ""),
             ref=data.get("ref", ""),
             target=data.get("target", ""),
             applied=data.get("applied", ""),
@@ -53,6 +58,7 @@ class SourceRecord:
         """As stored; equal records give equal text."""
         return {
             "url": self.url,
+            "path": self.path,
             "ref": self.ref,
             "target": self.target,
             "applied": self.applied,
@@ -67,6 +73,14 @@ class SourceRecord:
                 }
             ),
         }
+
+
+async def read_records(cluster: Cluster) -> list[tuple[str, SourceRecord]]:
+    """The sources that this cluster knows, by name."""
+    found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.PARENT_ID)
+    ours = [obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/")]
+    named = [(obj["metadata"]["name"].removeprefix(SOURCE_PREFIX), SourceRecord.read(obj)) for obj in ours]
+    return sorted(named, key=lambda pair: pair[0])
 
 
 def _dumps(value: Any) -> str:

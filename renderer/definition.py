@@ -34,6 +34,7 @@ _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "inc
 _SCHEMA_FIELDS = frozenset(
     "kind apiVersion group scope spec types status additionalPrinterColumns shortNames categories metadata".split()
 )
+ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 _OWN_STATUS = frozenset({"state", "conditions"})
 _FORBIDDEN_KEYS = ("kro.run/", "internal.kro.run/", "internal.levelgate.dev/", "applyset.kubernetes.io/")
 
@@ -66,6 +67,7 @@ class Definition:
     nodes: tuple[Node, ...]
     status: Template
     crd: Manifest
+    allows_breaking_changes: bool
 
     @property
     def api_version(self) -> str:
@@ -117,6 +119,7 @@ class _Builder:
         nodes = self._nodes(openapi)
         status = self._status(nodes, openapi)
         name = self.document.value["metadata"]["name"]
+        annotations = self.document.value["metadata"].get("annotations") or {}
         if self.problems:
             raise DefinitionErrors(sorted(self.problems), group_kind_of(self.document))
         return Definition(
@@ -129,6 +132,7 @@ class _Builder:
             nodes=tuple(nodes),
             status=status,
             crd=self._crd(name, kind, version, group, namespaced, openapi),
+            allows_breaking_changes=annotations.get(ALLOW_BREAKING) == "true",
         )
 
     def _identity(self) -> tuple[str, str, str, bool]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from renderer import graph, implied
+from renderer import crd, graph, implied, keys, schema
 from renderer.catalog import Catalog, Declared, located
-from renderer.definition import Definition
+from renderer.definition import ALLOW_BREAKING, Definition
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
@@ -19,6 +19,7 @@ from renderer.model import Bundle, Live, Origin, RenderedNode, RenderedSet
 from renderer.resolve import resolve, told, with_defaults
 
 OWN_NAMESPACE = "levelgate-system"
+SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
 
 
@@ -35,7 +36,7 @@ class World:
 
 def source_parent(source: str) -> ObjectKey:
     """Key of the ConfigMap that is the ApplySet parent of a source; its id depends on the name alone."""
-    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"source-{source}")
+    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")
 
 
 def render(catalogs: Sequence[Catalog], world: World | None = None) -> Bundle:
@@ -49,7 +50,7 @@ class _Render:
         self.world = world
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.definitions, self.owner = self._union()
-        self.broken = {kind for catalog in catalogs for kind in catalog.broken} - self.definitions.keys()
+        self.held = self._held()
         crds = [definition.crd for definition in self.definitions.values()]
         declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
         self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds])}
@@ -79,8 +80,55 @@ class _Render:
                     )
         return definitions, owner
 
+    def _held(self) -> dict[GroupKind, str]:
+        """Kinds whose instances stay as they are, with the reason: their definition does not build, or would break what is stored."""
+        found = {
+            kind: "does not build"
+            for catalog in self.catalogs
+            for kind in catalog.broken
+            if kind not in self.definitions
+        }
+        for kind, definition in list(self.definitions.items()):
+            if breaking := self._breaking(definition):
+                del self.definitions[kind]
+                found[kind] = f"would break its stored instances ({breaking})"
+                advice = f'undo the change, or allow it with the annotation {ALLOW_BREAKING}: "true"'
+                message = f"breaking change of {kind}: {breaking}; {advice}"
+                self.problems.append(Problem(definition.origin.file, definition.origin.line, "spec.schema", message))
+        return found
+
+    def _breaking(self, definition: Definition) -> str:
+        """What of this definition the objects stored under the CRD in the cluster may not survive (kro's compatibility guard)."""
+        live = self.world.live.get(_crd_key(definition.group_kind))
+        if (
+            live is None
+            or definition.allows_breaking_changes
+            or not (live["metadata"].get("annotations") or {}).get(keys.DEFINITION)
+        ):
+            return ""
+        served = live["spec"]["versions"][0]
+        if served["name"] != definition.version:
+            return f"apiVersion {served['name']} becomes {definition.version}"
+        if (live["spec"]["scope"] == "Namespaced") != definition.namespaced:
+            return f"scope {live['spec']['scope']} cannot change"
+        stored = served["schema"]["openAPIV3Schema"]["properties"].get("spec") or {}
+        changes = schema.compatibility(stored, definition.spec_schema)
+        return "; ".join(f"{change.path}: {change.message}" for change in changes if change.breaking)
+
     def _source(self, catalog: Catalog) -> RenderedSet:
         nodes: dict[ObjectKey, RenderedNode] = {}
+        for kind, origin in sorted(
+            (kind, catalog.broken.get(kind) or catalog.definitions[kind].origin) for kind in self._held_by(catalog)
+        ):
+            self._add(
+                nodes,
+                _node(
+                    {},
+                    _crd_key(kind),
+                    origin,
+                    error=f"the definition of {kind} {self.held[kind]}; its CRD stays as it is",
+                ),
+            )
         for kind, definition in sorted(catalog.definitions.items()):
             if self.owner[kind] == catalog.source:
                 self._add(
@@ -90,6 +138,10 @@ class _Render:
         for declared in catalog.objects:
             self._add(nodes, self._declared(catalog.source, declared))
         return RenderedSet(parent=source_parent(catalog.source), nodes=self._levelled(nodes), source=catalog.source)
+
+    def _held_by(self, catalog: Catalog) -> list[GroupKind]:
+        """Held kinds whose definition is in this source."""
+        return [kind for kind in self.held if kind in catalog.broken or self.owner.get(kind) == catalog.source]
 
     def _add(self, nodes: dict[ObjectKey, RenderedNode], node: RenderedNode) -> None:
         assert node.key is not None
@@ -110,8 +162,8 @@ class _Render:
         }
         if definition := self.definitions.get(kind):
             return self._instance(source, declared, definition, manifest, key)
-        if kind in self.broken or kind in self.world.defined:
-            error = f"the definition of {kind} {'does not build' if kind in self.broken else 'is not in Git'}; the instance stays as it is"
+        if kind in self.held or kind in self.world.defined:
+            error = f"the definition of {kind} {self.held.get(kind, 'is not in Git')}; the instance stays as it is"
             self.instances[key] = RenderedSet(
                 parent=key, manifest=manifest, error=error, source=source, definition=self.world.defined.get(kind, "")
             )
@@ -235,6 +287,10 @@ class _Render:
                     parents[node] = [other for other in parents[node] if other not in error.path]
                 origin = origins[error.path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
+
+
+def _crd_key(kind: GroupKind) -> ObjectKey:
+    return ObjectKey(*CRD, "", crd.crd_name(kind.kind, kind.group))
 
 
 def _node(manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "") -> RenderedNode:

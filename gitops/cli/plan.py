@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 import orjson
 
+from applier.cluster import Cluster
 from applier.kube import connect
 from applier.plan import NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
@@ -17,8 +18,8 @@ from gitops.cli import program_version
 from gitops.cli.options import cluster_options
 from gitops.cli.text import local, place, title
 from gitops.clock import SystemClock
-from gitops.errors import SourceError
 from gitops.reconcile import Pass, Reconciler, SourceState
+from gitops.record import read_records
 from renderer.identity import GroupKind
 from renderer.model import RenderedSet
 
@@ -34,7 +35,7 @@ _MARKS = {Verb.CREATE: "+", Verb.UPDATE: "~", Verb.HEAL: "~", Verb.RECORD: " ", 
     "--source",
     metavar="NAME",
     default="",
-    help="The source that this repository is in the cluster; without it deletions are unknown.",
+    help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
 )
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -59,15 +60,14 @@ async def _plan(
     place: str, revision: str, source: str, *, exit_code: bool, output: str, kubeconfig: str | None, context: str | None
 ) -> int:
     snapshot = compose.read(place, revision=revision)
-    name = source or compose.source_config(place).name
-    catalog = compose.catalog_of(snapshot, source=name)
     cluster = await connect(kubeconfig=kubeconfig, context=context)
     try:
+        named = source or await _source_of(cluster, place)
+        name = named or compose.source_config(place).name
+        catalog = compose.catalog_of(snapshot, source=name)
         found = await Reconciler(cluster, program_version(), SystemClock()).preview([SourceState(catalog)])
     finally:
         await cluster.close()
-    if source and not found.bundle.sources:
-        raise SourceError(source, "no such source")
     counts = count(found)
     if output == "json":
         click.echo(
@@ -77,10 +77,17 @@ async def _plan(
         )
     else:
         header = f"Plan of {name}: {snapshot.description}, against cluster {cluster.name}\n{local(SystemClock().now())}. Nothing was written."
-        click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(source))]))
+        click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(named))]))
     if found.bundle.problems:
         return 1
     return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "delete")) else 0
+
+
+async def _source_of(cluster: Cluster, place: str) -> str:
+    """The one source in the cluster whose repository and path this place is; empty if there is none or more than one."""
+    urls, path = compose.locations(place)
+    fitting = [name for name, record in await read_records(cluster) if record.url in urls and record.path == path]
+    return fitting[0] if len(fitting) == 1 else ""
 
 
 def count(found: Pass) -> Counter[str]:
@@ -155,7 +162,7 @@ def _footer(found: Pass, counts: Counter[str], *, named: bool) -> Iterator[str]:
         + (f", {counts['unknown']} not knowable yet" if counts["unknown"] else "")
         + "."
     )
-    if not named and not any(one.parent for one in found.plan.sets):
+    if not named:
         yield "Deletions unknown: name a source with --source."
     for problem in found.bundle.problems:
         yield f"Problem: {problem}"

@@ -13,6 +13,7 @@ from gitops.cli.text import place
 from gitops.clock import Clock
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
+from renderer.render import SOURCE_PREFIX
 
 _BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status"})
 
@@ -72,4 +73,4 @@ class Progress:
 
 
 def _name(parent: ObjectKey) -> str:
-    return parent.name.removeprefix("source-") if parent.group_kind == GroupKind("", "ConfigMap") else place(parent)
+    return parent.name.removeprefix(SOURCE_PREFIX) if parent.group_kind == GroupKind("", "ConfigMap") else place(parent)

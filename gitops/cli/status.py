@@ -13,19 +13,14 @@ import orjson
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.inventory import TOOL
 from applier.kube import connect
-from applier.observed import annotation
 from gitops.cli import program_version
 from gitops.cli.options import cluster_options
 from gitops.cli.text import age, local, place
 from gitops.clock import SystemClock
-from gitops.record import SourceRecord
+from gitops.record import SourceRecord, read_records
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE
-
-_PREFIX = "source-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ def command(
 async def _status(namespace: str | None, output: str, kubeconfig: str | None, context: str | None) -> int:
     cluster = await connect(kubeconfig=kubeconfig, context=context)
     try:
-        records = await _records(cluster)
+        records = await read_records(cluster)
         instances = await _instances(cluster, [record for _, record in records])
     finally:
         await cluster.close()
@@ -76,17 +71,6 @@ async def _status(namespace: str | None, output: str, kubeconfig: str | None, co
             )
         )
     return 0
-
-
-async def _records(cluster: Cluster) -> list[tuple[str, SourceRecord]]:
-    """The sources that this cluster knows, by name."""
-    found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.PARENT_ID)
-    ours = [
-        obj
-        for obj in found
-        if obj["metadata"]["name"].startswith(_PREFIX) and annotation(obj, keys.TOOLING).startswith(f"{TOOL}/")
-    ]
-    return sorted((obj["metadata"]["name"].removeprefix(_PREFIX), SourceRecord.read(obj)) for obj in ours)
 
 
 async def _instances(cluster: Cluster, records: Sequence[SourceRecord]) -> list[Object]:

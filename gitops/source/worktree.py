@@ -56,6 +56,7 @@ class LocalRepository:
             self.path = git.text("rev-parse", "--show-prefix").strip("/")
         except (GitError, OSError):
             raise SourceError(str(path), "is not in a Git repository") from None
+        self._git = git
         self._name = str(path)
         self._repository = Repository(git, self._name, limits=limits)
 
@@ -79,6 +80,15 @@ class LocalRepository:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`."""
         return self._repository.is_ancestor(old, new)
+
+    def locations(self) -> frozenset[str]:
+        """Where this repository is known to be: its own directory and the URLs of its remotes."""
+        top = self._git.text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
+        try:
+            remotes = self._git.text("config", "--get-regexp", r"^remote\..*\.url$").splitlines()
+        except GitError:
+            remotes = []
+        return frozenset({top, *(line.partition(" ")[2] for line in remotes)})
 
     def blobs(self, revision: str) -> dict[str, str]:
         """Blob id by path of the manifests of that commit."""

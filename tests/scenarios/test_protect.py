@@ -176,3 +176,70 @@ def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None
     found = platform.run_once(check=None)
     assert "bystander" in found.stdout
     assert names(platform) == {"plain", "bystander"}
+
+
+def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platform: Platform) -> None:
+    """rgd.md 1.2, kro's compatibility guard: the CRD and the instances stay; the annotation on the definition lets it through."""
+    definition = chain(platform.group, "ab")
+    platform.repository.commit({"chain.json": definition, "one.json": link(platform.group, platform.namespace)})
+    platform.run_once()
+    breaking = definition.replace('"text": "string | default=one"', '"text": "string | default=one maxLength=5"')
+    platform.repository.commit({"chain.json": breaking})
+    since = platform.audit.mark()
+    refused = platform.run_once(check=1)
+    assert "kro.run/allow-breaking-changes" in refused.stdout
+    assert [event.resource for event in platform.writes(since) if event.resource == "customresourcedefinitions"] == []
+    allowed = breaking.replace('"metadata": {"name": "chains', '"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}, "name": "chains', 1)
+    platform.repository.commit({"chain.json": allowed})
+    platform.run_once()
+    schema = platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "jsonpath={..properties.spec.properties.text.maxLength}")
+    assert schema == "5"
+
+
+def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platform: Platform) -> None:
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "plain.json": config_map(platform.namespace, "plain", a="b")})
+    platform.run_once()
+    platform.repository.commit({"chain.json": chain(platform.group, "ab").replace("string | default", "strin | default")})
+    broken = platform.run_once(check=1)
+    assert "strin" in broken.stdout
+    labels = platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "jsonpath={.metadata.labels}")
+    assert "applyset.kubernetes.io/part-of" in labels
+
+
+def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Platform) -> None:
+    """surface 2.4: `prune: disabled` and `reconcile: disabled` are read from the live object, so kubectl can set them."""
+    files = {f"{name}.json": config_map(platform.namespace, name, text="one") for name in ("kept", "frozen", "other")}
+    platform.repository.commit(files)
+    platform.run_once()
+    platform.kubectl("annotate", "configmap", "kept", "-n", platform.namespace, "levelgate.dev/prune=disabled")
+    platform.kubectl("annotate", "configmap", "frozen", "-n", platform.namespace, "levelgate.dev/reconcile=disabled")
+    platform.repository.commit({"kept.json": None, "frozen.json": config_map(platform.namespace, "frozen", text="two")})
+    held = platform.run_once(check=None)
+    assert "levelgate.dev/prune: disabled" in held.stdout
+    assert names(platform) == {"kept", "frozen", "other"}
+    assert text(platform, "frozen") == "one"
+    platform.kubectl("annotate", "configmap", "kept", "-n", platform.namespace, "levelgate.dev/prune-")
+    platform.kubectl("annotate", "configmap", "frozen", "-n", platform.namespace, "levelgate.dev/reconcile-")
+    platform.run_once()
+    assert names(platform) == {"frozen", "other"}
+    assert text(platform, "frozen") == "two"
+
+
+def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_is_in_it(platform: Platform) -> None:
+    """Rulings: `levelgate.dev/prune: allowed` on the live object, and a list of everything under it first."""
+    space = f"{platform.namespace}-z"
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space, "annotations": {"levelgate.dev/prune": "allowed"}}}
+    plain = config_map(platform.namespace, "plain", a="b")
+    platform.repository.commit({"space.json": json.dumps(namespace), "inside.json": config_map(space, "inside", a="b"), "plain.json": plain})
+    platform.run_once()
+    platform.kubectl("create", "configmap", "foreign", "-n", space)
+    platform.repository.commit({"space.json": None, "inside.json": None})
+    since = platform.audit.mark()
+    held = platform.run_once(check=1)
+    assert "it still holds ConfigMap/" in held.stdout
+    assert "foreign" in platform.kubectl("get", "configmaps", "-n", space, "-o", "name")
+    platform.kubectl("delete", "configmap", "foreign", "-n", space)
+    platform.run_once(wait="20s")
+    deleted = [(event.resource, event.name) for event in platform.writes(since) if event.verb == "delete"]
+    assert deleted == [("configmaps", "inside"), ("namespaces", space)]
+    assert platform.kubectl("get", "namespace", space, "--ignore-not-found", "-o", "name") == ""
