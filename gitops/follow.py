@@ -45,8 +45,10 @@ class Tally:
 
 @dataclass
 class Follower:
-    """The sources of one cluster. `notice` hears of commits and of what cannot be read. Once `stop` is set the round under way is
-    finished and no other begins.
+    """The sources of one cluster.
+
+    `notice` hears of commits and of what cannot be read, `passed` of every pass. Once `stop` is set the round under way is finished and no
+    other begins.
     """
 
     mirrors: Mapping[str, Mirror]
@@ -54,6 +56,7 @@ class Follower:
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
+    passed: Callable[[Tally], None] = lambda _: None
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
 
@@ -73,6 +76,7 @@ class Follower:
         waited, delay = 0.0, FIRST_LOOK
         while True:
             found = await self.reconciler.reconcile(states)
+            self.passed(Tally.of(found))
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK
             elif not in_flight(found) or waited >= wait.total_seconds():
@@ -94,6 +98,7 @@ class Follower:
                 self.notice("cluster", f"{error}; trying again")
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
+                self.passed(Tally.of(found))
                 if not found.changed and not in_flight(found):
                     await self._any(wake.wait())
                     delay = FIRST_LOOK

@@ -1,9 +1,12 @@
-"""Lines of progress: for people on a terminal, with full times elsewhere, or as JSON."""
+"""Lines of progress: for people on a terminal, with full times elsewhere, or as JSON.
+
+Lines are appended and never rewritten. On a terminal a summary below them is redrawn while a command runs.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
@@ -11,21 +14,52 @@ from applier.execute import Result
 from applier.reasons import Blocked
 from gitops.cli.text import place
 from gitops.clock import Clock
+from gitops.follow import Tally
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
 from renderer.render import SOURCE_PREFIX
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 _BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status"})
 
 
 class Progress:
-    """Every line is written once and at once, to stdout; columns are time, set, level, what."""
+    """Every line is written once and at once, to stdout; columns are time, set, level, what. A context: the summary lives inside it."""
 
     def __init__(self, clock: Clock, *, json: bool = False, verbose: bool = False) -> None:
         self._clock = clock
         self._json = json
         self._verbose = verbose
-        self._short = sys.stdout.isatty()
+        self._short = sys.stdout.isatty() and not json
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._short:
+            from rich.live import Live
+
+            self._live = Live("", transient=True, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def summary(self, tally: Tally) -> None:
+        """Redraw the lines below: how many sets are settled, and how many are not."""
+        if self._live is None:
+            return
+        from rich.text import Text
+
+        done, total = tally.settled, tally.settled + tally.held + tally.waiting + tally.failed
+        bar = "#" * round(20 * done / total) if total else ""
+        self._live.update(
+            Text(f"{'-' * 78}\n[{bar:.<20}] {done}/{total} settled, {tally.waiting} wait, {tally.failed} failed"),
+            refresh=True,
+        )
 
     def header(self, text: str) -> None:
         self._line(text, {"message": text}, timed=False)
@@ -69,7 +103,10 @@ class Progress:
             line = f"{now.astimezone().strftime('%H:%M:%S') if self._short else now.strftime('%Y-%m-%dT%H:%M:%SZ')}  {text}"
         else:
             line = text
-        print(line, flush=True)
+        if self._live is not None:
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, flush=True)
 
 
 def _name(parent: ObjectKey) -> str:

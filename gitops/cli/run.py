@@ -112,14 +112,15 @@ class _Daemon:
             clock = SystemClock()
             stop = asyncio.Event()
             reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
-            follower = Follower(self.mirrors, reconciler, clock, stop, self.progress.notice)
+            follower = Follower(self.mirrors, reconciler, clock, stop, self.progress.notice, self.progress.summary)
             names = ", ".join(self.mirrors)
             every = "" if wait is not None else f" every {interval.total_seconds():g}s. Ctrl-C stops safely"
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {names}{every}.")
             work = asyncio.ensure_future(
                 self._once(follower, wait) if wait is not None else self._forever(follower, interval)
             )
-            return await _until_signalled(work, stop)
+            with self.progress:
+                return await _until_signalled(work, stop)
         finally:
             await cluster.close()
 

@@ -243,3 +243,30 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
     deleted = [(event.resource, event.name) for event in platform.writes(since) if event.verb == "delete"]
     assert deleted == [("configmaps", "inside"), ("namespaces", space)]
     assert platform.kubectl("get", "namespace", space, "--ignore-not-found", "-o", "name") == ""
+
+
+def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back(platform: Platform) -> None:
+    """KEP-3659: the tooling annotation names who may write a set; kubectl's takeover is a person's word."""
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    platform.run_once()
+    instance = (f"chains.{platform.group}", "one", "-n", platform.namespace)
+    platform.kubectl("annotate", *instance, "--overwrite", "applyset.kubernetes.io/tooling=kubectl/v1.36.0")
+    platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
+    foreign = platform.run_once(check=1)
+    assert "managed by tooling 'kubectl'" in foreign.stdout
+    assert text(platform, "one-b") == "one"
+    platform.kubectl("annotate", *instance, "--overwrite", "applyset.kubernetes.io/tooling=levelgate/v0")
+    platform.run_once()
+    assert text(platform, "one-b") == "two"
+
+
+def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) -> None:
+    """KEP-3659: `id` on the parent, `part-of` on the members, and group-kinds as kubectl reads them."""
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    platform.run_once()
+    found = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "json")
+    metadata = json.loads(found)["metadata"]
+    mark = metadata["labels"]["applyset.kubernetes.io/id"]
+    members = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-l", f"applyset.kubernetes.io/part-of={mark}", "-o", "name")
+    assert set(members.split()) == {"configmap/one-a", "configmap/one-b"}
+    assert metadata["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
