@@ -169,6 +169,9 @@ def _add_rule(document: Document, kind: GroupKind, rules: list[Declared], proble
             )
         )
     else:
+        problems.append(
+            Problem(document.file, document.line, "kind", f"{kind.kind} is not supported yet: it governs nothing")
+        )
         rules.append(Declared(document.value, Origin(document.file, document.line), document.line_of))
 
 

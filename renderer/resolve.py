@@ -12,11 +12,12 @@ from typing import Any
 
 from renderer import graph, implied, keys, schema
 from renderer.cel import NoSuchKey, Program, compile_expression
-from renderer.definition import Definition, Node
+from renderer.definition import Definition
 from renderer.errors import ExpressionError
 from renderer.identity import GroupKind, Manifest, ObjectKey, digest
 from renderer.kinds import is_namespaced
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet
+from renderer.resources import Node
 from renderer.template import TemplateError
 
 _READ_BACK = ("uid", "creationTimestamp")
