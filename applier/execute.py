@@ -128,14 +128,13 @@ class Executor:
 
     async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> _Answer:
         key = plan.rendered.parent
-        is_instance = plan.parent is not None and key.group_kind != GroupKind("", "ConfigMap")
         body = inventory.parent_body(
             key,
             plan.parent["apiVersion"] if plan.parent else "v1",
             scope,
             version=self.version,
             uid=plan.parent["metadata"]["uid"] if plan.parent else "",
-            finalizer=is_instance,
+            finalizer=not plan.rendered.is_source,
         )
         return await _attempt(Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True))
 

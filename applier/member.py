@@ -80,7 +80,7 @@ def body(
         keys.SELF: key_hash(node.key),
         keys.HASH: digest(node.manifest),
     }
-    if rendered.definition:
+    if not rendered.is_source:
         record[keys.INSTANCE] = "/".join(
             filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name))
         )

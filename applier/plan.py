@@ -13,10 +13,9 @@ from enum import StrEnum
 from applier import inventory, member, prune, status
 from applier.cluster import CONTENT, Object
 from applier.inventory import ForeignSet, Scope
-from applier.member import Member
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import holds
-from applier.prune import Fate, Orphan
+from applier.prune import Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest
@@ -149,7 +148,14 @@ class _Planner:
         self.dependents = prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
-        return Plan(tuple(self._unless_stuck(self._set(rendered)) for rendered in self.sets.values()))
+        """Sets from owner to member, so that an instance's set knows whether its owner is about to delete it."""
+        leaving: set[ObjectKey] = set()
+        sets = []
+        for rendered in self.sets.values():
+            decided = self._unless_stuck(self._set(rendered, leaving=rendered.parent in leaving))
+            leaving |= {orphan.member.key for orphan in decided.orphans if orphan.is_leaving}
+            sets.append(decided)
+        return Plan(tuple(sets))
 
     def _unless_stuck(self, plan: SetPlan) -> SetPlan:
         """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover."""
@@ -169,7 +175,7 @@ class _Planner:
                     pending.append(unwanted.id)
                     yield unwanted
 
-    def _set(self, rendered: RenderedSet) -> SetPlan:
+    def _set(self, rendered: RenderedSet, *, leaving: bool) -> SetPlan:
         parent = self.observed.objects.get(rendered.parent)
         try:
             current = inventory.read_scope(parent) if parent else Scope()
@@ -177,16 +183,15 @@ class _Planner:
             return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)))
         if not current.kinds:
             current = current | self.records.scopes.get(rendered.parent, Scope())
-        is_instance = rendered.parent.kind != "ConfigMap" or rendered.parent.group != ""
-        desired = rendered.parent in self.bundle.instances or not is_instance
-        if is_instance and parent and is_terminating(parent):
+        desired = rendered.parent in self.bundle.instances or rendered.is_source
+        if not rendered.is_source and parent and is_terminating(parent):
             return self._detaching(rendered, parent, current) if desired else self._deleting(rendered, parent, current)
-        if not desired and parent:
+        if leaving and parent:
             return self._leaving(rendered, parent, current)
         if rendered.error or not desired:
             unrendered = Blocked(Reason.RENDER_FAILED, rendered.error) if rendered.error else None
             return SetPlan(rendered, parent, current, error=unrendered)
-        return self._working(rendered, parent, current, is_instance=is_instance)
+        return self._working(rendered, parent, current)
 
     def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
@@ -195,8 +200,6 @@ class _Planner:
 
     def _leaving(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
-        if prune.judge(Member.of(parent), self.observed).fate is not Fate.DELETE:
-            return SetPlan(rendered, parent, current)
         found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
         return SetPlan(
             rendered, parent, current, orphans=tuple(orphan.held_back("goes with its instance") for orphan in found)
@@ -208,15 +211,15 @@ class _Planner:
         finish = not found and self._is_listed(current) and _has_finalizer(parent)
         return SetPlan(rendered, parent, current, orphans=found, finish=finish)
 
-    def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope, *, is_instance: bool) -> SetPlan:
+    def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
         desired = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
-        if is_instance and parent is not None:
+        if not rendered.is_source and parent is not None:
             covered = covered and _has_finalizer(parent)
         nodes = self._nodes(rendered, ready_to_write=covered)
-        superset = current | desired if not covered and (parent is not None or not is_instance) else None
+        superset = current | desired if not covered and (parent is not None or rendered.is_source) else None
         busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in nodes)
         orphans = self._orphans(rendered, nodes, current)
         if busy:
@@ -242,12 +245,8 @@ class _Planner:
         unsettled = [
             prune.Unsettled(plan.node.id, plan.node.group_kind, plan.node.key) for plan in nodes if not plan.is_current
         ]
-        held = self.records.hold_pruning.get(rendered.source, "") if not rendered.definition else ""
-        scopes = (
-            [current]
-            if rendered.parent.kind != "ConfigMap"
-            else [self._current_of(other) for other in self.sets.values()]
-        )
+        held = self.records.hold_pruning.get(rendered.source, "") if rendered.is_source else ""
+        scopes = [current] if not rendered.is_source else [self._current_of(other) for other in self.sets.values()]
         if not held and not all(map(self._is_listed, scopes)):
             held = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
         found = prune.orphans(
@@ -256,7 +255,7 @@ class _Planner:
             wanted=self.wanted,
             unsettled=unsettled,
             dependents=self.dependents,
-            unreadable=self.records.unreadable.get(rendered.source) if not rendered.definition else None,
+            unreadable=self.records.unreadable.get(rendered.source) if rendered.is_source else None,
             hold=held,
             release=release,
         )

@@ -36,6 +36,11 @@ class Orphan:
     allowed: bool = False
     blocked: Blocked | None = None
 
+    @property
+    def is_leaving(self) -> bool:
+        """It goes now, or as soon as what still uses it is gone."""
+        return self.fate is Fate.DELETE and not (self.blocked and self.blocked.reason is Reason.BRAKE_ENGAGED)
+
     def held_back(self, until: str) -> Orphan:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
         return replace(self, allowed=False, blocked=self.blocked or Blocked(Reason.PROGRESSING, until))
@@ -92,7 +97,7 @@ def orphans(
     shielded = _protected(live, candidates, unsettled)
     found = [member for member in candidates if member.key not in shielded]
     ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
-    judged = [judge(member, observed, release=release) for member in ordered]
+    judged = [_judge(member, observed, release=release) for member in ordered]
     if hold:
         return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
     return tuple(_wave(judged, dependents))
@@ -116,7 +121,7 @@ def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: 
     return found
 
 
-def judge(member: Member, observed: Observed, *, release: bool = False) -> Orphan:
+def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.terminating:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from applier.errors import ClusterError
-from gitops import compose
 from gitops.clock import Clock
-from gitops.conclude import has_failed, is_waiting
 from gitops.errors import SourceError
-from gitops.reconcile import Pass, Reconciler, SourceState
-from gitops.source import Mirror, Snapshot
+from gitops.instance_status import has_failed, is_waiting
+from gitops.reconcile import Pass, Reconciler
+from gitops.source import Mirror
+from gitops.sources import SourceState, state_of
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
@@ -128,22 +128,6 @@ class Follower:
             if str(error) != str(self._errors.get(name, "")):
                 self.notice(name, f"cannot be read: {error}" + ("; going on with what was read last" if known else ""))
             self._errors[name] = error
-
-
-def state_of(name: str, mirror: Mirror, snapshot: Snapshot) -> SourceState:
-    """A snapshot as the pipeline takes it. An empty or vanished path holds back every deletion (design rule 12)."""
-    hold = ""
-    if not snapshot.path_exists:
-        hold = f"the path {mirror.target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
-    elif not snapshot.files and not snapshot.problems:
-        hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
-    return SourceState(
-        compose.catalog_of(snapshot, source=name),
-        ref=str(mirror.target.ref),
-        url=str(mirror.target),
-        path=mirror.target.path,
-        hold=hold,
-    )
 
 
 def in_flight(found: Pass) -> bool:

@@ -19,6 +19,7 @@ from applier.prune import Unreadable
 from gitops import conclude
 from gitops.clock import Clock
 from gitops.record import SourceRecord
+from gitops.sources import SourceState
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
@@ -28,17 +29,6 @@ from renderer.render import World, render, source_parent
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are."""
-
-    catalog: Catalog
-    ref: str = ""
-    url: str = ""
-    path: str = ""
-    hold: str = ""
 
 
 @dataclass(frozen=True, slots=True)

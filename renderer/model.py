@@ -92,6 +92,11 @@ class RenderedSet:
         return applyset_id(self.parent)
 
     @property
+    def is_source(self) -> bool:
+        """Is this the set of a source, and not of an instance?"""
+        return self.parent.group_kind == GroupKind("", "ConfigMap")
+
+    @property
     def levels(self) -> list[list[RenderedNode]]:
         found: list[list[RenderedNode]] = [[] for _ in range(1 + max((node.level for node in self.nodes), default=-1))]
         for node in self.nodes:

@@ -18,9 +18,9 @@ from gitops.cli import program_version
 from gitops.cli.options import cluster_options
 from gitops.cli.text import local, place, title
 from gitops.clock import SystemClock
-from gitops.reconcile import Pass, Reconciler, SourceState
+from gitops.reconcile import Pass, Reconciler
 from gitops.record import read_records
-from renderer.identity import GroupKind
+from gitops.sources import SourceState
 from renderer.model import RenderedSet
 
 _MARKS = {Verb.CREATE: "+", Verb.UPDATE: "~", Verb.HEAL: "~", Verb.RECORD: " ", Verb.NONE: " ", Verb.LOOK: "?"}
@@ -125,7 +125,7 @@ def _text(found: Pass) -> Iterator[str]:
 
 
 def _heading(rendered: RenderedSet) -> str:
-    if rendered.parent.group_kind == GroupKind("", "ConfigMap"):
+    if rendered.is_source:
         return f"Source {rendered.source}: objects, definitions and instances"
     return title(rendered.parent)
 

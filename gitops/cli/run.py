@@ -19,9 +19,9 @@ from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import Duration, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
-from gitops.conclude import blocked_rows
 from gitops.errors import SourceError
 from gitops.follow import Follower, Tally
+from gitops.instance_status import blocked_rows
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 

@@ -1,0 +1,250 @@
+"""What one set is, in the words of its instance's status: kro's state and conditions, one row for each cause of waiting.
+
+`Ready` and `Healthy` speak of what is live, `Propagated` of the target: a change that merely waits turns neither of the first two false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from applier.cluster import Object
+from applier.observed import is_terminating
+from applier.plan import NodePlan, SetPlan
+from applier.prune import Fate
+from applier.reasons import Blocked, Reason
+from renderer.identity import digest
+
+MAX_ROWS = 50
+"""Causes of waiting listed in one status; the rest are counted."""
+
+MAX_MESSAGE = 1024
+
+_SEVERITY = (
+    Reason.RENDER_FAILED,
+    Reason.APPLY_FAILED,
+    Reason.CONFLICT,
+    Reason.OWNED_ELSEWHERE,
+    Reason.UNHEALTHY,
+    Reason.DELETION_BLOCKED,
+)
+
+Row = tuple[str, Blocked, tuple[str, ...]]
+"""A node (empty: the set itself), why it waits, and the nodes that wait only because of it."""
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339, UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]:
+    """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`."""
+    assert plan.parent is not None
+    before: Mapping[str, Any] = plan.parent.get("status") or {}
+    blocked = blocked_rows(plan)
+    return {
+        **(plan.rendered.status if not plan.error else _own_fields(before)),
+        "state": _state(plan, blocked),
+        "conditions": _with_times(_conditions(plan, blocked), before.get("conditions") or [], plan.parent, now),
+        "levelgate": _levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
+    }
+
+
+def blocked_rows(plan: SetPlan) -> list[Row]:
+    """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
+    if plan.error:
+        return [("", plan.error, ())]
+    stuck = [("", plan.stuck, ())] if plan.stuck else []
+    causes = {
+        node.node.id: node.blocked
+        for node in plan.nodes
+        if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
+    }
+    behind: dict[str, list[str]] = {}
+    for node in plan.nodes:
+        if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
+            behind.setdefault(node.blocked.by, []).append(node.node.id)
+            if node.blocked.by not in causes:
+                causes.setdefault(node.node.id, node.blocked)
+    rows: list[Row] = list(stuck)
+    rows += [(node_id, cause, tuple(behind.get(node_id, ()))) for node_id, cause in causes.items()]
+    rows += [
+        (orphan.member.node or str(orphan.member.key), orphan.blocked, ()) for orphan in plan.orphans if orphan.blocked
+    ]
+    return sorted(rows, key=lambda row: _severity(row[1].reason))
+
+
+def is_waiting(plan: SetPlan) -> bool:
+    """Is anything of this set still to come?"""
+    return (
+        any(not node.is_current or not node.healthy for node in plan.nodes if not node.node.external)
+        or any(orphan.fate is not Fate.KEEP for orphan in plan.orphans)
+        or plan.detach
+        or plan.finish
+    )
+
+
+def has_failed(plan: SetPlan) -> bool:
+    return any(blocked.reason.is_failure for _, blocked, _ in blocked_rows(plan))
+
+
+def _severity(reason: Reason) -> int:
+    return _SEVERITY.index(reason) if reason in _SEVERITY else len(_SEVERITY)
+
+
+def _state(plan: SetPlan, blocked: Iterable[Row]) -> str:
+    assert plan.parent is not None
+    if is_terminating(plan.parent):
+        return "DELETING"
+    if any(cause.reason.is_failure for _, cause, _ in blocked):
+        return "ERROR"
+    return "ACTIVE" if all(map(_is_ready, plan.nodes)) else "IN_PROGRESS"
+
+
+def _is_ready(node: NodePlan) -> bool:
+    return node.live is not None and node.ready
+
+
+def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
+    assert plan.parent is not None
+    unready = next((node for node in plan.nodes if not _is_ready(node)), None)
+    sick = [node for node in plan.nodes if not node.node.external and not (node.live is not None and node.healthy)]
+    error = next((cause for _, cause, _ in blocked if cause.reason.is_failure), None)
+    resolved = _condition(
+        "GraphResolved",
+        ok=plan.error is None,
+        good="Resolved",
+        bad="ResolutionFailed",
+        why=plan.error.message if plan.error else "",
+    )
+    if is_terminating(plan.parent):
+        resources = {
+            "type": "ResourcesReady",
+            "status": "Unknown",
+            "reason": "UnderDeletion",
+            "message": _first_message(blocked),
+        }
+    else:
+        why = f"{unready.node.id}: {unready.blocked.message if unready.blocked else 'not ready'}" if unready else ""
+        resources = _condition(
+            "ResourcesReady",
+            ok=unready is None and plan.error is None,
+            good="AllResourcesReady",
+            bad="NotReady",
+            why=why,
+        )
+    ready = resolved["status"] == resources["status"] == "True"
+    total = sum(1 for node in plan.nodes if not node.node.external)
+    waiting = is_waiting(plan) or plan.error is not None
+    return [
+        _condition("InstanceManaged", ok=True, good="Managed", bad="ManagementFailed"),
+        resolved,
+        resources,
+        _condition("Ready", ok=ready, good="Ready", bad="NotReady", why=resources["message"] or resolved["message"]),
+        _condition(
+            "Healthy",
+            ok=not sick,
+            good="AllHealthy",
+            bad="Unhealthy" if error else "Progressing",
+            why=f"{total - len(sick)} of {total} nodes",
+            note=f"{total} of {total} nodes",
+        ),
+        _condition(
+            "Propagated",
+            ok=not waiting,
+            good="Settled",
+            bad=str(blocked[0][1].reason if blocked else Reason.PROGRESSING),
+            why=_first_message(blocked),
+        ),
+    ]
+
+
+def _condition(kind: str, *, ok: bool, good: str, bad: str, why: str = "", note: str = "") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": "True" if ok else "False",
+        "reason": good if ok else bad,
+        "message": (note if ok else why)[:MAX_MESSAGE],
+    }
+
+
+def _first_message(blocked: list[Row]) -> str:
+    if not blocked:
+        return ""
+    node, cause, _ = blocked[0]
+    more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""
+    return f"{f'node {node}: ' if node else ''}{cause.message}{more}"
+
+
+def _with_times(
+    conditions: list[dict[str, str]], before: list[dict[str, Any]], parent: Object, now: str
+) -> list[dict[str, Any]]:
+    """Conditions with the generation that they speak of, and the time of their last change of status."""
+    known = {condition.get("type"): condition for condition in before}
+    generation = parent["metadata"].get("generation", 0)
+    result = []
+    for condition in conditions:
+        old = known.get(condition["type"], {})
+        since = old.get("lastTransitionTime", now) if old.get("status") == condition["status"] else now
+        result.append({**condition, "lastTransitionTime": since, "observedGeneration": generation})
+    return result
+
+
+def _levelgate(
+    plan: SetPlan,
+    blocked: list[Row],
+    before: Mapping[str, Any],
+    *,
+    revision: str,
+    now: str,
+) -> dict[str, Any]:
+    mine = [node for node in plan.nodes if not node.node.external]
+    found: dict[str, Any] = {"source": plan.rendered.source} if plan.rendered.source else {}
+    if plan.error:
+        found |= {name: before[name] for name in ("target", "applied", "settled") if name in before}
+    elif plan.rendered.source:
+        target = _target(plan, before, revision)
+        found["target"] = target
+        for name, reached in (("applied", all(node.is_current for node in mine)), ("settled", not is_waiting(plan))):
+            if reached:
+                found[name] = target
+            elif name in before:
+                found[name] = before[name]
+    found["nodes"] = {
+        "total": len(mine),
+        "updated": sum(node.is_current for node in mine),
+        "healthy": sum(node.live is not None and node.healthy for node in mine),
+        "blocked": sum(node.blocked is not None for node in mine),
+    }
+    if blocked:
+        found["blocked"] = _rows(blocked, before.get("blocked") or [], now)
+    return found
+
+
+def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, str]:
+    """The commit that last changed what this instance is rendered from; a commit that renders the same is no new target."""
+    content = digest([[node.node.id, node.node.manifest] for node in plan.nodes])
+    known: dict[str, str] = before.get("target") or {}
+    return known if known.get("content") == content else {"commit": revision[:12], "content": content}
+
+
+def _rows(blocked: list[Row], before: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:
+    since = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in before}
+    return [
+        {
+            **({"node": node} if node else {}),
+            **({"object": str(cause.at)} if cause.at else {}),
+            "reason": str(cause.reason),
+            "message": cause.message[:MAX_MESSAGE],
+            "since": since.get((node, str(cause.reason)), now),
+            **({"behind": list(behind)} if behind else {}),
+        }
+        for node, cause, behind in blocked[:MAX_ROWS]
+    ]
+
+
+def _own_fields(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The author's fields of a status, to be kept when nothing could be rendered."""
+    return {name: value for name, value in status.items() if name not in {"state", "conditions", "levelgate"}}
