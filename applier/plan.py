@@ -22,6 +22,9 @@ from renderer.identity import GroupKind, ObjectKey, digest
 from renderer.model import Bundle, RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 
+MOST_DELETIONS, MOST_PERCENT = 5, 20
+"""The brake: deletions of one commit beyond both are held for approval."""
+
 
 class Verb(StrEnum):
     """What it takes to bring one object to its manifest. `record` renews bookkeeping only; `look` reads before the first write."""
@@ -50,6 +53,11 @@ class NodePlan:
     @property
     def is_current(self) -> bool:
         return self.verb in {Verb.NONE, Verb.RECORD} and self.live is not None
+
+    @property
+    def is_held(self) -> bool:
+        """A person has decided that it waits."""
+        return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
     def settled(self) -> bool:
@@ -118,16 +126,54 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning."""
+    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, and the
+    sources whose deletions a person approved for this commit.
+    """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     unreadable: Mapping[str, prune.Unreadable] = field(default_factory=dict)
     hold_pruning: Mapping[str, str] = field(default_factory=dict)
+    approved: frozenset[str] = frozenset()
 
 
 def plan(bundle: Bundle, observed: Observed, records: Records | None = None) -> Plan:
     """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more."""
-    return _Planner(bundle, observed, records or Records()).plan()
+    records = records or Records()
+    decided = _Planner(bundle, observed, records).plan()
+    held = {
+        source: why
+        for source in bundle.sources
+        if source not in records.approved and (why := brake(decided, observed, source))
+    }
+    if not held:
+        return decided
+    return _Planner(bundle, observed, replace(records, hold_pruning={**held, **records.hold_pruning})).plan()
+
+
+def brake(decided: Plan, observed: Observed, source: str) -> str:
+    """Why a source's deletions wait for a person: more than 5 and more than 20 % of its members would go; empty where they need not.
+
+    Counted are members of the source's set and of instances that go with it, against all live members; one instance alone is exempt.
+    """
+    sets = {one.rendered.parent: one for one in decided.sets}
+    own = next(one for one in decided.sets if one.rendered.is_source and one.rendered.source == source)
+    first = [orphan.member.key for orphan in own.orphans if orphan.is_leaving]
+    if len(first) == 1 and first[0] in sets:
+        return ""
+    leaving, pending = set(first), list(first)
+    while pending:
+        if one := sets.get(pending.pop()):
+            below = {orphan.member.key for orphan in one.orphans if orphan.is_leaving} - leaving
+            leaving |= below
+            pending += below
+    mine = [one.rendered.id for one in decided.sets if one.rendered.source == source or one.rendered.parent in leaving]
+    live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
+    if len(leaving) <= MOST_DELETIONS or len(leaving) * 100 <= live * MOST_PERCENT:
+        return ""
+    return (
+        f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation "
+        f"{keys.APPROVED}: COMMIT on {own.rendered.parent}"
+    )
 
 
 @dataclass
@@ -137,12 +183,11 @@ class _Planner:
     records: Records
 
     def __post_init__(self) -> None:
-        self.wanted = {
-            node.key: rendered.id
-            for rendered in self.bundle.sets
-            for node in rendered.nodes
-            if node.key and not node.external
-        }
+        self.wanted: dict[ObjectKey, list[str]] = {}
+        for rendered in self.bundle.sets:
+            for node in rendered.nodes:
+                if node.key and not node.external:
+                    self.wanted.setdefault(node.key, []).append(rendered.id)
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
         self.instance_kinds = {key.group_kind for key in self.bundle.instances}
         self.dependents = prune.dependents(self.observed, self.sets)
@@ -284,7 +329,7 @@ class _Planner:
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
-        if plan.settled:
+        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata") or {}}, keys.WAIT_FOR) == "none":
             return None
         why = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
         return Blocked(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)
@@ -350,13 +395,13 @@ class _Planner:
         assert node.key is not None
         if failure := self.observed.failures.get(node.key):
             return Blocked.by_failure(failure)
+        if owner := self._owned_elsewhere(rendered, node.key, live):
+            return owner
         if live is not None:
             if is_terminating(live):
                 return Blocked(
                     Reason.PROGRESSING, f"{node.key} is being deleted; it is created again once it is gone", at=node.key
                 )
-            if owner := self._owned_elsewhere(rendered, node.key, live):
-                return owner
             if "disabled" in {
                 annotation(live, keys.RECONCILE),
                 annotation({"metadata": node.manifest["metadata"]}, keys.RECONCILE),
@@ -368,29 +413,30 @@ class _Planner:
                 )
         return above if verb in {Verb.CREATE, Verb.UPDATE} else None
 
-    def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object) -> Blocked | None:
-        """An object outside our set is taken only from one of our own sets that no longer wants it, or if we wrote and released it before."""
-        other = label(live, keys.PART_OF)
-        if self.wanted.get(key, rendered.id) != rendered.id:
+    def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
+        """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.
+
+        An object outside our sets is taken only if we wrote it ourselves and released it.
+        """
+        wanting = self.wanted[key]
+        holder = label(live, keys.PART_OF) if live else ""
+        owner = holder if holder in wanting else wanting[0]
+        if owner != rendered.id:
             return Blocked(
                 Reason.OWNED_ELSEWHERE,
-                f"{key} is wanted by {self.sets[self.wanted[key]].parent} as well; keep it in one of the two",
+                f"{key} belongs to {self.sets[owner].parent}, which wants it too; keep it in one of the two",
             )
-        if other == rendered.id:
+        if live is None or holder == rendered.id:
             return None
-        if other:
-            known = self.sets.get(other)
+        if holder:
+            known = self.sets.get(holder)
             if known and not known.error:
                 return None
             return Blocked(
                 Reason.OWNED_ELSEWHERE,
-                f"{key} is part of {known.parent if known else 'the set ' + other}; remove it there first",
+                f"{key} is part of {known.parent if known else 'the set ' + holder}; remove it there first",
             )
-        released = any(
-            entry.get("manager") == CONTENT and entry.get("operation") == "Apply"
-            for entry in live["metadata"].get("managedFields") or ()
-        )
-        if released:
+        if _is_written_by_us(live):
             return None
         return Blocked(
             Reason.CONFLICT, f"{key} exists and is not managed by Levelgate; delete it, or take it out of Git"
@@ -426,6 +472,13 @@ class _Planner:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
+
+
+def _is_written_by_us(live: Object) -> bool:
+    return any(
+        entry.get("manager") == CONTENT and entry.get("operation") == "Apply"
+        for entry in live["metadata"].get("managedFields") or ()
+    )
 
 
 def _has_finalizer(parent: Object) -> bool:

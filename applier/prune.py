@@ -37,9 +37,14 @@ class Orphan:
     blocked: Blocked | None = None
 
     @property
+    def is_held(self) -> bool:
+        """A person has to agree first."""
+        return self.blocked is not None and self.blocked.reason.is_hold
+
+    @property
     def is_leaving(self) -> bool:
-        """It goes now, or as soon as what still uses it is gone."""
-        return self.fate is Fate.DELETE and not (self.blocked and self.blocked.reason is Reason.BRAKE_ENGAGED)
+        """It is deleted now, or as soon as what still uses it is gone."""
+        return self.fate is Fate.DELETE and not self.is_held
 
     def held_back(self, until: str) -> Orphan:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
@@ -82,14 +87,14 @@ def orphans(
     rendered: RenderedSet,
     observed: Observed,
     *,
-    wanted: Mapping[ObjectKey, str],
+    wanted: Collection[ObjectKey],
     unsettled: Sequence[Unsettled],
     dependents: Mapping[str, tuple[Member, ...]],
     unreadable: Unreadable | None = None,
     hold: str = "",
     release: bool = False,
 ) -> tuple[Orphan, ...]:
-    """Orphans of one set, in the order in which they go: deepest first. `wanted` maps every desired key to the set that wants it."""
+    """Orphans of one set, in the order in which they go: deepest first. `wanted` are all desired keys, of any set."""
     live = [Member.of(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     candidates = [
         member for member in live if member.key not in wanted and not (unreadable and unreadable.protects(member.file))

@@ -32,6 +32,11 @@ class Reason(StrEnum):
     DELETION_BLOCKED = "DeletionBlocked"
 
     @property
+    def is_hold(self) -> bool:
+        """A person decides, and has decided to wait."""
+        return self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED}
+
+    @property
     def is_failure(self) -> bool:
         """Somebody has to change something; time alone will not help."""
         return self in {

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from applier.errors import ClusterError
+from applier.plan import SetPlan
 from gitops.clock import Clock
 from gitops.errors import SourceError
-from gitops.instance_status import has_failed, is_waiting
+from gitops.instance_status import has_failed, is_held, is_waiting
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 from gitops.sources import SourceState, state_of
@@ -35,9 +36,12 @@ class Tally:
 
     @classmethod
     def of(cls, found: Pass) -> Tally:
-        failed = [one for one in found.plan.sets if has_failed(one)]
-        waiting = [one for one in found.plan.sets if one not in failed and (is_waiting(one) or one.parent is None)]
-        return cls(len(found.plan.sets) - len(failed) - len(waiting), 0, len(waiting), len(failed))
+        """Sets by the worst that is said of them; an instance that does not exist yet is its owner's matter."""
+        sets = [one for one in found.plan.sets if one.parent is not None or one.rendered.is_source]
+        failed = sum(map(has_failed, sets))
+        waiting = sum(_is_on_its_way(one) for one in sets)
+        held = sum(is_held(one) and not has_failed(one) and not _is_on_its_way(one) for one in sets)
+        return cls(len(sets) - failed - waiting - held, held, waiting, failed)
 
     def __str__(self) -> str:
         return f"settled {self.settled}, held {self.held}, waiting {self.waiting}, failed {self.failed}"
@@ -132,6 +136,12 @@ class Follower:
 
 def in_flight(found: Pass) -> bool:
     """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
-    return any(is_waiting(one) and not has_failed(one) for one in found.plan.sets) or any(
+    return any(map(_is_on_its_way, found.plan.sets)) or any(
         orphan.allowed or orphan.member.terminating for one in found.plan.sets for orphan in one.orphans
+    )
+
+
+def _is_on_its_way(one: SetPlan) -> bool:
+    return not has_failed(one) and (
+        is_waiting(one) or (one.parent is None and one.rendered.is_source and bool(one.nodes))
     )

@@ -56,6 +56,8 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
     """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
     if plan.error:
         return [("", plan.error, ())]
+    if plan.parent is None and not plan.rendered.is_source:
+        return []  # its owner says why it does not exist yet
     stuck = [("", plan.stuck, ())] if plan.stuck else []
     causes = {
         node.node.id: node.blocked
@@ -79,11 +81,18 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
 def is_waiting(plan: SetPlan) -> bool:
     """Is anything of this set still to come?"""
     return (
-        any(not node.is_current or not node.healthy for node in plan.nodes if not node.node.external)
-        or any(orphan.fate is not Fate.KEEP for orphan in plan.orphans)
+        any(
+            not (node.is_current and node.healthy) and not node.is_held for node in plan.nodes if not node.node.external
+        )
+        or any(orphan.fate is not Fate.KEEP and not orphan.is_held for orphan in plan.orphans)
         or plan.detach
         or plan.finish
     )
+
+
+def is_held(plan: SetPlan) -> bool:
+    """Does it wait for a person's word only? Time alone changes nothing, and nothing is wrong."""
+    return any(blocked.reason.is_hold for _, blocked, _ in blocked_rows(plan))
 
 
 def has_failed(plan: SetPlan) -> bool:

@@ -133,13 +133,19 @@ def _world(observed: Observed, catalogs: Sequence[Catalog]) -> World:
 
 def _records(sources: Sequence[SourceState], observed: Observed) -> Records:
     scopes: dict[ObjectKey, Scope] = {}
+    approved = set()
     for state in sources:
         if parent := observed.objects.get(source_parent(state.catalog.source)):
             scopes |= SourceRecord.read(parent).scopes
+            if (commit := annotation(parent, keys.APPROVED)) and state.catalog.revision.startswith(commit):
+                approved.add(state.catalog.source)
     return Records(
         scopes=scopes,
         unreadable={
             state.catalog.source: Unreadable(state.catalog.files, state.catalog.unreadable) for state in sources
         },
-        hold_pruning={state.catalog.source: state.hold for state in sources if state.hold},
+        hold_pruning={
+            state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
+        },
+        approved=frozenset(approved),
     )

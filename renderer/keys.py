@@ -24,6 +24,7 @@ HEALTH = "levelgate.dev/health"
 PRUNE = "levelgate.dev/prune"
 RECONCILE = "levelgate.dev/reconcile"
 DELETION_POLICY = "levelgate.dev/deletion-policy"
+APPROVED = "levelgate.dev/approved-commit"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 
 LEVEL = "internal.levelgate.dev/level"
@@ -37,12 +38,14 @@ SOURCE_FILE = "internal.levelgate.dev/file"
 FINALIZER = PRUNE
 """The finalizer of instances has the same text as the annotation."""
 
-WRITTEN_BY_PEOPLE = frozenset(
+_NOT_YET = frozenset(
     f"levelgate.dev/{word}"
     for word in (
-        "wait-for health prune reconcile replace conflicts deletion-policy priority hold hold-until suspend suspend-until "
-        "break-glass-reason break-glass-until break-glass-scope sync-requested-at"
+        "replace conflicts priority hold hold-until suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
     ).split()
+)
+WRITTEN_BY_PEOPLE = frozenset(
+    f"levelgate.dev/{word}" for word in ("wait-for health prune reconcile deletion-policy sync-requested-at").split()
 )
 
 
@@ -62,6 +65,8 @@ def _why_refused(key: str) -> str:
     prefix = key.partition("/")[0]
     if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
         return f"keys of {prefix}/ are written by the program alone; remove it from Git"
+    if key in _NOT_YET:
+        return "is not supported yet; the object is left alone rather than written against it"
     if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
         return f"no such key; people may write {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
     return ""

@@ -137,7 +137,9 @@ class _Render:
                 )
         for declared in catalog.objects:
             self._add(nodes, self._declared(catalog.source, declared))
-        return RenderedSet(parent=source_parent(catalog.source), nodes=self._levelled(nodes), source=catalog.source)
+        return RenderedSet(
+            source_parent(catalog.source), nodes=self._levelled(nodes), source=catalog.source, error=_ungated(catalog)
+        )
 
     def _held_by(self, catalog: Catalog) -> list[GroupKind]:
         """Held kinds whose definition is in this source."""
@@ -287,6 +289,12 @@ class _Render:
                     parents[node] = [other for other in parents[node] if other not in error.path]
                 origin = origins[error.path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
+
+
+def _ungated(catalog: Catalog) -> str:
+    """Rules that cannot be honoured yet keep everything of their source closed: nothing may be written past a gate."""
+    rules = ", ".join(f"{rule.manifest['kind']} {rule.manifest['metadata']['name']}" for rule in catalog.rules)
+    return f"{rules}: not supported yet, so nothing of this source is written; take it out of Git" if rules else ""
 
 
 def _crd_key(kind: GroupKind) -> ObjectKey:

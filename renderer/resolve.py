@@ -43,7 +43,7 @@ def resolve(
         manifest=instance,
         nodes=_levelled(walk.nodes),
         excluded=tuple(walk.excluded.values()),
-        status=definition.status.known(walk.values),
+        status=definition.status.known(walk.live),
         source=source,
         definition=definition.name,
         owner=owner,
@@ -74,6 +74,8 @@ def laid_over(manifest: Any, live: Any) -> Any:
 
 @dataclass
 class _Walk:
+    """`values` is what templates see, `live` what the status is made from: it speaks of the cluster alone."""
+
     definition: Definition
     instance: Manifest
     observed: Live
@@ -82,9 +84,12 @@ class _Walk:
     nodes: dict[str, RenderedNode] = field(default_factory=dict)
     excluded: dict[str, Excluded] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    live: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.values["schema"] = schema_value(self.instance, self.observed.get(ObjectKey.of(self.instance)))
+        self.values["schema"] = self.live["schema"] = schema_value(
+            self.instance, self.observed.get(ObjectKey.of(self.instance))
+        )
 
     def visit(self, node: Node) -> None:
         gone = [parent for parent in node.depends_on if parent in self.excluded]
@@ -153,6 +158,8 @@ class _Walk:
         return manifest, ObjectKey(*node.group_kind, place["namespace"] if namespaced else "", place["name"])
 
     def _learn(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> None:
+        if live is not None:
+            self.live[node.id] = live
         if node.external:
             if live is not None:
                 self.values[node.id] = live

@@ -16,7 +16,7 @@ from applier.prune import Fate, Orphan
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import cluster_options
-from gitops.cli.text import local, place, title
+from gitops.cli.text import described, local, place, title
 from gitops.clock import SystemClock
 from gitops.reconcile import Pass, Reconciler
 from gitops.record import read_records
@@ -76,7 +76,8 @@ async def _plan(
             )
         )
     else:
-        header = f"Plan of {name}: {snapshot.description}, against cluster {cluster.name}\n{local(SystemClock().now())}. Nothing was written."
+        what = f"Plan of {name}: {described(snapshot, revision)}, against cluster {cluster.name}"
+        header = f"{what}\n{local(SystemClock().now())}. Nothing was written."
         click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(named))]))
     if found.bundle.problems:
         return 1

@@ -12,7 +12,7 @@ import orjson
 from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.text import mark_of, title
+from gitops.cli.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.keys import PART_OF
@@ -52,7 +52,7 @@ def command(place: str, revision: str, output: str, output_dir: Path | None) -> 
     elif output == "yaml":
         click.echo(documents.dump(_all(bundle)), nl=False)
     else:
-        click.echo(_table(bundle, f"{place}: {snapshot.description}"))
+        click.echo(_table(bundle, f"{place}: {described(snapshot, revision)}"))
     for problem in bundle.problems:
         click.echo(f"{problem}", err=True)
     return 1 if bundle.problems else 0

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,7 @@ NOT_YET = 3
 @click.option(
     "--wait", type=Duration(), default="30s", show_default=True, help="With --once: wait so long for what is in flight."
 )
+@click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also where only a person's word is awaited.")
 @click.option(
     "--interval",
     type=Duration(),
@@ -68,6 +70,7 @@ def command(
     path: str,
     once: bool,
     wait: timedelta,
+    fail_on_held: bool,
     interval: timedelta,
     apply_concurrency: int,
     log_format: str,
@@ -77,8 +80,8 @@ def command(
 ) -> int:
     """Follow Git and bring the cluster to what it says: apply level by level, prune in reverse, heal drift.
 
-    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all is as Git says, 3 something still waits,
-    1 errors.
+    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all is as Git says or waits for a person only,
+    3 something still waits, 1 errors.
 
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
@@ -86,24 +89,25 @@ def command(
     """
     configured = [compose.source_config(text, ref=ref, path=path) for text in sources]
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
-    daemon = _Daemon(compose.mirrors(configured), progress, kubeconfig, context, apply_concurrency)
+    daemon = _Daemon(
+        mirrors=compose.mirrors(configured),
+        progress=progress,
+        kubeconfig=kubeconfig,
+        context=context,
+        concurrency=apply_concurrency,
+        fail_on_held=fail_on_held,
+    )
     return asyncio.run(daemon.run(wait if once else None, interval))
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Daemon:
-    def __init__(
-        self,
-        mirrors: dict[str, Mirror],
-        progress: Progress,
-        kubeconfig: str | None,
-        context: str | None,
-        concurrency: int,
-    ) -> None:
-        self.mirrors = mirrors
-        self.progress = progress
-        self.kubeconfig = kubeconfig
-        self.context = context
-        self.concurrency = concurrency
+    mirrors: dict[str, Mirror]
+    progress: Progress
+    kubeconfig: str | None
+    context: str | None
+    concurrency: int
+    fail_on_held: bool
 
     async def run(self, wait: timedelta | None, interval: timedelta) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -126,7 +130,7 @@ class _Daemon:
 
     async def _once(self, follower: Follower, wait: timedelta) -> int:
         found = await follower.once(wait=wait)
-        return report(self.progress, found, follower.errors)
+        return report(self.progress, found, follower.errors, fail_on_held=self.fail_on_held)
 
     async def _forever(self, follower: Follower, interval: timedelta) -> int:
         from gitops.schedule import Schedule
@@ -172,7 +176,7 @@ async def _until_signalled(work: asyncio.Future[int], stop: asyncio.Event) -> in
     return INTERRUPTED
 
 
-def report(progress: Progress, found: Pass, errors: list[SourceError]) -> int:
+def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_on_held: bool = False) -> int:
     """The last lines of `run --once`, and its exit code."""
     for one in found.plan.sets:
         for node, cause, _ in blocked_rows(one):
@@ -186,4 +190,4 @@ def report(progress: Progress, found: Pass, errors: list[SourceError]) -> int:
     progress.header(str(tally))
     if errors or found.bundle.problems or tally.failed or found.status_errors:
         return 1
-    return NOT_YET if tally.waiting else 0
+    return NOT_YET if tally.waiting or (tally.held and fail_on_held) else 0

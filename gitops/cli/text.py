@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from gitops.source import Snapshot
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode
 
@@ -34,3 +35,10 @@ def age(since: datetime, now: datetime) -> str:
         if seconds < limit:
             return f"{seconds // length}{unit}"
     return f"{seconds // 86400}d"
+
+
+def described(snapshot: Snapshot, revision: str) -> str:
+    """What was read: the working tree, or the commit that `revision` names (empty: the head)."""
+    if not revision and snapshot.time is None:
+        return snapshot.description
+    return f"{revision} {snapshot.revision[:7]} ({snapshot.subject})".strip()

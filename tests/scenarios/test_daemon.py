@@ -15,7 +15,9 @@ from tests.scenarios.platform import Platform, kill
 
 @pytest.fixture
 def daemon(platform: Platform) -> Iterator[subprocess.Popen[str]]:
-    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
     process = platform.start("--interval", "1s")
     yield process
     if process.poll() is None:
@@ -23,7 +25,9 @@ def daemon(platform: Platform) -> Iterator[subprocess.Popen[str]]:
 
 
 def text(platform: Platform, name: str) -> str:
-    return platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False)
+    return platform.kubectl(
+        "get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
+    )
 
 
 def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: subprocess.Popen[str]) -> None:
@@ -59,6 +63,8 @@ def test_a_source_that_cannot_be_read_removes_nothing(platform: Platform) -> Non
 
 
 def test_without_a_cluster_it_says_what_it_looked_at(platform: Platform) -> None:
-    missing = platform.levelgate("run", "--source", str(platform.repository.path), "--once", "--kubeconfig", "/nowhere/config", check=1)
+    missing = platform.levelgate(
+        "run", "--source", str(platform.repository.path), "--once", "--kubeconfig", "/nowhere/config", check=1
+    )
     assert "/nowhere/config" in missing.stderr
     assert "Traceback" not in missing.stderr

@@ -109,9 +109,7 @@ def test_a_chain_removed_in_one_commit_goes_from_its_end(platform: Platform) -> 
     files = {"chain.json": chain(platform.group, "abcde"), "one.json": link(platform.group, platform.namespace)}
     platform.repository.commit(files)
     platform.run_once()
-    platform.repository.commit(
-        {"chain.json": chain(platform.group, "e")}
-    )
+    platform.repository.commit({"chain.json": chain(platform.group, "e")})
     since = platform.audit.mark()
     platform.run_once()
     deletions = [event for event in platform.writes(since) if event.verb == "delete" and event.resource == "configmaps"]

@@ -75,9 +75,7 @@ def test_killed_at_every_write_of_a_prune_it_keeps_the_order(platform: Platform,
         {"chain.json": chain(platform.group, "abcde"), "one.json": link(platform.group, platform.namespace)}
     )
     platform.run_once()
-    platform.repository.commit(
-        {"chain.json": chain(platform.group, "e")}
-    )
+    platform.repository.commit({"chain.json": chain(platform.group, "e")})
     since = platform.audit.mark()
     killed = 0
     while run_killed(platform, kill_at(moment, killed), moment) == KILLED:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.scenarios.platform import Platform, Repository
 
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
 
@@ -16,6 +17,12 @@ def names(platform: Platform) -> set[str]:
         "get", "configmaps", "-n", platform.namespace, "-l", "applyset.kubernetes.io/part-of", "-o", "name"
     )
     return {line.removeprefix("configmap/") for line in found.split()}
+
+
+def state(platform: Platform, name: str) -> str:
+    return platform.kubectl(
+        "get", f"chains.{platform.group}", name, "-n", platform.namespace, "-o", "jsonpath={.status.state}"
+    )
 
 
 def text(platform: Platform, name: str) -> str:
@@ -140,7 +147,8 @@ def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
     platform.repository.commit({"apps/plain.json": config_map(platform.namespace, "plain", key="value")})
     platform.run_once("--path", "apps")
     platform.repository.commit({"apps/plain.json": None})
-    held = platform.run_once("--path", "apps", check=None)
+    held = platform.run_once("--path", "apps")
+    platform.run_once("--path", "apps", "--fail-on-held", check=3)
     assert names(platform) == {"plain"}
     assert "does not exist in commit" in held.stdout
 
@@ -189,17 +197,24 @@ def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platf
     refused = platform.run_once(check=1)
     assert "kro.run/allow-breaking-changes" in refused.stdout
     assert [event.resource for event in platform.writes(since) if event.resource == "customresourcedefinitions"] == []
-    allowed = breaking.replace('"metadata": {"name": "chains', '"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}, "name": "chains', 1)
+    annotated = '"metadata": {"annotations": {"kro.run/allow-breaking-changes": "true"}, "name": "chains'
+    allowed = breaking.replace('"metadata": {"name": "chains', annotated, 1)
     platform.repository.commit({"chain.json": allowed})
     platform.run_once()
-    schema = platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "jsonpath={..properties.spec.properties.text.maxLength}")
+    schema = platform.kubectl(
+        "get", "crd", f"chains.{platform.group}", "-o", "jsonpath={..properties.spec.properties.text.maxLength}"
+    )
     assert schema == "5"
 
 
 def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platform: Platform) -> None:
-    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "plain.json": config_map(platform.namespace, "plain", a="b")})
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "plain.json": config_map(platform.namespace, "plain", a="b")}
+    )
     platform.run_once()
-    platform.repository.commit({"chain.json": chain(platform.group, "ab").replace("string | default", "strin | default")})
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab").replace("string | default", "strin | default")}
+    )
     broken = platform.run_once(check=1)
     assert "strin" in broken.stdout
     labels = platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "jsonpath={.metadata.labels}")
@@ -228,9 +243,15 @@ def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Pl
 def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_is_in_it(platform: Platform) -> None:
     """Rulings: `levelgate.dev/prune: allowed` on the live object, and a list of everything under it first."""
     space = f"{platform.namespace}-z"
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space, "annotations": {"levelgate.dev/prune": "allowed"}}}
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": space, "annotations": {"levelgate.dev/prune": "allowed"}},
+    }
     plain = config_map(platform.namespace, "plain", a="b")
-    platform.repository.commit({"space.json": json.dumps(namespace), "inside.json": config_map(space, "inside", a="b"), "plain.json": plain})
+    platform.repository.commit(
+        {"space.json": json.dumps(namespace), "inside.json": config_map(space, "inside", a="b"), "plain.json": plain}
+    )
     platform.run_once()
     platform.kubectl("create", "configmap", "foreign", "-n", space)
     platform.repository.commit({"space.json": None, "inside.json": None})
@@ -247,7 +268,9 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
 
 def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back(platform: Platform) -> None:
     """KEP-3659: the tooling annotation names who may write a set; kubectl's takeover is a person's word."""
-    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
     platform.run_once()
     instance = (f"chains.{platform.group}", "one", "-n", platform.namespace)
     platform.kubectl("annotate", *instance, "--overwrite", "applyset.kubernetes.io/tooling=kubectl/v1.36.0")
@@ -262,11 +285,77 @@ def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back
 
 def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) -> None:
     """KEP-3659: `id` on the parent, `part-of` on the members, and group-kinds as kubectl reads them."""
-    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)})
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
     platform.run_once()
     found = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "json")
     metadata = json.loads(found)["metadata"]
     mark = metadata["labels"]["applyset.kubernetes.io/id"]
-    members = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-l", f"applyset.kubernetes.io/part-of={mark}", "-o", "name")
+    members = platform.kubectl(
+        "get", "configmaps", "-n", platform.namespace, "-l", f"applyset.kubernetes.io/part-of={mark}", "-o", "name"
+    )
     assert set(members.split()) == {"configmap/one-a", "configmap/one-b"}
     assert metadata["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
+
+
+def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
+    """Rulings, sources: more than 5 and more than 20 % is held; the approval names the commit, so it lapses with the next one."""
+    files = {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
+    platform.repository.commit(files)
+    platform.run_once()
+    commit = platform.repository.commit(dict.fromkeys(list(files)[:7]))
+    held = platform.run_once()
+    assert "7 of 8 objects would be deleted" in held.stdout
+    assert "held 1" in held.stdout
+    assert len(names(platform)) == 8
+    source = ("configmap", f"source-{platform.name}", "-n", "levelgate-system")
+    platform.kubectl("annotate", *source, f"levelgate.dev/approved-commit={commit}")
+    platform.run_once()
+    assert names(platform) == {"cm-7"}
+
+
+def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform: Platform, tmp_path: Path) -> None:
+    """The name is a source's identity; a second repository called the same must not sweep away the first one's platform."""
+    platform.repository.commit(
+        {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
+    )
+    platform.run_once()
+    other = tmp_path / "other"
+    other.mkdir()
+    Repository(other).git("init", "--quiet", "--initial-branch=main")
+    Repository(other).commit({"plain.json": config_map(platform.namespace, "plain", a="b")})
+    held = platform.levelgate("run", "--source", f"{platform.name}={other}", "--once", "--wait", "0s", check=0)
+    assert "8 of 9 objects would be deleted" in held.stdout
+    assert len(names(platform)) == 9
+
+
+def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: Platform) -> None:
+    """Threat 13: no theft between instances, in whatever order they come; both are told."""
+    definition = chain(platform.group, "ab").replace("${schema.metadata.name}-", "shared-")
+    platform.repository.commit(
+        {"chain.json": definition, "z.json": link(platform.group, platform.namespace, "z", text="first")}
+    )
+    platform.run_once()
+    platform.repository.commit({"a.json": link(platform.group, platform.namespace, "a", text="second")})
+    refused = platform.run_once(check=1)
+    assert "OwnedElsewhere" in refused.stdout
+    assert text(platform, "shared-b") == "first"
+    assert state(platform, "z") == "ACTIVE"
+    assert state(platform, "a") == "ERROR"
+
+
+def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platform) -> None:
+    """Design rule 6: a gate is fail-closed, also one that this version does not know."""
+    window = {
+        "apiVersion": "levelgate.dev/v1alpha1",
+        "kind": "PropagationWindow",
+        "metadata": {"name": "freeze"},
+        "spec": {"kind": "Deny"},
+    }
+    platform.repository.commit(
+        {"plain.json": config_map(platform.namespace, "plain", a="b"), "window.json": json.dumps(window)}
+    )
+    closed = platform.run_once(check=1)
+    assert "PropagationWindow freeze" in closed.stdout
+    assert names(platform) == set()
