@@ -1,0 +1,36 @@
+"""The sample repository and the demo do what they promise."""
+
+from pathlib import Path
+
+import pytest
+
+from gitops import compose
+from renderer.kinds import CRD
+from renderer.render import render
+from tests import demo
+from tests.controlplane.server import ControlPlane
+
+
+def test_the_sample_repository_renders_without_a_problem() -> None:
+    """Offline: definitions that build on one another, a node that waits for data, one that is left out, four levels."""
+    bundle = render([compose.catalog_of(compose.read(str(demo.SAMPLE)))])
+    assert bundle.problems == ()
+    nodes = [node for rendered in bundle.sets for node in rendered.nodes]
+    assert [node.error for node in nodes if node.error] == []
+    assert sum(node.group_kind == CRD for node in nodes) == 3
+    assert {node.id for node in nodes if node.waiting} == {"connection", "web"}
+    assert {excluded.id for rendered in bundle.instances.values() for excluded in rendered.excluded} == {
+        "budget",
+        "ingress",
+    }
+    assert max(len(rendered.levels) for rendered in bundle.instances.values()) == 4
+    assert {key.namespace for key in bundle.instances} == set(demo.NAMESPACES)
+
+
+def test_the_demo_runs_to_its_end(
+    control_plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo checks itself at every step; here it must come to its last one."""
+    shown = demo.show(control_plane, tmp_path)
+    assert "What is, in one page." in capsys.readouterr().out
+    shown.clean_up()
