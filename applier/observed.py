@@ -89,6 +89,10 @@ class Observed:
     def is_known(self, key: ObjectKey) -> bool:
         return key in self.objects or key in self.absent
 
+    def is_unserved(self, kind: GroupKind) -> bool:
+        """Certainly no object of this kind exists: it is not served, and its group was asked."""
+        return kind not in self.discovery.resources and kind.group not in self.discovery.stale
+
     @cached_property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
         """Keys of live objects by the ApplySet that they are part of."""

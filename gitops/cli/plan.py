@@ -23,7 +23,15 @@ from gitops.record import read_records
 from gitops.sources import SourceState
 from renderer.model import RenderedSet
 
-_MARKS = {Verb.CREATE: "+", Verb.UPDATE: "~", Verb.HEAL: "~", Verb.RECORD: " ", Verb.NONE: " ", Verb.LOOK: "?"}
+_MARKS = {
+    Verb.CREATE: "+",
+    Verb.UPDATE: "~",
+    Verb.HEAL: "~",
+    Verb.RECORD: " ",
+    Verb.NONE: " ",
+    Verb.LOOK: "?",
+    Verb.UNKNOWN: "?",
+}
 
 
 @click.command()
@@ -105,8 +113,6 @@ def count(found: Pass) -> Counter[str]:
 def _word(node: NodePlan) -> str:
     if node.node.error:
         return "failed"
-    if node.node.waiting:
-        return "unknown" if node.live is None else "unchanged"
     return {Verb.HEAL: "update", Verb.RECORD: "unchanged", Verb.LOOK: "unknown"}.get(node.verb, str(node.verb))
 
 
@@ -132,10 +138,7 @@ def _heading(rendered: RenderedSet) -> str:
 
 
 def _is_worth_a_row(node: NodePlan) -> bool:
-    return (
-        bool(node.verb not in {Verb.NONE, Verb.RECORD} or node.node.error or (node.node.waiting and node.live is None))
-        and not node.node.external
-    )
+    return node.verb not in {Verb.NONE, Verb.RECORD} and not node.node.external
 
 
 def _node_row(node: NodePlan) -> str:

@@ -1,0 +1,182 @@
+"""What one pass should do, decided from the rendering and from what was observed. Pure.
+
+`nodes` decides what may be written, `applier.prune` what may be deleted, this module what is due for each set as a whole and its parent,
+`brake` what waits for a person. What is not done says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from applier import inventory, prune
+from applier.cluster import Object
+from applier.inventory import ForeignSet, Scope
+from applier.observed import Observed, annotation, is_terminating, label
+from applier.plan.brake import brake
+from applier.plan.nodes import Judge
+from applier.plan.values import NodePlan, Plan, Records, SetPlan, Verb
+from applier.prune import Orphan
+from applier.reasons import Blocked, Reason
+from renderer import keys
+from renderer.identity import ObjectKey
+from renderer.model import Bundle, RenderedSet
+
+__all__ = ["NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
+
+
+def plan(bundle: Bundle, observed: Observed, records: Records | None = None) -> Plan:
+    """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more."""
+    records = records or Records()
+    decided = _Planner(bundle, observed, records).plan()
+    held = {
+        source: why
+        for source in bundle.sources
+        if source not in records.approved and (why := brake(decided, observed, source))
+    }
+    if not held:
+        return decided
+    return _Planner(bundle, observed, replace(records, hold_pruning={**held, **records.hold_pruning})).plan()
+
+
+@dataclass
+class _Planner:
+    bundle: Bundle
+    observed: Observed
+    records: Records
+
+    def __post_init__(self) -> None:
+        self.wanted: dict[ObjectKey, list[str]] = {}
+        for rendered in self.bundle.sets:
+            for node in rendered.nodes:
+                if node.key and not node.external:
+                    self.wanted.setdefault(node.key, []).append(rendered.id)
+        self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
+        kinds = {key.group_kind for key in self.bundle.instances}
+        self.judge = Judge(self.observed, self.wanted, self.sets, kinds)
+        self.dependents = prune.dependents(self.observed, self.sets)
+
+    def plan(self) -> Plan:
+        """Sets from owner to member, so that an instance's set knows whether its owner is about to delete it."""
+        leaving: set[ObjectKey] = set()
+        sets = []
+        for rendered in self.sets.values():
+            decided = self._unless_stuck(self._set(rendered, leaving=rendered.parent in leaving))
+            leaving |= {orphan.member.key for orphan in decided.orphans if orphan.is_leaving}
+            sets.append(decided)
+        return Plan(tuple(sets))
+
+    def _unless_stuck(self, plan: SetPlan) -> SetPlan:
+        """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover."""
+        failure = self.observed.failures.get(plan.rendered.parent)
+        if failure is None:
+            return plan
+        stuck = Blocked.by_failure(failure)
+        return replace(plan, superset=None, exact=None, detach=False, finish=False, stuck=stuck)
+
+    def _unwanted_instances(self) -> Iterator[RenderedSet]:
+        """Live instances of our sets that Git or their parent no longer want, as sets with nothing desired; found from parent to child."""
+        pending = [rendered.id for rendered in self.bundle.sets]
+        while pending:
+            for key in self.observed.members.get(pending.pop(), ()):
+                if label(self.observed.objects[key], keys.PARENT_ID) and key not in self.bundle.instances:
+                    unwanted = RenderedSet(parent=key)
+                    pending.append(unwanted.id)
+                    yield unwanted
+
+    def _set(self, rendered: RenderedSet, *, leaving: bool) -> SetPlan:
+        parent = self.observed.objects.get(rendered.parent)
+        try:
+            current = inventory.read_scope(parent) if parent else Scope()
+        except ForeignSet as error:
+            return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)))
+        if not current.kinds:
+            current = current | self.records.scopes.get(rendered.parent, Scope())
+        desired = rendered.parent in self.bundle.instances or rendered.is_source
+        if not rendered.is_source and parent and is_terminating(parent) and not rendered.error:
+            return self._detaching(rendered, parent, current) if desired else self._deleting(rendered, parent, current)
+        if leaving and parent:
+            return self._leaving(rendered, parent, current)
+        if rendered.error or not desired:
+            unrendered = Blocked(Reason.RENDER_FAILED, rendered.error) if rendered.error else None
+            return SetPlan(rendered, parent, current, error=unrendered)
+        return self._working(rendered, parent, current)
+
+    def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
+        """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
+        recorded = self.records.scopes.get(rendered.parent, Scope()) >= current
+        return SetPlan(rendered, parent, current, detach=recorded and _has_finalizer(parent))
+
+    def _leaving(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
+        """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
+        found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
+        return SetPlan(
+            rendered, parent, current, orphans=tuple(orphan.held_back("goes with its instance") for orphan in found)
+        )
+
+    def _deleting(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
+        """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
+        found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
+        finish = not found and self._is_listed(current) and _has_finalizer(parent)
+        return SetPlan(rendered, parent, current, orphans=found, finish=finish)
+
+    def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
+        desired = inventory.scope_of(
+            (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
+        )
+        covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
+        if not rendered.is_source and parent is not None:
+            covered = covered and _has_finalizer(parent)
+        nodes = self.judge.nodes(rendered, ready_to_write=covered)
+        superset = current | desired if not covered and (parent is not None or rendered.is_source) else None
+        busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in nodes)
+        orphans = self._orphans(rendered, nodes, current)
+        if busy:
+            orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
+        exact = None
+        if parent is not None and not busy and not orphans and self._is_listed(current):
+            live = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
+            unplaced = Scope(frozenset(node.group_kind for node in rendered.nodes if node.key is None))
+            wanted = desired | live | unplaced
+            exact = wanted if wanted != current else None
+        return SetPlan(rendered, parent, current, nodes, orphans, superset, exact)
+
+    def _is_listed(self, scope: Scope) -> bool:
+        return all(kind in self.observed.listed or self.observed.is_unserved(kind) for kind in scope.kinds)
+
+    def _orphans(
+        self, rendered: RenderedSet, nodes: tuple[NodePlan, ...], current: Scope, *, release: bool = False
+    ) -> tuple[Orphan, ...]:
+        unsettled = [
+            prune.Unsettled(plan.node.id, plan.node.group_kind, plan.node.key) for plan in nodes if not plan.is_current
+        ]
+        held = self.records.hold_pruning.get(rendered.source, "") if rendered.is_source else ""
+        scopes = [current] if not rendered.is_source else [self._current_of(other) for other in self.sets.values()]
+        if not held and not all(map(self._is_listed, scopes)):
+            held = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
+        found = prune.orphans(
+            rendered,
+            self.observed,
+            wanted=self.wanted,
+            unsettled=unsettled,
+            dependents=self.dependents,
+            unreadable=self.records.unreadable.get(rendered.source) if rendered.is_source else None,
+            hold=held,
+            release=release,
+        )
+        return tuple(map(self._unless_failed, found))
+
+    def _unless_failed(self, orphan: Orphan) -> Orphan:
+        failure = self.observed.failures.get(orphan.member.key)
+        return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure)) if failure else orphan
+
+    def _current_of(self, rendered: RenderedSet) -> Scope:
+        parent = self.observed.objects.get(rendered.parent)
+        try:
+            return inventory.read_scope(parent) if parent else Scope()
+        except ForeignSet:
+            return Scope()
+
+
+def _has_finalizer(parent: Object) -> bool:
+    return keys.FINALIZER in (parent["metadata"].get("finalizers") or ())

@@ -1,0 +1,36 @@
+"""The brake: many deletions at once wait for a person."""
+
+from __future__ import annotations
+
+from applier.observed import Observed
+from applier.plan.values import Plan
+from renderer import keys
+
+MOST_DELETIONS, MOST_PERCENT = 5, 20
+"""The brake: deletions of one commit beyond both are held for approval."""
+
+
+def brake(decided: Plan, observed: Observed, source: str) -> str:
+    """Why a source's deletions wait for a person: more than 5 and more than 20 % of its members would go; empty where they need not.
+
+    Counted are members of the source's set and of instances that go with it, against all live members; one instance alone is exempt.
+    """
+    sets = {one.rendered.parent: one for one in decided.sets}
+    own = next(one for one in decided.sets if one.rendered.is_source and one.rendered.source == source)
+    first = [orphan.member.key for orphan in own.orphans if orphan.is_leaving]
+    if len(first) == 1 and first[0] in sets:
+        return ""
+    leaving, pending = set(first), list(first)
+    while pending:
+        if one := sets.get(pending.pop()):
+            below = {orphan.member.key for orphan in one.orphans if orphan.is_leaving} - leaving
+            leaving |= below
+            pending += below
+    mine = [one.rendered.id for one in decided.sets if one.rendered.source == source or one.rendered.parent in leaving]
+    live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
+    if len(leaving) <= MOST_DELETIONS or len(leaving) * 100 <= live * MOST_PERCENT:
+        return ""
+    return (
+        f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation "
+        f"{keys.APPROVED}: COMMIT on {own.rendered.parent}"
+    )

@@ -1,0 +1,207 @@
+"""One set's nodes in order of level: what each takes, and why it may not happen now.
+
+A node is written only when all its ancestors are written at this revision and ready, on fresh observations (design rules 1 and 2); unrelated
+branches go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from applier import member, status
+from applier.cluster import CONTENT, Object
+from applier.observed import Observed, annotation, is_terminating, label
+from applier.ownership import holds
+from applier.plan.values import NodePlan, Verb
+from applier.reasons import Blocked, Reason
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, digest
+from renderer.model import RenderedNode, RenderedSet
+from renderer.render import member_dependencies
+
+
+@dataclass(frozen=True)
+class Judge:
+    """`wanted` maps a key to the ids of the sets that want it, in order; `sets` are all sets of the plan by id; `instance_kinds` the kinds of
+    our instances.
+    """
+
+    observed: Observed
+    wanted: Mapping[ObjectKey, Sequence[str]]
+    sets: Mapping[str, RenderedSet]
+    instance_kinds: Collection[GroupKind]
+
+    def nodes(self, rendered: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+        done: dict[str, NodePlan] = {}
+        clear: dict[str, Blocked | None] = {}
+        for node in rendered.nodes:
+            above = next((found for name in node.depends_on if (found := clear.get(name))), None)
+            plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write)
+            done[node.id] = plan
+            clear[node.id] = above or self._holds_up(plan)
+        return tuple(done.values())
+
+    def _holds_up(self, plan: NodePlan) -> Blocked | None:
+        """Why dependents of this node may not start; None when they may."""
+        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata") or {}}, keys.WAIT_FOR) == "none":
+            return None
+        why = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
+        return Blocked(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)
+
+    def _node(
+        self,
+        rendered: RenderedSet,
+        node: RenderedNode,
+        done: Mapping[str, NodePlan],
+        above: Blocked | None,
+        *,
+        ready_to_write: bool,
+    ) -> NodePlan:
+        live = self.observed.objects.get(node.key) if node.key else None
+        if node.external:
+            return self._external(node, live, above)
+        if node.error or node.waiting:
+            return self._unrendered(rendered, node, live)
+        assert node.key is not None
+        if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
+            return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
+        healthy = live is not None and self._is_healthy(node, live)
+        proven = (
+            healthy
+            and live is not None
+            and annotation(live, keys.HASH) == digest(node.manifest)
+            and status.is_fresh(live)
+        )
+        deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
+        verb = self._verb(rendered, node, live, deps)
+        blocked = self._blocked(rendered, node, live, above, verb)
+        ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
+        for name in node.healthy_first:
+            if name in done and not done[name].healthy and blocked is None and verb in {Verb.CREATE, Verb.UPDATE}:
+                blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
+        allowed = verb is not Verb.NONE and blocked is None and ready_to_write
+        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps)
+
+    def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
+        """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
+        why = (
+            Blocked(Reason.RENDER_FAILED, node.error)
+            if node.error
+            else Blocked(Reason.WAITING_FOR_DATA, ", ".join(node.waiting))
+        )
+        if live is None or label(live, keys.PART_OF) != rendered.id:
+            return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
+        healthy = self._is_healthy(node, live)
+        ready, _ = self._may_dependents_start(node, live, healthy)
+        return NodePlan(node, Verb.UNKNOWN, live, ready=ready, healthy=healthy, blocked=why)
+
+    def _external(self, node: RenderedNode, live: Object | None, above: Blocked | None) -> NodePlan:
+        if live is None:
+            verb = Verb.LOOK if node.key and not self.observed.is_known(node.key) else Verb.NONE
+            awaited = ", ".join(node.waiting) or f"{node.key} to exist"
+            return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))
+        ready, why = self._may_dependents_start(node, live, self._is_healthy(node, live))
+        return NodePlan(node, Verb.NONE, live, ready=ready, healthy=True, blocked=above or why)
+
+    def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verb:
+        if live is None:
+            return Verb.CREATE
+        if label(live, keys.PART_OF) != rendered.id or annotation(live, keys.HASH) != digest(node.manifest):
+            return Verb.UPDATE
+        intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
+        if not holds(live, intent, CONTENT):
+            return Verb.HEAL
+        return Verb.NONE if annotation(live, keys.DEPS) == ",".join(deps) else Verb.RECORD
+
+    def _blocked(
+        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, above: Blocked | None, verb: Verb
+    ) -> Blocked | None:
+        """Why this write may not happen now; None when it may."""
+        assert node.key is not None
+        if failure := self.observed.failures.get(node.key):
+            return Blocked.by_failure(failure)
+        if owner := self._owned_elsewhere(rendered, node.key, live):
+            return owner
+        if live is not None:
+            if is_terminating(live):
+                return Blocked(
+                    Reason.PROGRESSING, f"{node.key} is being deleted; it is created again once it is gone", at=node.key
+                )
+            if "disabled" in {
+                annotation(live, keys.RECONCILE),
+                annotation({"metadata": node.manifest["metadata"]}, keys.RECONCILE),
+            }:
+                return (
+                    Blocked(Reason.SUSPENDED, f"{keys.RECONCILE}: disabled on {node.key}")
+                    if verb is not Verb.NONE
+                    else None
+                )
+        return above if verb in {Verb.CREATE, Verb.UPDATE} else None
+
+    def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
+        """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.
+
+        An object outside our sets is taken only if we wrote it ourselves and released it.
+        """
+        wanting = self.wanted[key]
+        holder = label(live, keys.PART_OF) if live else ""
+        owner = holder if holder in wanting else wanting[0]
+        if owner != rendered.id:
+            return Blocked(
+                Reason.OWNED_ELSEWHERE,
+                f"{key} belongs to {self.sets[owner].parent}, which wants it too; keep it in one of the two",
+            )
+        if live is None or holder == rendered.id:
+            return None
+        if holder:
+            known = self.sets.get(holder)
+            if known and not known.error:
+                return None
+            return Blocked(
+                Reason.OWNED_ELSEWHERE,
+                f"{key} is part of {known.parent if known else 'the set ' + holder}; remove it there first",
+            )
+        if _is_written_by_us(live):
+            return None
+        return Blocked(
+            Reason.CONFLICT, f"{key} exists and is not managed by Levelgate; delete it, or take it out of Git"
+        )
+
+    def _is_healthy(self, node: RenderedNode, live: Object) -> bool:
+        if annotation(live, keys.HEALTH) == "ignore":
+            return True
+        if node.ready.verdict is False:
+            return False
+        return status.health(live, is_instance=node.group_kind in self.instance_kinds).status is status.Status.CURRENT
+
+    def _may_dependents_start(self, node: RenderedNode, live: Object, healthy: bool) -> tuple[bool, Blocked | None]:
+        """Design rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
+        wait_for = annotation(live, keys.WAIT_FOR) or "ready"
+        if is_terminating(live):
+            return False, Blocked(Reason.PROGRESSING, f"{node.key} is being deleted", at=node.key)
+        if wait_for in {"none", "exists"}:
+            return True, None
+        if wait_for == "healthy":
+            return healthy and status.is_fresh(live), None if healthy else Blocked(
+                Reason.PROGRESSING, "not healthy yet", at=node.key
+            )
+        if node.ready.verdict is not None:
+            if node.ready.verdict and not status.is_fresh(live):
+                return False, Blocked(
+                    Reason.PROGRESSING, "its status does not speak of the newest generation yet", at=node.key
+                )
+            return node.ready.verdict, None if node.ready.verdict else Blocked(
+                Reason.PROGRESSING, node.ready.why, at=node.key
+            )
+        ready = status.exists_ready(live)
+        return ready, None if ready else Blocked(
+            Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
+        )
+
+
+def _is_written_by_us(live: Object) -> bool:
+    return any(
+        entry.get("manager") == CONTENT and entry.get("operation") == "Apply"
+        for entry in live["metadata"].get("managedFields") or ()
+    )

@@ -1,0 +1,128 @@
+"""What a plan says: for every node what it takes and whether that may happen now, for every set what is due for its parent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from applier.cluster import Object
+from applier.inventory import Scope
+from applier.prune import Orphan, Unreadable
+from applier.reasons import Blocked
+from renderer.identity import ObjectKey
+from renderer.model import RenderedNode, RenderedSet
+
+
+class Verb(StrEnum):
+    """What it takes to bring one object to its manifest.
+
+    `record` renews bookkeeping only, `look` reads before the first write, `unknown` cannot be told until the node is rendered.
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    HEAL = "heal"
+    RECORD = "record"
+    LOOK = "look"
+    UNKNOWN = "unknown"
+    NONE = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live."""
+
+    node: RenderedNode
+    verb: Verb
+    live: Object | None
+    allowed: bool = False
+    ready: bool = False
+    healthy: bool = False
+    blocked: Blocked | None = None
+    deps: tuple[str, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        return self.verb in {Verb.NONE, Verb.RECORD} and self.live is not None
+
+    @property
+    def is_held(self) -> bool:
+        """A person has decided that it waits."""
+        return self.blocked is not None and self.blocked.reason.is_hold
+
+    @property
+    def settled(self) -> bool:
+        """Its dependents may start."""
+        return self.is_current and self.ready
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan:
+    """One ApplySet: its nodes, its orphans, and what is due for its parent.
+
+    `error` says why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
+    """
+
+    rendered: RenderedSet
+    parent: Object | None
+    current: Scope
+    nodes: tuple[NodePlan, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    superset: Scope | None = None
+    exact: Scope | None = None
+    detach: bool = False
+    finish: bool = False
+    error: Blocked | None = None
+    stuck: Blocked | None = None
+
+    @property
+    def writes(self) -> tuple[NodePlan, ...]:
+        return tuple(plan for plan in self.nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
+
+    @property
+    def unknown(self) -> tuple[ObjectKey, ...]:
+        """Keys to be read before anything can be said of them."""
+        return self._to_read(external=False)
+
+    @property
+    def references(self) -> tuple[ObjectKey, ...]:
+        """Keys of external objects that have not been read yet."""
+        return self._to_read(external=True)
+
+    def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
+        looks = (plan.node for plan in self.nodes if plan.verb is Verb.LOOK)
+        return tuple(node.key for node in looks if node.key and node.external is external)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing of this set may be done now."""
+        return not (
+            self.writes
+            or self.superset
+            or self.exact
+            or self.detach
+            or self.finish
+            or any(orphan.allowed for orphan in self.orphans)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    sets: tuple[SetPlan, ...]
+
+    @property
+    def is_idle(self) -> bool:
+        return all(plan.is_idle for plan in self.sets)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, and the
+    sources whose deletions a person approved for this commit.
+    """
+
+    scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    hold_pruning: Mapping[str, str] = field(default_factory=dict)
+    approved: frozenset[str] = frozenset()
