@@ -15,6 +15,7 @@ from applier.inventory import ForeignSet, Scope, read_scope
 from applier.observed import Observed, label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
 
 FEW = 8
 """Up to so many new objects of one kind and namespace are read one by one, more of them by one list of metadata."""
@@ -30,18 +31,31 @@ async def observe(
 
 
 async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
-    """List what has not been listed of these kinds and of the kinds that the parents seen name."""
-    pending = set(kinds).union(*_scopes(observed))
-    while pending := {kind for kind in pending - observed.listed if kind in observed.discovery.resources}:
+    """List what has not been listed of these kinds and of the kinds that the parents seen name; each is asked for once."""
+    wanted = set(kinds).union(*_scopes(observed))
+    asked: set[GroupKind] = set()
+    while pending := {kind for kind in wanted - observed.listed - asked if kind in observed.discovery.resources}:
         observed = await relist(cluster, observed, pending)
-        pending = set().union(*_scopes(observed))
+        asked |= pending
+        wanted = set().union(*_scopes(observed))
     return observed
+
+
+async def scan(cluster: Cluster, observed: Observed, set_ids: Collection[str]) -> dict[str, list[ObjectKey]]:
+    """Members of these sets among *all* kinds that can be listed, by set: for a parent whose scope is lost. One list of metadata for each kind."""
+    kinds = sorted(kind for kind, resource in observed.discovery.resources.items() if "list" in resource.verbs)
+    selector = f"{keys.PART_OF} in ({','.join(sorted(set_ids))})"
+    found: dict[str, list[ObjectKey]] = {set_id: [] for set_id in set_ids}
+    for objects in await asyncio.gather(*(_list(cluster, kind, selector, metadata_only=True) for kind in kinds)):
+        for obj in objects or ():
+            found[label(obj, keys.PART_OF)].append(ObjectKey.of(obj))
+    return found
 
 
 async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List these kinds again, whole; a kind that is not served any more is left unlisted."""
     wanted = sorted(kinds)
-    answers = await asyncio.gather(*(_list(cluster, kind) for kind in wanted))
+    answers = await asyncio.gather(*(_list(cluster, kind, keys.PART_OF) for kind in wanted))
     found = {kind: answer for kind, answer in zip(wanted, answers, strict=True) if answer is not None}
     return observed.relisted(found, (obj for objects in found.values() for obj in objects))
 
@@ -56,16 +70,18 @@ async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectK
     return observed.seen(found).gone(set(unknown) - {ObjectKey.of(obj) for obj in found})
 
 
-async def _list(cluster: Cluster, kind: GroupKind) -> list[Object] | None:
+async def _list(
+    cluster: Cluster, kind: GroupKind, selector: str, *, metadata_only: bool = False
+) -> list[Object] | None:
     try:
-        return await cluster.list(kind, selector=keys.PART_OF)
+        return await cluster.list(kind, selector=selector, metadata_only=metadata_only)
     except KindNotServed:
         return None
 
 
 async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey], few: int) -> list[Object]:
     try:
-        if len(wanted) > few:
+        if len(wanted) > few and kind != CRD:  # of a CRD its content matters: which kind it defines, and how
             names = {key.name for key in wanted}
             listed = await cluster.list(kind, namespace or None, metadata_only=True)
             return [obj for obj in listed if obj["metadata"]["name"] in names]

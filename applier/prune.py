@@ -156,38 +156,42 @@ def _terminating(member: Member) -> Blocked:
 
 
 def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]]) -> list[Orphan]:
-    """Let only those go now that no live member depends on; those without a record go last, a circle of mixed generations by level."""
-    users = {
-        orphan.member.key: [
-            user for user in dependents.get(key_hash(orphan.member.key), ()) if user.key != orphan.member.key
-        ]
+    """Let only those go now that no live member depends on; where there are none, cut circles of mixed generations, then those without a record."""
+    users = {orphan.member.key: _users(orphan.member, dependents) for orphan in judged}
+    able = [orphan for orphan in judged if orphan.allowed]
+    going = {orphan.member.key for orphan in able if orphan.member.has_record and not users[orphan.member.key]}
+    going = going or _circle(able, users) or _unrecorded(judged, users)
+    return [
+        orphan
+        if orphan.member.key in going or not orphan.allowed
+        else replace(orphan, allowed=False, blocked=_used(users[orphan.member.key]))
         for orphan in judged
+    ]
+
+
+def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list[Member]:
+    return [user for user in dependents.get(key_hash(member.key), ()) if user.key != member.key]
+
+
+def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
+    """Orphans that only wait for one another, the deepest level of them: a commit that turned a dependency round and died leaves such."""
+    left = {orphan.member.key: orphan.member for orphan in able if orphan.member.has_record}
+    while outside := [key for key in left if any(user.key not in left for user in users[key])]:
+        for key in outside:
+            del left[key]
+    deepest = max((member.level or 0 for member in left.values()), default=0)
+    return {key for key, member in left.items() if (member.level or 0) == deepest}
+
+
+def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
+    """Orphans without a record go last: after all that have one and are on their way (S0-13). What never goes is not waited for."""
+    if any(orphan.member.terminating and orphan.member.has_record for orphan in judged):
+        return set()
+    return {
+        orphan.member.key
+        for orphan in judged
+        if orphan.allowed and not orphan.member.has_record and not users[orphan.member.key]
     }
-    free = [orphan for orphan in judged if not users[orphan.member.key] and orphan.member.has_record]
-    going = any(orphan.fate is not Fate.KEEP for orphan in free)
-    if not going:
-        free += _fallback(judged, users)
-    released = {orphan.member.key for orphan in free}
-    result = []
-    for orphan in judged:
-        if orphan.member.key in released or orphan.blocked:
-            result.append(orphan)
-        else:
-            result.append(replace(orphan, allowed=False, blocked=_used(users[orphan.member.key])))
-    return result
-
-
-def _fallback(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> list[Orphan]:
-    unrecorded = [orphan for orphan in judged if not orphan.member.has_record and not users[orphan.member.key]]
-    recorded = [orphan for orphan in judged if orphan.member.has_record]
-    if not recorded:
-        return unrecorded
-    names = {orphan.member.key for orphan in judged if orphan.fate is Fate.DELETE}
-    circle = [orphan for orphan in recorded if all(user.key in names for user in users[orphan.member.key])]
-    if len(circle) < len(recorded) or any(orphan.member.terminating for orphan in judged):
-        return []
-    deepest = max(orphan.member.level or 0 for orphan in circle)
-    return [orphan for orphan in circle if (orphan.member.level or 0) == deepest]
 
 
 def _used(users: Sequence[Member]) -> Blocked:

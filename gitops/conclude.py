@@ -10,7 +10,6 @@ from applier.cluster import STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
 from applier.inventory import Scope
-from applier.observed import Observed
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
 from gitops.clock import Clock
@@ -29,14 +28,14 @@ from renderer.identity import ObjectKey
 
 
 async def conclude(
-    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], observed: Observed, *, clock: Clock
+    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], *, clock: Clock
 ) -> tuple[list[Result], list[ClusterError]]:
     """Write what differs; answers what was written and what could not be."""
     now = timestamp(clock.now())
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
     bodies: list[Object] = []
     for one in plan.sets:
-        if one.parent is not None and not one.rendered.is_source:
+        if one.parent is not None and not one.rendered.is_source and not one.untouched:
             status = instance_status(one, revision=revisions.get(one.rendered.source, ""), now=now)
             if status != one.parent.get("status"):
                 bodies.append(_body(one.parent, status=status))

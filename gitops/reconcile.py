@@ -5,14 +5,14 @@ A pass may be called again at any time; it does what is possible and says what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from applier import observe
 from applier.cluster import PARENT, Cluster
 from applier.errors import ClusterError
 from applier.execute import Executor, Result
-from applier.inventory import Scope
+from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
 from applier.prune import Unreadable
@@ -60,10 +60,10 @@ class Reconciler:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         executor = Executor(self.cluster, self.version, revisions)
-        observed = await self._observe(sources)
+        observed, lost = await self._observe(sources)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, observed = await self._decide(sources, observed)
+            bundle, decided, observed = await self._decide(sources, observed, lost)
             if decided.is_idle or self.stopping():
                 break
             if any(one.superset and not one.parent for one in decided.sets):
@@ -74,29 +74,38 @@ class Reconciler:
             for result in outcome.results:
                 self.report(result)
         found = Pass(bundle, decided, observed, tuple(results))
-        written, errors = await conclude.conclude(self.cluster, found.plan, sources, observed, clock=self.clock)
+        written, errors = await conclude.conclude(self.cluster, found.plan, sources, clock=self.clock)
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
         """What a pass would do first, and what would follow; nothing is written."""
-        bundle, decided, observed = await self._decide(sources, await self._observe(sources))
+        observed, lost = await self._observe(sources)
+        bundle, decided, observed = await self._decide(sources, observed, lost)
         return Pass(bundle, decided, observed, ())
 
-    async def _observe(self, sources: Sequence[SourceState]) -> Observed:
+    async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost]:
+        """All members of our sets; and for sources without a record the members that a list of everything finds."""
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
-        return await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)))
+        observed = await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)))
+        observed = await observe.look(self.cluster, observed, _foreign_crds(catalogs, observed))
+        missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
+        found = await observe.scan(self.cluster, observed, missing) if missing else {}
+        return observed, {
+            missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members
+        }
 
-    async def _decide(self, sources: Sequence[SourceState], observed: Observed) -> tuple[Bundle, Plan, Observed]:
+    async def _decide(
+        self, sources: Sequence[SourceState], observed: Observed, lost: _Lost
+    ) -> tuple[Bundle, Plan, Observed]:
         """Render and plan on complete knowledge: what either finds missing is read, and both are asked again."""
         catalogs = [state.catalog for state in sources]
         while True:
             observed = replace(observed, discovery=await self.cluster.discover())
             bundle = render(catalogs, _world(observed, catalogs))
-            records = _records(sources, observed)
-            observed = await observe.complete(
-                self.cluster, observed, _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
-            )
+            records = _records(sources, observed, lost)
+            scoped = _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
+            observed = await observe.complete(self.cluster, observed, scoped)
             decided = plan(bundle, observed, records)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
@@ -111,6 +120,22 @@ class Reconciler:
             await self.cluster.apply(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.name}}, manager=PARENT
             )
+
+
+_Lost = Mapping[ObjectKey, Scope]
+"""Scopes of source sets whose record is gone, as a list of everything found them."""
+
+
+def _foreign_crds(catalogs: Sequence[Catalog], observed: Observed) -> set[ObjectKey]:
+    """CRDs of kinds that Git uses and no definition defines: one of them may be a definition's that is missing now."""
+    ours = {kind for catalog in catalogs for kind in catalog.definitions}
+    used = {declared.group_kind for catalog in catalogs for declared in catalog.objects} - ours
+    served = [resource for kind in used if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
+    return {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in served} - observed.objects.keys()
+
+
+def _is_custom(kind: GroupKind) -> bool:
+    return "." in kind.group and not kind.group.endswith(".k8s.io")
 
 
 def _kinds(bundle: Bundle) -> set[GroupKind]:
@@ -131,21 +156,24 @@ def _world(observed: Observed, catalogs: Sequence[Catalog]) -> World:
     return World(live=observed.objects, scopes=scopes, defined=defined, owners=owners)
 
 
-def _records(sources: Sequence[SourceState], observed: Observed) -> Records:
-    scopes: dict[ObjectKey, Scope] = {}
+def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) -> Records:
+    scopes: dict[ObjectKey, Scope] = dict(lost)
     approved = set()
     for state in sources:
         if parent := observed.objects.get(source_parent(state.catalog.source)):
             scopes |= SourceRecord.read(parent).scopes
             if (commit := annotation(parent, keys.APPROVED)) and state.catalog.revision.startswith(commit):
                 approved.add(state.catalog.source)
+    holds = {
+        state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
+    }
+    found_again = "the record of this source was gone; nothing is deleted in the pass that finds its members again"
     return Records(
         scopes=scopes,
         unreadable={
             state.catalog.source: Unreadable(state.catalog.files, state.catalog.unreadable) for state in sources
         },
-        hold_pruning={
-            state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
-        },
+        hold_pruning=holds
+        | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
         approved=frozenset(approved),
     )

@@ -6,7 +6,7 @@ cannot be read counts as empty, because everything in it can be found again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,8 @@ class SourceRecord:
             since=data.get("since", ""),
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
-            causes=tuple((reason, message) for reason, message in _loads(data.get("causes", "")) or ()),
-            scopes={_key(text): _scope(value) for text, value in _mapping(data.get("instances", "")).items()},
+            causes=tuple(_pairs(_loads(data.get("causes", "")))),
+            scopes=dict(_scopes(_mapping(data.get("instances", "")))),
         )
 
     def data(self) -> dict[str, str]:
@@ -99,11 +99,16 @@ def _mapping(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _key(text: str) -> ObjectKey:
-    group, kind, namespace, name = text.split("/")
-    return ObjectKey(group, kind, namespace, name)
+def _pairs(value: Any) -> Iterator[tuple[str, str]]:
+    for pair in value if isinstance(value, list) else ():
+        if isinstance(pair, list) and len(pair) == 2:
+            yield str(pair[0]), str(pair[1])
 
 
-def _scope(value: list[list[str]]) -> Scope:
-    kinds, namespaces = value
-    return Scope(frozenset(map(GroupKind.parse, kinds)), frozenset(namespaces))
+def _scopes(value: dict[str, Any]) -> Iterator[tuple[ObjectKey, Scope]]:
+    """Scopes by instance; an entry that cannot be read is left out, since everything in a record can be found again."""
+    for text, entry in value.items():
+        match text.split("/"), entry:
+            case [group, kind, namespace, name], [list(kinds), list(namespaces)]:
+                scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
+                yield ObjectKey(group, kind, namespace, name), scope

@@ -265,14 +265,17 @@ class _Render:
     def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> set[ObjectKey]:
         """Namespaces and CRDs that the children of an instance use, nested ones too: they come before it and go after it."""
         found: set[ObjectKey] = set()
-        rendered = self.instances.get(key)
-        for node in rendered.nodes if rendered else ():
-            if node.key and node.key.namespace:
-                found.add(ObjectKey("", "Namespace", "", node.key.namespace))
-            if crd := providers.get(node.group_kind):
-                found.add(crd)
-            if node.key and node.key in self.instances:
-                found |= self._needs_of_children(node.key, providers)
+        seen, pending = {key}, [key]
+        while pending:
+            rendered = self.instances.get(pending.pop())
+            for node in rendered.nodes if rendered else ():
+                if node.key and node.key.namespace:
+                    found.add(ObjectKey("", "Namespace", "", node.key.namespace))
+                if provider := providers.get(node.group_kind):
+                    found.add(provider)
+                if node.key and node.key not in seen:
+                    seen.add(node.key)
+                    pending.append(node.key)
         return found
 
     def _without_circles(

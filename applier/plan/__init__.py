@@ -57,12 +57,12 @@ class _Planner:
         self.dependents = prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
-        """Sets from owner to member, so that an instance's set knows whether its owner is about to delete it."""
-        leaving: set[ObjectKey] = set()
+        """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
+        going: set[ObjectKey] = set()
         sets = []
         for rendered in self.sets.values():
-            decided = self._unless_stuck(self._set(rendered, leaving=rendered.parent in leaving))
-            leaving |= {orphan.member.key for orphan in decided.orphans if orphan.is_leaving}
+            decided = self._unless_stuck(self._set(rendered, going=rendered.parent in going))
+            going |= {orphan.member.key for orphan in decided.orphans if orphan.is_leaving}
             sets.append(decided)
         return Plan(tuple(sets))
 
@@ -84,23 +84,31 @@ class _Planner:
                     pending.append(unwanted.id)
                     yield unwanted
 
-    def _set(self, rendered: RenderedSet, *, leaving: bool) -> SetPlan:
+    def _set(self, rendered: RenderedSet, *, going: bool) -> SetPlan:
         parent = self.observed.objects.get(rendered.parent)
         try:
             current = inventory.read_scope(parent) if parent else Scope()
         except ForeignSet as error:
             return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)))
-        if not current.kinds:
+        if not (parent and label(parent, keys.PARENT_ID)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
-        desired = rendered.parent in self.bundle.instances or rendered.is_source
-        if not rendered.is_source and parent and is_terminating(parent) and not rendered.error:
-            return self._detaching(rendered, parent, current) if desired else self._deleting(rendered, parent, current)
-        if leaving and parent:
-            return self._leaving(rendered, parent, current)
-        if rendered.error or not desired:
-            unrendered = Blocked(Reason.RENDER_FAILED, rendered.error) if rendered.error else None
-            return SetPlan(rendered, parent, current, error=unrendered)
+        if not (rendered.is_source or rendered.parent in self.bundle.instances):
+            return self._unwanted(rendered, parent, current, going=going)
+        if rendered.error:
+            return SetPlan(rendered, parent, current, error=Blocked(Reason.RENDER_FAILED, rendered.error))
+        if not rendered.is_source and parent and is_terminating(parent):
+            return self._detaching(rendered, parent, current)
         return self._working(rendered, parent, current)
+
+    def _unwanted(self, rendered: RenderedSet, parent: Object | None, current: Scope, *, going: bool) -> SetPlan:
+        """An instance that is not rendered. Only if its owner lets it go its members go; else it may still be wanted, and stays as it is."""
+        if parent is None or not going:
+            return SetPlan(rendered, parent, current, untouched=True)
+        return (
+            self._deleting(rendered, parent, current)
+            if is_terminating(parent)
+            else self._leaving(rendered, parent, current)
+        )
 
     def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""

@@ -20,6 +20,9 @@ from renderer.identity import GroupKind, ObjectKey, digest
 from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 
+_BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
+"""Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -112,7 +115,9 @@ class Judge:
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
         if not holds(live, intent, CONTENT):
             return Verb.HEAL
-        return Verb.NONE if annotation(live, keys.DEPS) == ",".join(deps) else Verb.RECORD
+        recorded = {name: annotation(live, name) for name in _BOOKKEEPING}
+        due = {name: annotation(intent, name) for name in _BOOKKEEPING}
+        return Verb.NONE if recorded == due else Verb.RECORD
 
     def _blocked(
         self, rendered: RenderedSet, node: RenderedNode, live: Object | None, above: Blocked | None, verb: Verb

@@ -61,7 +61,8 @@ class NodePlan:
 class SetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
-    `error` says why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
+    `error` says why nothing of it may be touched, `stuck` why its parent could not be written in this pass. An `untouched` set is one of which
+    nothing is known but that it may still be wanted: its status stays as well.
     """
 
     rendered: RenderedSet
@@ -75,6 +76,7 @@ class SetPlan:
     finish: bool = False
     error: Blocked | None = None
     stuck: Blocked | None = None
+    untouched: bool = False
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:

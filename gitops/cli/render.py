@@ -156,7 +156,7 @@ def _write(bundle: Bundle, directory: Path) -> None:
 
 def _folder(rendered: RenderedSet) -> str:
     return (
-        "/".join(filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name)))
+        "/".join(filter(None, (str(rendered.parent.group_kind), rendered.parent.namespace, rendered.parent.name)))
         if rendered.manifest
         else "objects"
     )
