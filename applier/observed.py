@@ -29,9 +29,9 @@ def annotation(obj: Mapping[str, object], name: str) -> str:
 
 def _metadata_text(obj: Mapping[str, object], place: str, name: str) -> str:
     metadata = obj["metadata"]
-    assert isinstance(metadata, dict)
-    value: str = (metadata.get(place) or {}).get(name, "")
-    return value
+    texts = metadata.get(place) if isinstance(metadata, dict) else None
+    text = texts.get(name) if isinstance(texts, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def is_terminating(obj: Object) -> bool:

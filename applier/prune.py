@@ -13,7 +13,7 @@ from enum import StrEnum
 from applier.member import Member, is_proven
 from applier.observed import Observed, annotation
 from applier.reasons import Blocked, Reason
-from renderer import keys
+from renderer import graph, keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
 from renderer.model import RenderedSet
@@ -174,13 +174,16 @@ def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list
 
 
 def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
-    """Orphans that only wait for one another, the deepest level of them: a commit that turned a dependency round and died leaves such."""
-    left = {orphan.member.key: orphan.member for orphan in able if orphan.member.has_record}
-    while outside := [key for key in left if any(user.key not in left for user in users[key])]:
-        for key in outside:
-            del left[key]
-    deepest = max((member.level or 0 for member in left.values()), default=0)
-    return {key for key, member in left.items() if (member.level or 0) == deepest}
+    """Orphans that wait for one another and for nobody else, of each such circle the deepest level.
+
+    A commit that turned a dependency round, and died, leaves such. What a circle needs is no part of it and goes after it.
+    """
+    members = {orphan.member.key: orphan.member for orphan in able if orphan.member.has_record}
+    waits_for = {key: [user.key for user in found] for key, found in users.items()}
+    above = {key: graph.ancestors(waits_for, [key]) for key in members}
+    closed = [key for key in members if all(user in members and key in above[user] for user in above[key])]
+    deepest = {key: max(members[user].level or 0 for user in above[key]) for key in closed}
+    return {key for key in closed if (members[key].level or 0) == deepest[key]}
 
 
 def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:

@@ -32,7 +32,10 @@ def startup() -> None:
     """CPU of a whole process, against the interpreter that only starts and ends."""
     bare = min(cpu((sys.executable, "-c", "pass")) for _ in range(5))
     print(f"{'start-up':<44} {'seconds of CPU':>14}  {'x bare python':>13}")
-    for label, arguments in (("levelgate --help", ("--help",)), ("levelgate render sample-repo", ("render", str(ROOT / "sample-repo")))):
+    for label, arguments in (
+        ("levelgate --help", ("--help",)),
+        ("levelgate render sample-repo", ("render", str(ROOT / "sample-repo"))),
+    ):
         taken = min(cpu(levelgate(*arguments)) for _ in range(5))
         print(f"{label:<44} {taken:>14.3f}  {taken / bare:>13.1f}")
 
@@ -47,7 +50,13 @@ def throughput(directory: Path, kubeconfig: Path) -> None:
     git = ("git", "-c", "user.name=Bench", "-c", "user.email=bench@example.com")
     for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "bench")):
         subprocess.run((*git, *arguments), cwd=repository, check=True)
-    kubectl = (str(Path(sys.executable).with_name("kubectl")), "apply", "--server-side", "-f", str(directory / "kubectl.yaml"))
+    kubectl = (
+        str(Path(sys.executable).with_name("kubectl")),
+        "apply",
+        "--server-side",
+        "-f",
+        str(directory / "kubectl.yaml"),
+    )
     ours = levelgate("run", "--source", f"bench={repository}", "--once")
     print(f"\n{f'{OBJECTS} ConfigMaps':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8}")
     for label in ("created", "unchanged"):
@@ -60,7 +69,14 @@ def manifests(namespace: str) -> str:
     items: list[dict[str, object]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}]
     for number in range(OBJECTS):
         metadata = {"name": f"item-{number:04}", "namespace": namespace}
-        items.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"number": str(number), "text": "x" * 200}})
+        items.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": metadata,
+                "data": {"number": str(number), "text": "x" * 200},
+            }
+        )
     return "\n---\n".join(map(json.dumps, items))
 
 

@@ -25,7 +25,7 @@ from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.model import Bundle
-from renderer.render import World, render, source_parent
+from renderer.render import OWN_NAMESPACE, World, render, source_parent
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
@@ -66,8 +66,10 @@ class Reconciler:
             bundle, decided, observed = await self._decide(sources, observed, lost)
             if decided.is_idle or self.stopping():
                 break
-            if any(one.superset and not one.parent for one in decided.sets):
-                await self._ensure_own_namespace()
+            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
+            if new and (refused := await self._own_namespace_refused()):
+                observed = observed.failed(dict.fromkeys(new, refused))
+                continue
             outcome = await executor.execute(decided, observed)
             observed = outcome.observed
             results += outcome.results
@@ -114,12 +116,17 @@ class Reconciler:
             observed = await observe.look(self.cluster, observed, unknown)
             observed = await observe.look(self.cluster, observed, references, few=len(references))
 
-    async def _ensure_own_namespace(self) -> None:
-        key = ObjectKey("", "Namespace", "", source_parent("").namespace)
-        if await self.cluster.get(key, metadata_only=True) is None:
-            await self.cluster.apply(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.name}}, manager=PARENT
-            )
+    async def _own_namespace_refused(self) -> ClusterError | None:
+        """Make sure that the namespace of our own records exists; the error if it cannot be made."""
+        key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
+        try:
+            if await self.cluster.get(key, metadata_only=True) is None:
+                await self.cluster.apply(
+                    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.name}}, manager=PARENT
+                )
+        except ClusterError as error:
+            return error
+        return None
 
 
 _Lost = Mapping[ObjectKey, Scope]

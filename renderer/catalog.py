@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from renderer import documents, keys
+from renderer import documents, keys, shape
 from renderer.definition import Definition, DefinitionErrors, build, group_kind_of
 from renderer.documents import Document
 from renderer.errors import Problem
@@ -176,7 +176,9 @@ def _add_rule(document: Document, kind: GroupKind, rules: list[Declared], proble
 
 
 def _declared(document: Document, problems: list[Problem]) -> Declared:
-    mistakes = keys.refused(document.value)
+    mistakes = [(mistake.path, mistake.message) for mistake in shape.mistakes(document.value)] or keys.refused(
+        document.value
+    )
     problems += [Problem(document.file, document.line_of(path), path, message) for path, message in mistakes]
     reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
     return Declared(_content(document.value), Origin(document.file, document.line), document.line_of, reason)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from renderer import crd, schema
+from renderer import crd, schema, shape
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings, join
@@ -23,9 +23,20 @@ from renderer.template import Template, compile_template
 _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
 _VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SCHEMA_FIELDS = frozenset(
-    "kind apiVersion group scope spec types status additionalPrinterColumns shortNames categories metadata".split()
-)
+_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+_SHAPE = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("kind", "apiVersion", "group", "spec", "types", "status"), _OPEN),
+        "scope": {"type": "string", "enum": ["Namespaced", "Cluster"]},
+        "shortNames": shape.TEXTS,
+        "categories": shape.TEXTS,
+        "metadata": shape.METADATA,
+        "additionalPrinterColumns": shape.COLUMNS,
+    },
+}
+"""Fields of `spec.schema`; those that are open are checked where they are compiled."""
+
 ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 _OWN_STATUS = frozenset({"state", "conditions"})
@@ -112,17 +123,17 @@ class _Builder:
     def _identity(self) -> tuple[str, str, str, bool]:
         if not isinstance(self.spec.get("schema"), dict):
             self.found.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
-        self.found.unknown_fields("spec.schema", self.schema, _SCHEMA_FIELDS)
+        for mistake in schema.validate(
+            _SHAPE, {name: value for name, value in self.schema.items() if value is not None}
+        ):
+            self.found.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
         self.found.unknown_fields("spec", self.spec, _SPEC_FIELDS)
         if self.spec.get("propagateWhen"):
             self.found.fail("spec.propagateWhen", "gates are not supported yet; nothing may be written past one")
         kind = self._matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
         version = self._matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
         group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
-        where = self.schema.get("scope", "Namespaced")
-        if where not in {"Namespaced", "Cluster"}:
-            self.found.fail("spec.schema.scope", f"{where!r} is neither Namespaced nor Cluster")
-        return kind, version, group, where != "Cluster"
+        return kind, version, group, self.schema.get("scope") != "Cluster"
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:
         value = self.schema.get(field, default)

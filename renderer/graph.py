@@ -6,9 +6,12 @@ level(v) = 1 + max(level(parents)), 0 without parents; inside a level nodes keep
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from renderer.errors import RendererError
+
+Node = TypeVar("Node", bound=Hashable)
 
 
 class CycleError(RendererError):
@@ -48,9 +51,9 @@ def levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
     return result
 
 
-def ancestors(parents: Mapping[str, Collection[str]], start: Iterable[str]) -> set[str]:
+def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
     """Everything that `start` depends on, directly or not, `start` itself left out unless it is reached."""
-    found: set[str] = set()
+    found: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
     while pending:
         node = pending.pop()

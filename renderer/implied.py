@@ -12,7 +12,7 @@ from typing import Any
 from renderer import keys
 from renderer.errors import RendererError
 from renderer.identity import GroupKind, Manifest, ObjectKey
-from renderer.kinds import CRD
+from renderer.kinds import CRD, scopes_of
 
 _RBAC = "rbac.authorization.k8s.io"
 _POD_SPECS = {
@@ -32,7 +32,14 @@ class DependsOnError(RendererError):
 
 
 def edges(manifest: Manifest, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:
-    """Keys that this object depends on if they are in its set. `providers` maps a custom kind to the CRD that defines it."""
+    """Keys that this object depends on if they are in its set. `providers` maps a custom kind to the CRD that defines it.
+
+    References that are not texts are passed over; whether they are mistakes is for the server to say.
+    """
+    return (found for found in _edges(manifest, key, providers) if all(isinstance(part, str) for part in found))
+
+
+def _edges(manifest: Manifest, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:
     if key.namespace:
         yield ObjectKey("", "Namespace", "", key.namespace)
     if crd := providers.get(key.group_kind):
@@ -49,17 +56,16 @@ def depends_on(manifest: Manifest) -> list[ObjectKey]:
 
     Raises DependsOnError where the text has another form.
     """
-    text = ((manifest.get("metadata") or {}).get("annotations") or {}).get(keys.DEPENDS_ON, "")
+    annotations = _at(manifest, ("metadata", "annotations"))
+    text = annotations.get(keys.DEPENDS_ON)
+    if not isinstance(text, str):
+        return []
     return [_parse(reference.strip()) for reference in text.split(",") if reference.strip()]
 
 
 def crd_providers(manifests: Iterable[tuple[ObjectKey, Manifest]]) -> dict[GroupKind, ObjectKey]:
     """Which CRD of the set defines which kind."""
-    return {
-        GroupKind(manifest["spec"]["group"], manifest["spec"]["names"]["kind"]): key
-        for key, manifest in manifests
-        if key.group_kind == CRD and _at(manifest, ("spec", "names")).get("kind")
-    }
+    return {kind: key for key, manifest in manifests if key.group_kind == CRD for kind in scopes_of([manifest])}
 
 
 def _parse(reference: str) -> ObjectKey:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from renderer.identity import GroupKind, Manifest
 
@@ -41,10 +40,11 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
     """Which kinds these CRDs define, True where the kind is namespaced. CRDs without names or scope are passed over."""
     found: dict[GroupKind, bool] = {}
     for crd in crds:
-        spec: dict[str, Any] = crd.get("spec") or {}
-        kind = (spec.get("names") or {}).get("kind")
-        if kind and spec.get("group"):
-            found[GroupKind(spec["group"], kind)] = spec.get("scope") != "Cluster"
+        match crd.get("spec"):
+            case {"group": str(group), "names": {"kind": str(kind)}, "scope": "Cluster"}:
+                found[GroupKind(group, kind)] = False
+            case {"group": str(group), "names": {"kind": str(kind)}}:
+                found[GroupKind(group, kind)] = True
     return found
 
 

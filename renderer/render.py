@@ -6,7 +6,7 @@ too, has one set: its children. The catalog is the union over the sources; a gro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from renderer import crd, graph, implied, keys, schema
@@ -232,7 +232,7 @@ class _Render:
         parents: dict[str, list[str]] = {}
         healthy: dict[str, frozenset[str]] = {}
         for key, node in ordered.items():
-            wanted, errors = self._explicit(node)
+            wanted, errors = self._explicit(node, ordered)
             found = {
                 *implied.edges(node.manifest, key, providers),
                 *self._needs_of_children(key, providers),
@@ -255,12 +255,20 @@ class _Render:
             for node_id in ids
         )
 
-    def _explicit(self, node: RenderedNode) -> tuple[list[ObjectKey], str]:
+    def _explicit(self, node: RenderedNode, known: Container[ObjectKey]) -> tuple[list[ObjectKey], str]:
+        """What the annotation `depends-on` names, and what is wrong with it."""
         try:
-            return implied.depends_on(node.manifest), ""
+            wanted = implied.depends_on(node.manifest)
         except implied.DependsOnError as error:
-            self.problems.append(Problem(node.origin.file, node.origin.line, "metadata.annotations", str(error)))
-            return [], str(error)
+            return [], self._wrong(node, "metadata.annotations", str(error))
+        strangers = ", ".join(str(key) for key in wanted if key not in known)
+        return wanted, self._wrong(
+            node, "metadata.annotations", f"depends on {strangers}, which this source does not hold"
+        ) if strangers else ""
+
+    def _wrong(self, node: RenderedNode, path: str, message: str) -> str:
+        self.problems.append(Problem(node.origin.file, node.origin.line, path, message))
+        return message
 
     def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> set[ObjectKey]:
         """Namespaces and CRDs that the children of an instance use, nested ones too: they come before it and go after it."""

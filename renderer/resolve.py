@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from renderer import graph, implied, keys, schema
+from renderer import graph, implied, keys, schema, shape
 from renderer.cel import NoSuchKey, Program, compile_expression
 from renderer.definition import Definition
 from renderer.errors import ExpressionError
@@ -121,6 +121,8 @@ class _Walk:
         except TemplateError as problem:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
+        if not (waiting or error):
+            error = told(shape.mistakes(manifest))
         if not (waiting or error) and node.group_kind in self.definitions:
             manifest, mistakes = with_defaults(self.definitions[node.group_kind], manifest)
             error = told(mistakes)

@@ -47,7 +47,7 @@ class Judge:
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
-        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata") or {}}, keys.WAIT_FOR) == "none":
+        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata")}, keys.WAIT_FOR) == "none":
             return None
         why = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
         return Blocked(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)

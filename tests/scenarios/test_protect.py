@@ -363,7 +363,12 @@ def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platfo
 
 def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Platform) -> None:
     """Rulings, sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "old", "namespace": platform.namespace}, "stringData": {"a": "b"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "old", "namespace": platform.namespace},
+        "stringData": {"a": "b"},
+    }
     files = {"plain.json": config_map(platform.namespace, "plain", a="b"), "secret.json": json.dumps(secret)}
     platform.repository.commit(files)
     platform.run_once()

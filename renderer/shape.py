@@ -1,0 +1,52 @@
+"""What every manifest must look like before anything else is read from it, whatever its kind; and two kinds that the program itself reads.
+
+The rules are OpenAPI schemas, checked by the same validator as instances. They say no more than what the program relies on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renderer import schema
+from renderer.identity import GroupKind, Manifest, group_kind
+from renderer.kinds import CRD
+from renderer.schema import SchemaMistake
+
+_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+_NAME = {"type": "string", "minLength": 1}
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **_OPEN}
+
+
+TEXTS = {"type": "array", "items": _TEXT}
+METADATA = {"type": "object", "properties": {"labels": _TEXTS, "annotations": _TEXTS}}
+COLUMNS = {"type": "array", "items": {"type": "object", **_OPEN}}
+
+_METADATA = {**_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
+_ANY = {**_object(metadata=_METADATA), "required": ["metadata"]}
+_KINDS = {
+    GroupKind("", "Secret"): _object(data=_TEXTS, stringData=_TEXTS),
+    CRD: {
+        **_object(
+            spec={
+                **_object(group=_NAME, scope=_NAME, names={**_object(kind=_NAME), "required": ["kind"]}),
+                "required": ["group", "names"],
+            }
+        ),
+        "required": ["spec"],
+    },
+}
+
+
+def mistakes(manifest: Manifest) -> list[SchemaMistake]:
+    """What keeps a manifest from being handled at all; fields that are null count as absent. Paths start at the top of the manifest."""
+    metadata = manifest.get("metadata")
+    if isinstance(metadata, dict):
+        manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+    present = {name: value for name, value in manifest.items() if value is not None}
+    found = schema.validate(_ANY, present)
+    return found or schema.validate(_KINDS.get(group_kind(manifest), _OPEN), present)

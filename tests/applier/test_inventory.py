@@ -1,0 +1,89 @@
+"""Keys of ApplySet parents: written, read back, refused (KEP-3659; apply-and-prune 1.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from applier.inventory import ForeignSet, Scope, parent_body, read_scope, scope_of
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+
+PARENT = ObjectKey("g.test", "Link", "prod", "x")
+CONFIG_MAP, DEPLOYMENT = GroupKind("", "ConfigMap"), GroupKind("apps", "Deployment")
+
+
+def parent(scope: Scope, **more: Any) -> dict[str, Any]:
+    return parent_body(PARENT, "g.test/v1", scope, version="1.2.3", **more)
+
+
+def test_scope_names_kinds_and_foreign_namespaces_only() -> None:
+    members = [
+        ObjectKey("", "ConfigMap", "prod", "a"),
+        ObjectKey("apps", "Deployment", "team", "b"),
+        ObjectKey("", "Namespace", "", "n"),
+    ]
+    found = scope_of(members, PARENT)
+    assert found == Scope(frozenset({CONFIG_MAP, DEPLOYMENT, GroupKind("", "Namespace")}), frozenset({"team"}))
+
+
+def test_keys_are_written_as_kubectl_reads_them() -> None:
+    """Apply-and-prune 1.1: byte order, commas without spaces, core kinds without a dot; no namespaces is an empty text."""
+    scope = Scope(frozenset({DEPLOYMENT, CONFIG_MAP, GroupKind("", "Secret")}), frozenset())
+    metadata = parent(scope)["metadata"]
+    assert metadata["labels"] == {keys.PARENT_ID: applyset_id(PARENT)}
+    assert metadata["annotations"] == {
+        keys.TOOLING: "levelgate/v1.2.3",
+        keys.GROUP_KINDS: "ConfigMap,Deployment.apps,Secret",
+        keys.NAMESPACES: "",
+    }
+
+
+def test_the_finalizer_goes_with_the_keys_of_an_instance_and_the_uid_with_a_known_parent() -> None:
+    """Rulings, "Sets": in the same write; a late write cannot bring a deleted parent back."""
+    found = parent(Scope(), finalizer=True, uid="u1")["metadata"]
+    assert (found["finalizers"], found["uid"]) == ([keys.FINALIZER], "u1")
+    assert not {"finalizers", "uid"} & parent(Scope())["metadata"].keys()
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(),
+        Scope(frozenset({CONFIG_MAP})),
+        Scope(frozenset({DEPLOYMENT, GroupKind("a.b.c", "K")}), frozenset({"a", "b"})),
+    ],
+)
+def test_what_is_written_is_what_is_read(scope: Scope) -> None:
+    assert read_scope(parent(scope)) == scope
+
+
+def test_a_parent_without_keys_has_an_empty_scope() -> None:
+    assert read_scope({"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "x"}}) == Scope()
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "text", "message"),
+    [
+        ("labels", keys.PARENT_ID, "applyset-of-somebody-v1", "does not fit the object"),
+        ("annotations", keys.TOOLING, "kubectl/v1.37.1", "managed by tooling 'kubectl'"),
+        ("annotations", keys.TOOLING, "levelgate", "managed by tooling 'unknown'"),
+    ],
+)
+def test_a_parent_of_another_tool_or_with_a_foreign_id_is_refused(
+    place: str, name: str, text: str, message: str
+) -> None:
+    """Apply-and-prune 1.4 step 1: any fault, no write."""
+    damaged = parent(Scope(frozenset({CONFIG_MAP})))
+    damaged["metadata"][place][name] = text
+    with pytest.raises(ForeignSet, match=message):
+        read_scope(damaged)
+
+
+def test_scopes_are_ordered_by_what_they_cover() -> None:
+    small, big = Scope(frozenset({CONFIG_MAP})), Scope(frozenset({CONFIG_MAP, DEPLOYMENT}), frozenset({"team"}))
+    assert big >= small
+    assert not small >= big
+    assert not Scope(frozenset({CONFIG_MAP, DEPLOYMENT})) >= big
+    assert small | big == big

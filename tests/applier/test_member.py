@@ -1,0 +1,160 @@
+"""The record of a member: written with the object, read back from its metadata (apply-and-prune 1.6)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from applier.cluster import CONTENT
+from applier.member import Member, body, is_proven, recorded_deps, without_nulls
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, digest, key_hash
+from renderer.model import Origin, RenderedNode, RenderedSet
+from tests.properties.waves import member
+
+KEY = ObjectKey("", "ConfigMap", "default", "x")
+INSTANCE = RenderedSet(parent=ObjectKey("g.test", "Link", "default", "one"), definition="links", source="platform")
+SOURCE = RenderedSet(parent=ObjectKey("", "ConfigMap", "levelgate-system", "source-platform"), source="platform")
+
+
+def node(**data: Any) -> RenderedNode:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "default", "labels": {"mine": "yes"}, "annotations": {"mine": "yes"}},
+        "data": data,
+    }
+    return RenderedNode("web", 2, (), GroupKind("", "ConfigMap"), manifest, KEY, origin=Origin("apps/web.yaml", 41))
+
+
+def written(rendered: RenderedSet = INSTANCE, live: Any = None, **more: Any) -> dict[str, Any]:
+    asked = {"deps": ["bb", "aa"], "parent_uid": "u0", "revision": "0123456789abcdef", **more}
+    return body(rendered, node(text="one"), live=live, **asked)
+
+
+def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> None:
+    """Rulings: bookkeeping keys; surface 3.1: what people read."""
+    metadata = written()["metadata"]
+    assert metadata["labels"] == {"mine": "yes", keys.PART_OF: INSTANCE.id}
+    assert metadata["annotations"] == {
+        "mine": "yes",
+        keys.NODE: "web",
+        keys.NODE_ID: "web",
+        keys.LEVEL: "2",
+        keys.DEPS: "aa,bb",
+        keys.SELF: key_hash(KEY),
+        keys.HASH: digest(node(text="one").manifest),
+        keys.INSTANCE: "Link/default/one",
+        keys.PARENT_UID: "u0",
+        keys.FILE: "apps/web.yaml:41",
+        keys.COMMIT: "0123456789ab",
+    }
+
+
+def test_a_member_of_a_source_records_its_file() -> None:
+    """Rulings, "Broken input"."""
+    annotations = written(SOURCE)["metadata"]["annotations"]
+    assert annotations[keys.SOURCE_FILE] == "apps/web.yaml"
+    assert keys.INSTANCE not in annotations
+
+
+def test_an_object_known_to_exist_is_written_with_its_uid() -> None:
+    """Rulings, "Sets": so that a late write cannot resurrect it."""
+    assert written(live=member("x"))["metadata"]["uid"] == "uid-x"
+    assert "uid" not in written()["metadata"]
+
+
+def test_the_manifest_itself_is_not_touched() -> None:
+    original = node(text="one")
+    before = digest(original.manifest)
+    body(INSTANCE, original, deps=["aa"], live=member("x"), parent_uid="u", revision="r")
+    assert digest(original.manifest) == before
+
+
+def test_what_is_written_is_what_is_read_back() -> None:
+    live = written()
+    live["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
+    found = Member.of(live)
+    assert (found.key, found.set_id, found.level, found.node) == (KEY, INSTANCE.id, 2, "web")
+    assert found.deps == {"aa", "bb"}
+    assert found.has_record
+    assert not found.terminating
+
+
+@pytest.mark.parametrize("level", ["", "x", "-1", "1.5", " "])
+def test_a_damaged_level_counts_as_none(level: str) -> None:
+    damaged = member("x")
+    damaged["metadata"]["annotations"][keys.LEVEL] = level
+    assert Member.of(damaged).level is None
+
+
+def test_a_member_without_annotations_has_no_record() -> None:
+    found = Member.of(member("x", recorded=False))
+    assert (found.has_record, found.level, found.deps, found.node) == (False, None, frozenset(), "")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "wanted", "healthy", "expected"),
+    [
+        ([], ["n"], False, ["n"]),
+        (["o"], ["n"], False, ["n", "o~"]),
+        (["o"], ["n"], True, ["n"]),
+        (["o~"], ["n"], False, ["n", "o~"]),
+        (["o~"], ["o"], False, ["o"]),
+        (["o", "n"], ["n"], False, ["n", "o~"]),
+    ],
+)
+def test_a_dropped_dependency_stays_marked_until_the_member_is_healthy(
+    recorded: list[str], wanted: list[str], healthy: bool, expected: list[str]
+) -> None:
+    """S0-14."""
+    live = member("x", *recorded)
+    hashes = {name: key_hash(ObjectKey("", "ConfigMap", "default", name)) for name in "no"}
+    found = recorded_deps(live, [hashes[name] for name in wanted], healthy=healthy)
+    assert found == sorted(hashes[name[0]] + name[1:] for name in expected)
+
+
+def test_a_new_member_records_what_it_wants() -> None:
+    assert recorded_deps(None, ["b", "a"], healthy=False) == ["a", "b"]
+
+
+def entry(manager: str = CONTENT, operation: str = "Apply", key: str = keys.PART_OF) -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "owners", "proven"),
+    [
+        ([entry()], [], True),
+        ([], [], False),
+        ([entry(manager="kubectl")], [], False),
+        ([entry(operation="Update")], [], False),
+        ([entry(key="mine")], [], False),
+        ([entry()], [{"kind": "ReplicaSet", "controller": True}], False),
+        ([entry()], [{"kind": "Link", "controller": False}], True),
+        ([{"manager": CONTENT, "operation": "Apply"}], [], False),
+    ],
+)
+def test_membership_is_proven_by_our_own_apply(entries: list[Any], owners: list[Any], proven: bool) -> None:
+    """Apply-and-prune 1.6: anybody may add a label."""
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    obj["metadata"] |= {"managedFields": entries, "ownerReferences": owners}  # type: ignore[operator]
+    assert is_proven(obj) is proven
+
+
+def test_nulls_are_left_out_wherever_they_stand() -> None:
+    """Apply-and-prune 2.4: null and absent mean the same."""
+    value = {"apiVersion": "v1", "kind": "X", "a": None, "b": {"c": None, "d": [None, {"e": None, "f": 0}]}, "g": {}}
+    expected = {"apiVersion": "v1", "kind": "X", "b": {"d": [None, {"f": 0}]}, "g": {}}
+    assert without_nulls(value) == expected
+
+
+def test_the_text_of_a_secret_is_written_as_its_data() -> None:
+    """The server keeps `stringData` as ours for ever and never stores it."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "YQ=="}, "stringData": {"b": "é", "a": "z"}}
+    encoded = {"b": base64.b64encode("é".encode()).decode(), "a": base64.b64encode(b"z").decode()}
+    assert without_nulls(secret) == {"apiVersion": "v1", "kind": "Secret", "data": encoded}
+    other = {"apiVersion": "other.io/v1", "kind": "Secret", "stringData": {"b": "c"}}
+    assert without_nulls(other) == other

@@ -1,0 +1,146 @@
+"""What is known of a cluster, and with how few requests (`applier.observe`, `applier.observed`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from applier.cluster import Discovery, Object
+from applier.errors import Unavailable
+from applier.inventory import Scope, parent_body
+from applier.observe import FEW, complete, look, observe, relist
+from applier.observed import Observed
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey
+from tests.properties.memory import MemoryCluster
+from tests.properties.waves import PARENT, key, member
+
+CONFIG_MAP = GroupKind("", "ConfigMap")
+SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
+
+
+class Counting(MemoryCluster):
+    """Remembers what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        self.asked.append(f"get {key}")
+        return await super().get(key, metadata_only=metadata_only)
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> list[Object]:
+        self.asked.append(f"list {kind} {namespace or '*'} {selector or '-'}{' metadata' if metadata_only else ''}")
+        return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
+
+
+def put(cluster: MemoryCluster, *objects: Object) -> None:
+    for obj in objects:
+        cluster.put(obj)
+
+
+def source(scope: Scope) -> Object:
+    return parent_body(SOURCE, "v1", scope, version="0")
+
+
+async def test_every_kind_that_is_named_is_listed_once_and_members_lead_on() -> None:
+    """The source's scope names Secret only; a member of it is a parent that names Service."""
+    cluster = Counting()
+    nested = parent_body(
+        PARENT._replace(group="", kind="Secret"), "v1", Scope(frozenset({GroupKind("", "Service")})), version="0"
+    )
+    nested["metadata"]["labels"][keys.PART_OF] = "the-source"
+    put(cluster, source(Scope(frozenset({GroupKind("", "Secret")}))), nested, member("a"))
+    found = await observe(cluster, [SOURCE], kinds=[CONFIG_MAP])
+    assert found.listed == {CONFIG_MAP, GroupKind("", "Secret"), GroupKind("", "Service")}
+    assert sorted(cluster.asked) == [
+        "get ConfigMap/levelgate-system/source-platform",
+        *(f"list {kind} * {keys.PART_OF}" for kind in ("ConfigMap", "Secret", "Service")),
+    ]
+    assert found.members[member("a")["metadata"]["labels"][keys.PART_OF]] == (key("a"),)
+
+
+async def test_scopes_given_beside_the_parents_are_listed_as_well() -> None:
+    """Records of instances whose object is gone."""
+    found = await observe(MemoryCluster(), [], kinds=[], scopes=[Scope(frozenset({CONFIG_MAP}))])
+    assert found.listed == {CONFIG_MAP}
+
+
+async def test_a_parent_of_another_tool_names_nothing() -> None:
+    cluster = Counting()
+    theirs = source(Scope(frozenset({GroupKind("", "Secret")})))
+    theirs["metadata"]["annotations"][keys.TOOLING] = "kubectl/v1"
+    put(cluster, theirs)
+    assert (await observe(cluster, [SOURCE], kinds=[])).listed == frozenset()
+
+
+async def test_a_kind_that_is_not_served_is_passed_over() -> None:
+    found = await observe(MemoryCluster(), [], kinds=[GroupKind("nobody.io", "Thing"), CONFIG_MAP])
+    assert found.listed == {CONFIG_MAP}
+
+
+@pytest.mark.parametrize(("count", "requests"), [(FEW, FEW), (FEW + 1, 1)])
+async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(count: int, requests: int) -> None:
+    """Rulings, "Sets": one metadata list per kind and namespace when more than 8 are new."""
+    cluster = Counting()
+    put(cluster, member("n0"), member("other"))
+    found = await look(cluster, Observed(await cluster.discover()), [key(f"n{index}") for index in range(count)])
+    assert len(cluster.asked) == requests
+    assert set(found.objects) == {key("n0")}
+    assert found.absent == {key(f"n{index}") for index in range(1, count)}
+
+
+async def test_what_cannot_be_read_is_not_taken_for_absent() -> None:
+    """ "Cannot read" is never "empty"."""
+
+    class Silent(MemoryCluster):
+        async def list(self, *_: Any, **__: Any) -> list[Object]:
+            raise Unavailable("no answer")
+
+    with pytest.raises(Unavailable):
+        await observe(Silent(), [], kinds=[CONFIG_MAP])
+
+
+async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -> None:
+    cluster = MemoryCluster()
+    plain = member("plain")
+    del plain["metadata"]["labels"]
+    before = Observed(await cluster.discover()).seen([member("gone"), plain])
+    put(cluster, member("new"))
+    found = await relist(cluster, before, [CONFIG_MAP])
+    assert set(found.objects) == {key("plain"), key("new")}
+    assert found.absent == {key("gone")}
+    assert not before.listed
+
+
+async def test_nothing_is_listed_twice() -> None:
+    cluster = Counting()
+    found = await complete(cluster, Observed(await cluster.discover()), [CONFIG_MAP])
+    await complete(cluster, found, [CONFIG_MAP])
+    assert len(cluster.asked) == 1
+
+
+def test_knowledge_is_a_value() -> None:
+    """Seen, gone and forgotten each make a new one."""
+    nothing = Observed(Discovery({}))
+    seen = nothing.seen([member("a")])
+    gone = seen.gone([key("a")])
+    again = gone.seen([member("a")])
+    forgotten = again.forgotten([key("a")])
+    assert [(key("a") in one.objects, key("a") in one.absent) for one in (nothing, seen, gone, again, forgotten)] == [
+        (False, False),
+        (True, False),
+        (False, True),
+        (True, False),
+        (False, False),
+    ]
+    assert [one.is_known(key("a")) for one in (nothing, seen, gone, forgotten)] == [False, True, True, False]
+
+
+def test_failures_are_remembered_by_object() -> None:
+    error = Unavailable("no")
+    assert Observed(Discovery({})).failed({key("a"): error}).failures == {key("a"): error}

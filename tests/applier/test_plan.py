@@ -1,0 +1,303 @@
+"""What one pass decides: verbs, barriers, takeovers, parents; pure tables over rendered sets and hand-made observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from applier.cluster import CONTENT, Discovery, Object
+from applier.errors import Denied, FieldConflict, Unavailable
+from applier.inventory import Scope, parent_body, scope_of
+from applier.member import body, recorded_deps
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, Records, SetPlan, Verb, plan
+from applier.reasons import Reason
+from renderer import keys
+from renderer.catalog import load
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render import member_dependencies, render, source_parent
+from tests.properties.memory import BUILT_IN
+from tests.properties.repositories import plain
+
+CONFIG_MAP = GroupKind("", "ConfigMap")
+PARENT = source_parent("platform")
+DISCOVERY = Discovery({resource.group_kind: resource for resource in BUILT_IN})
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("", "ConfigMap", "default", name)
+
+
+def bundle(*texts: str, source: str = "platform") -> Bundle:
+    return render([load({f"{index}.json": text.encode() for index, text in enumerate(texts)}, source=source)])
+
+
+PAIR = bundle(plain("a"), plain("b", "a"))
+
+
+def owned(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        return {}
+    return {f"f:{name}": owned(item) for name, item in value.items()}
+
+
+def live(one: RenderedSet, name: str, *, drifted: str = "", **metadata: Any) -> Object:
+    """A member as our own apply left it; `drifted` is a field of `data` that somebody else took."""
+    node = next(node for node in one.nodes if node.key and node.key.name == name)
+    deps = recorded_deps(None, member_dependencies(one, node), healthy=True)
+    obj = body(one, node, deps=deps, live=None, parent_uid="u", revision="r")
+    content = {
+        "metadata": {part: obj["metadata"][part] for part in ("labels", "annotations")},
+        "data": dict(obj["data"]),
+    }
+    entries = [{"manager": CONTENT, "operation": "Apply", "fieldsV1": owned(content)}]
+    if drifted:
+        entries[0]["fieldsV1"]["f:data"] = {".": {}}
+        entries.append({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {f"f:{drifted}": {}}}})
+    obj["metadata"] |= {
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "generation": 1,
+        "managedFields": entries,
+        **metadata,
+    }
+    return obj
+
+
+def parent(one: RenderedSet, scope: Scope | None = None) -> Object:
+    wanted = scope_of((node.key for node in one.nodes if node.key), one.parent)
+    obj = parent_body(one.parent, "v1", wanted if scope is None else scope, version="0")
+    obj["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    return obj
+
+
+def observed(*objects: Object, absent: str = "") -> Observed:
+    return Observed(DISCOVERY, listed=frozenset({CONFIG_MAP})).seen(objects).gone(map(key, absent))
+
+
+SOURCE = PAIR.sources["platform"]
+
+
+def decided(
+    *objects: Object, of: Bundle = PAIR, absent: str = "", records: Records | None = None, **more: Any
+) -> SetPlan:
+    found: Plan = plan(of, replace(observed(parent(of.sources["platform"]), *objects, absent=absent), **more), records)
+    return found.sets[0]
+
+
+def verbs(one: SetPlan) -> dict[str, tuple[Verb, bool]]:
+    return {name_of(node): (node.verb, node.allowed) for node in one.nodes}
+
+
+def name_of(node: NodePlan) -> str:
+    assert node.node.key is not None
+    return node.node.key.name
+
+
+def blocked(one: SetPlan, name: str) -> Reason | None:
+    cause = next(node for node in one.nodes if name_of(node) == name).blocked
+    return cause.reason if cause else None
+
+
+def test_what_was_never_looked_at_is_looked_at_first() -> None:
+    """Rulings, "Sets": read before the first write."""
+    one = decided()
+    assert verbs(one) == {"a": (Verb.LOOK, False), "b": (Verb.LOOK, False)}
+    assert set(one.unknown) == {key("a"), key("b")}
+    assert one.writes == ()
+
+
+def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:
+    """Design rule 1: the barrier goes along the path."""
+    assert verbs(decided(absent="ab")) == {"a": (Verb.CREATE, True), "b": (Verb.CREATE, False)}
+    assert blocked(decided(absent="ab"), "b") is Reason.DEPENDENCY_NOT_READY
+    assert verbs(decided(live(SOURCE, "a"), absent="b")) == {"a": (Verb.NONE, False), "b": (Verb.CREATE, True)}
+    settled = decided(live(SOURCE, "a"), live(SOURCE, "b"))
+    assert verbs(settled) == {"a": (Verb.NONE, False), "b": (Verb.NONE, False)}
+    assert settled.is_idle
+
+
+def test_an_update_above_holds_an_update_below_but_not_its_healing() -> None:
+    """Design rules 1 and 6: self-healing to what is applied goes on."""
+    old = bundle(plain("a", text="old"), plain("b", "a", text="old")).sources["platform"]
+    assert verbs(decided(live(old, "a"), live(old, "b"))) == {"a": (Verb.UPDATE, True), "b": (Verb.UPDATE, False)}
+    assert verbs(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (Verb.HEAL, True)
+
+
+def test_a_field_that_somebody_took_is_healed() -> None:
+    assert verbs(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (Verb.HEAL, True)
+
+
+def test_a_dropped_dependency_is_recorded_anew() -> None:
+    """S0-14: one bookkeeping write once the member is healthy at the new revision."""
+    stale = live(SOURCE, "a")
+    stale["metadata"]["annotations"][keys.DEPS] = "0123456789abcdef~"
+    one = decided(stale, live(SOURCE, "b"))
+    assert verbs(one)["a"] == (Verb.RECORD, True)
+    assert one.nodes[0].deps == ()
+    assert verbs(one)["b"] == (Verb.NONE, False)
+
+
+def test_nothing_is_written_before_the_parent_covers_it() -> None:
+    """I1, S0-19: the union is written first."""
+    for scope in (Scope(), Scope(frozenset({GroupKind("", "Secret")}))):
+        found = plan(PAIR, observed(parent(SOURCE, scope), absent="ab")).sets[0]
+        assert found.superset is not None
+        assert found.superset >= scope | scope_of([key("a")], PARENT)
+        assert found.writes == ()
+    nobody = plan(PAIR, observed(absent="ab")).sets[0]
+    assert nobody.superset == scope_of([key("a")], PARENT)
+
+
+def test_the_scope_shrinks_only_when_nothing_is_left_to_do() -> None:
+    """I1, S0-19."""
+    secret = GroupKind("", "Secret")
+    wide = scope_of([key("a")], PARENT) | Scope(frozenset({secret}))
+    objects = (live(SOURCE, "a"), live(SOURCE, "b"))
+    unlisted = plan(PAIR, observed(parent(SOURCE, wide), *objects)).sets[0]
+    assert unlisted.exact is None
+    full = replace(observed(parent(SOURCE, wide), *objects), listed=frozenset({CONFIG_MAP, secret}))
+    assert plan(PAIR, full).sets[0].exact == scope_of([key("a")], PARENT)
+    writing = replace(observed(parent(SOURCE, wide), live(SOURCE, "a"), absent="b"), listed=full.listed)
+    assert plan(PAIR, writing).sets[0].exact is None
+
+
+def test_nothing_is_pruned_while_its_set_writes_and_afterwards_it_is() -> None:
+    """S0-10."""
+    before = bundle(plain("a", text="old"), plain("old")).sources["platform"]
+    orphan = live(before, "old")
+    writing = decided(live(before, "a"), live(SOURCE, "b"), orphan, of=PAIR).orphans
+    assert not any(one.allowed for one in writing)
+    done = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan).orphans
+    assert [(one.member.key.name, one.allowed) for one in done] == [("old", True)]
+
+
+def test_nothing_is_pruned_on_an_incomplete_view() -> None:
+    """Apply-and-prune 2.9."""
+    orphan = live(bundle(plain("old")).sources["platform"], "old")
+    found = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan, listed=frozenset()).orphans
+    assert not any(one.allowed for one in found)
+
+
+def test_a_hold_stops_pruning_and_nothing_else() -> None:
+    """Design rule 12."""
+    orphan = live(bundle(plain("old")).sources["platform"], "old")
+    records = Records(hold_pruning={"platform": "path gone"})
+    held = decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b"), orphan, records=records)
+    assert verbs(held)["a"] == (Verb.HEAL, True)
+    assert [one.blocked.reason for one in held.orphans if one.blocked] == [Reason.BRAKE_ENGAGED]
+
+
+def test_a_new_object_protects_the_orphans_of_its_kind_until_it_is_there() -> None:
+    """Rulings: what waits or failed may still be one of them."""
+    orphan = live(bundle(plain("old")).sources["platform"], "old")
+    assert decided(live(SOURCE, "a"), orphan, absent="b").orphans == ()
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (Denied("no"), Reason.APPLY_FAILED),
+        (FieldConflict("no"), Reason.CONFLICT),
+        (Unavailable("no"), Reason.PROGRESSING),
+    ],
+)
+def test_what_failed_in_this_pass_is_not_tried_again_in_it_and_holds_what_is_below(
+    failure: Any, reason: Reason
+) -> None:
+    """S0-20: its descendants do not start; unrelated branches go on."""
+    wide = bundle(plain("a"), plain("b", "a"), plain("c"))
+    found = decided(of=wide, absent="abc", failures={key("a"): failure})
+    assert verbs(found) == {"a": (Verb.CREATE, False), "b": (Verb.CREATE, False), "c": (Verb.CREATE, True)}
+    assert (blocked(found, "a"), blocked(found, "b")) == (reason, Reason.DEPENDENCY_NOT_READY)
+
+
+def test_a_member_that_is_going_away_is_not_written() -> None:
+    """Rulings, "Sets": the server accepts the apply and it is lost."""
+    going = live(SOURCE, "a", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    one = decided(going, live(SOURCE, "b"))
+    assert one.writes == ()
+    assert blocked(one, "a") is Reason.PROGRESSING
+
+
+def labelled(set_id: str, *, ours: bool) -> Object:
+    obj = live(SOURCE, "a")
+    obj["metadata"]["labels"][keys.PART_OF] = set_id
+    if not set_id:
+        del obj["metadata"]["labels"][keys.PART_OF]
+    if not ours:
+        obj["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("set_id", "ours", "reason"),
+    [
+        (SOURCE.id, True, None),
+        ("", True, None),
+        ("", False, Reason.CONFLICT),
+        ("applyset-of-somebody-v1", True, Reason.OWNED_ELSEWHERE),
+        (applyset_id(source_parent("other")), True, None),
+    ],
+    ids=["ours", "released by us", "never ours", "in a foreign set", "in one of our sets that no longer wants it"],
+)
+def test_which_objects_may_be_taken(set_id: str, ours: bool, reason: Reason | None) -> None:
+    """Rulings, "Sets" and "Hand-over"."""
+    bundles = render([load({"0.json": plain("a").encode()}, source="platform"), load({}, source="other")])
+    assert blocked(decided(labelled(set_id, ours=ours), of=bundles), "a") is reason
+
+
+@pytest.mark.parametrize("place", ["live", "git"])
+def test_reconcile_disabled_leaves_an_object_alone(place: str) -> None:
+    text = plain("a").replace('"name": "a",', '"name": "a", "annotations": {"levelgate.dev/reconcile": "disabled"},')
+    wanted = bundle(text if place == "git" else plain("a"))
+    obj = live(bundle(plain("a", text="old")).sources["platform"], "a")
+    if place == "live":
+        obj["metadata"]["annotations"][keys.RECONCILE] = "disabled"
+    one = decided(obj, of=wanted)
+    assert (one.writes, blocked(one, "a")) == ((), Reason.SUSPENDED)
+
+
+@pytest.mark.parametrize(
+    ("wait_for", "works", "ready"),
+    [
+        ("", False, True),
+        ("healthy", False, False),
+        ("healthy", True, True),
+        ("exists", False, True),
+        ("none", False, True),
+    ],
+)
+def test_wait_for_replaces_the_rule_of_readiness(wait_for: str, works: bool, ready: bool) -> None:
+    """Design rule 2; a load balancer is healthy once it has an address."""
+    services = bundle(plain("a", kind="Service"))
+    obj = {**live(services.sources["platform"], "a"), "spec": {"type": "LoadBalancer"}}
+    if works:
+        obj["spec"]["clusterIP"] = "10.0.0.1"
+    if wait_for:
+        obj["metadata"]["annotations"][keys.WAIT_FOR] = wait_for
+    assert decided(obj, of=services).nodes[0].ready is ready
+
+
+def test_a_parent_of_another_tool_stops_its_set() -> None:
+    """Apply-and-prune 1.4: any fault, no write."""
+    theirs = parent(SOURCE)
+    theirs["metadata"]["annotations"][keys.TOOLING] = "kubectl/v1"
+    found = plan(PAIR, observed(theirs, absent="ab")).sets[0]
+    assert found.error is not None
+    assert found.error.reason is Reason.CONFLICT
+    assert found.is_idle
+
+
+def test_nodes_that_wait_or_cannot_be_rendered_say_so() -> None:
+    node = RenderedNode("w", 0, (), CONFIG_MAP, {}, None, waiting=("a.status.host",))
+    wrong = RenderedNode("e", 0, (), CONFIG_MAP, {}, None, error="no such field")
+    one = RenderedSet(parent=PARENT, nodes=(node, wrong), source="platform")
+    found = plan(Bundle({"platform": one}, {}), observed(parent(one))).sets[0]
+    assert [(node.blocked.reason, node.blocked.message) for node in found.nodes if node.blocked] == [
+        (Reason.WAITING_FOR_DATA, "a.status.host"),
+        (Reason.RENDER_FAILED, "no such field"),
+    ]

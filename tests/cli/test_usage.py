@@ -1,0 +1,169 @@
+"""How commands are called, and what they say when that was wrong: exit codes, sentences, never a traceback (surface 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gitops import cli
+from gitops.cli import INTERRUPTED, USAGE, run
+from tests.properties.repositories import UNREADABLE
+
+COMMANDS = ("render", "plan", "run", "status", "version", "completion")
+
+
+@pytest.fixture(autouse=True)
+def nobodys_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kubeconfig, no pod, no cache of anybody's."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(list(arguments))
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return code, printed.out, printed.err
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str, option: str) -> None:
+    code, out, err = called(capsys, *filter(None, [command]), option)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: levelgate {command}".rstrip())
+
+
+def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    out = called(capsys, "--help")[1]
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["rendr"],
+        ["render"],
+        ["render", ".", "-o", "xml"],
+        ["render", ".", "--nosuch"],
+        ["render", ".", "more"],
+        ["run"],
+        ["run", "--source", ".", "--wait", "soon"],
+        ["run", "--source", ".", "--interval", "5x"],
+        ["run", "--source", ".", "--apply-concurrency", "0"],
+        ["run", "--source", ".", "--log-format", "xml"],
+        ["completion", "tcsh"],
+        ["--nosuch"],
+    ],
+)
+def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> None:
+    assert called(capsys, *arguments)[0] == USAGE == 64
+
+
+def test_an_unknown_command_is_told_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    err = called(capsys, "rendr")[2]
+    assert "rendr" in err
+    assert "render" in err.replace("rendr", "", 1)
+
+
+@pytest.mark.parametrize("text", ["soon", "", "5", "5x", "1h 30m", "-5s", "1.5h"])
+def test_a_duration_that_is_none_says_how_to_write_one(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    code, _, err = called(capsys, "run", "--source", ".", "--wait", text)
+    assert code == USAGE
+    assert "write for example 30s, 5m or 1h30m" in err
+
+
+@pytest.mark.parametrize("command", ["render", "plan"])
+def test_a_path_that_does_not_exist_is_told(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, _, err = called(capsys, command, "/no/such/place")
+    assert code == 1
+    assert "/no/such/place: does not exist; name a directory or the URL of a repository" in err
+
+
+def test_a_revision_that_does_not_exist_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, git_repository: Path
+) -> None:
+    code, _, err = called(capsys, "render", str(git_repository), "--revision", "nosuch")
+    assert code == 1
+    assert "nosuch" in err
+
+
+@pytest.fixture
+def git_repository(tmp_path: Path) -> Path:
+    import subprocess
+
+    path = tmp_path / "platform"
+    path.mkdir()
+    (path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+        subprocess.run(["git", *identity, *arguments], cwd=path, check=True, capture_output=True)
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan", "."], ["run", "--source", "x=https://git.example.com/x.git", "--once"], ["status"]]
+)
+def test_without_a_cluster_it_says_how_to_choose_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    arguments = [str(tmp_path) if argument == "." else argument for argument in arguments]
+    code, _, err = called(capsys, *arguments)
+    assert code == 1
+    assert "kubeconfig" in err.lower()
+
+
+def test_a_kubeconfig_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = called(capsys, "plan", str(tmp_path), "--kubeconfig", "/no/such/config")
+    assert code == 1
+    assert "/no/such/config" in err
+
+
+def test_broken_yaml_is_told_with_its_line_and_the_rest_is_rendered(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n")
+    (tmp_path / "broken.yaml").write_text(UNREADABLE)
+    code, out, err = called(capsys, "render", str(tmp_path))
+    assert code == 1
+    assert "broken.yaml:4: not valid YAML" in err
+    assert "ConfigMap/fine" in out
+
+
+def test_an_interruption_exits_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.group, "main", interrupted)
+    code, _, err = called(capsys, "version")
+    assert (code, err.strip()) == (INTERRUPTED, "interrupted")
+    assert INTERRUPTED == 130
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only errors that say what to do themselves are shortened to a sentence."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli.group, "main", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(["version"])
+
+
+@pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])
+def test_completion_prints_a_script(capsys: pytest.CaptureFixture[str], shell: str, word: str) -> None:
+    code, out, _ = called(capsys, "completion", shell)
+    assert code == 0
+    assert word in out
+    assert "levelgate" in out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(capsys, "version")[:2] == (0, f"levelgate {cli.program_version()}\n")

@@ -1,0 +1,61 @@
+"""From what a person names to sources (surface 1): names, URLs, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitops import compose
+from gitops.errors import SourceError
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("platform=https://git.example.com/shop/deploy.git", "platform"),
+        ("https://git.example.com/shop/deploy.git", "deploy"),
+        ("https://git.example.com/shop/Deploy/", "deploy"),
+        ("https://git.example.com/deploy.git?x=y", None),
+    ],
+)
+def test_the_name_of_a_source_is_given_or_the_last_segment_of_its_url(text: str, name: str | None) -> None:
+    if name is None:
+        with pytest.raises(SourceError):
+            compose.source_config(text)
+    else:
+        assert compose.source_config(text).name == name
+
+
+def test_a_path_is_made_absolute_and_named_by_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "platform").mkdir()
+    monkeypatch.chdir(tmp_path / "platform")
+    found = compose.source_config(".")
+    assert found.name == "platform"
+    assert str(tmp_path) in str(found.target)
+
+
+@pytest.mark.parametrize("name", ["Bad", "-a", "a_b", "a b", "x" * 60])
+def test_a_name_that_cannot_be_one_is_told_with_what_to_write(name: str) -> None:
+    with pytest.raises(SourceError, match="write NAME=URL"):
+        compose.source_config(f"{name}=https://git.example.com/x.git")
+
+
+def test_two_sources_of_one_name_are_told(tmp_path: Path) -> None:
+    one, other = (compose.source_config(f"https://{host}.example.com/platform.git") for host in "ab")
+    with pytest.raises(SourceError, match="two sources are called 'platform'"):
+        compose.mirrors([one, other], tmp_path)
+
+
+def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    catalog = compose.catalog_of(compose.read(str(tmp_path)), source="platform")
+    assert [item.manifest["metadata"]["name"] for item in catalog.objects] == ["a"]
+    assert catalog.unreadable == {"broken.yaml"}
+    assert catalog.source == "platform"
+
+
+def test_a_place_that_does_not_exist_is_told() -> None:
+    with pytest.raises(SourceError, match="does not exist"):
+        compose.read("/no/such/place")

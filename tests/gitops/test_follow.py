@@ -1,0 +1,188 @@
+"""Following sources with a clock of its own: how long `once` waits, when `forever` wakes, what a source that fails costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from applier.cluster import Discovery
+from applier.errors import Unavailable
+from applier.execute import Result
+from applier.inventory import Scope
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, SetPlan, Verb
+from gitops.errors import Unreachable
+from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower, Tally
+from gitops.reconcile import Pass, Reconciler
+from gitops.source import Snapshot
+from gitops.sources import SourceState
+from renderer.identity import GroupKind, ObjectKey
+from renderer.model import Bundle, RenderedNode, RenderedSet
+
+KEY = ObjectKey("", "ConfigMap", "default", "a")
+LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def found(*, changed: bool = False, moving: bool = False) -> Pass:
+    """A pass that changed something, or not, and left something in flight, or not."""
+    parent = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
+    node = RenderedNode("a", 0, (), GroupKind("", "ConfigMap"), LIVE, KEY)
+    plan = NodePlan(node, Verb.NONE, LIVE, ready=not moving, healthy=not moving)
+    one = SetPlan(RenderedSet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
+    results = (Result(parent, KEY, "created"),) if changed else ()
+    return Pass(Bundle({}, {}), Plan((one,)), Observed(Discovery({})), results)
+
+
+class VirtualClock:
+    """Sleeping takes no time; `slept` says how long it would have."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Script:
+    """Answers passes one after the other, the last one for ever."""
+
+    answers: list[Pass | Exception]
+    asked: list[Sequence[SourceState]] = field(default_factory=list)
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        self.asked.append(list(sources))
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Silent:
+    """A mirror that cannot be reached."""
+
+    def head(self) -> str:
+        raise Unreachable("https://x", "no answer")
+
+    def fetch(self) -> str:
+        raise AssertionError("not asked")
+
+    def snapshot(self, revision: str) -> Snapshot:
+        raise AssertionError("not asked")
+
+
+def follower(
+    *answers: Pass | Exception, mirrors: dict[str, Any] | None = None
+) -> tuple[Follower, Script, VirtualClock]:
+    script, clock = Script(list(answers)), VirtualClock()
+    return Follower(mirrors or {}, cast(Reconciler, script), clock), script, clock
+
+
+async def test_once_ends_at_the_first_pass_that_changes_nothing_with_nothing_in_flight() -> None:
+    following, script, clock = follower(found(changed=True), found(changed=True), found())
+    await following.once(wait=timedelta(0))
+    assert len(script.asked) == 3
+    assert clock.slept == [FIRST_LOOK, FIRST_LOOK]
+
+
+async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
+    """`--wait`: so long without any change."""
+    following, _, clock = follower(found(moving=True))
+    last = await following.once(wait=timedelta(seconds=30))
+    assert last.plan.sets[0].nodes[0].healthy is False
+    assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
+    assert max(clock.slept) == LAST_LOOK
+    assert 30 <= sum(clock.slept) < 30 + LAST_LOOK
+
+
+async def test_once_without_waiting_ends_at_once() -> None:
+    following, script, clock = follower(found(moving=True))
+    await following.once(wait=timedelta(0))
+    assert (len(script.asked), clock.slept) == (1, [])
+
+
+async def test_a_change_starts_the_waiting_anew() -> None:
+    following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True), found())
+    await following.once(wait=timedelta(seconds=2))
+    assert clock.slept[5] == FIRST_LOOK
+
+
+async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
+    """ "Cannot read" is never "empty"."""
+    following, script, _ = follower(found(), mirrors={"platform": Silent()})
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    await following.once(wait=timedelta(0))
+    await following.once(wait=timedelta(0))
+    assert script.asked == [[], []]
+    assert told == ["platform: cannot be read: https://x: no answer"]
+    assert len(following.errors) == 1
+
+
+async def test_forever_sleeps_until_it_is_woken() -> None:
+    following, script, clock = follower(found())
+    wake = asyncio.Event()
+    running = asyncio.ensure_future(following.forever(wake))
+    for passes in (1, 2, 3):
+        await _until(lambda passes=passes: len(script.asked) == passes)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(script.asked) == passes
+        wake.set()
+    await _stopped(following, running)
+    assert clock.slept == []
+
+
+async def test_forever_looks_again_while_something_is_in_flight() -> None:
+    following, script, clock = follower(found(changed=True), *[found(moving=True)] * 9, found())
+    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    await _until(lambda: len(script.asked) == 11)
+    await _stopped(following, running)
+    assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
+    assert max(clock.slept) == LAST_LOOK
+
+
+async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
+    following, script, clock = follower(*[Unavailable("down")] * 8, found())
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    await _until(lambda: len(script.asked) == 9)
+    await _stopped(following, running)
+    assert told == ["cluster: down; trying again"] * 8
+    assert clock.slept == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+
+
+@pytest.mark.parametrize("state", [found(), found(moving=True)])
+async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
+    following, script, _ = follower(state)
+    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    await _until(lambda: bool(script.asked))
+    await _stopped(following, running)
+
+
+def test_a_tally_counts_sets_by_where_they_are() -> None:
+    assert str(Tally.of(found())).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(Tally.of(found(moving=True))).startswith("settled 0, held 0, waiting 1, failed 0")
+
+
+async def _until(condition: Any) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never happens")
+
+
+async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
+    following.stop.set()
+    await asyncio.wait_for(running, 5)

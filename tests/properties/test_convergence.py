@@ -1,0 +1,112 @@
+"""Whatever was committed and wherever the program died: in the end the cluster is as the last commit says (I1, I4, I7; S0-18, S0-19)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from applier.observed import label
+from renderer import keys
+from renderer.kinds import CRD
+from tests.properties.memory import MemoryCluster
+from tests.properties.platform import Files, Platform, essence
+from tests.properties.repositories import GROUP, faults, repositories
+
+FUZZ = int(os.environ.get("LEVELGATE_FUZZ", "0"))
+
+
+def examples(usual: int) -> settings:
+    return settings(
+        derandomize=not FUZZ,
+        deadline=None,
+        max_examples=usual * (FUZZ or 1),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        database=None,
+        phases=(Phase.explicit, Phase.generate) if FUZZ else (Phase.explicit, Phase.generate, Phase.shrink),
+        print_blob=False,
+    )
+
+
+def fresh(files: Files) -> dict[str, object]:
+    """What a cluster looks like that has only ever seen this commit."""
+    with Platform() as reference:
+        reference.commit(files)
+        reference.settle()
+        assert reference.broken == []
+        return essence(reference.cluster)
+
+
+MEDDLED = ("delete member", "delete instance", "edit member", "unlabel member", "tick")
+
+
+def meddle(platform: Platform, what: str, which: int) -> None:
+    """What people do to a cluster behind Git's back."""
+    found = [key for key, obj in platform.cluster.objects.items() if label(obj, keys.PART_OF) and key.kind != CRD.kind]
+    instances = [key for key in found if key.group == GROUP]
+    members = [key for key in found if key.group != GROUP]
+    among = instances if what == "delete instance" else members
+    if what == "tick" or not among:
+        platform.cluster.tick()
+        return
+    key = sorted(among)[which % len(among)]
+    match what:
+        case "delete member" | "delete instance":
+            platform.cluster.take_away(key)
+        case "edit member":
+            manifest = {**platform.cluster.objects[key], "data": {"text": "by hand"}}
+            platform.cluster.put(
+                {name: manifest[name] for name in ("apiVersion", "kind", "metadata", "data")}, manager="kubectl-edit"
+            )
+        case "unlabel member":
+            platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(keys.PART_OF))
+
+
+History = list[tuple[Files, list[Mapping[int, str]]]]
+
+
+@examples(70)
+@given(
+    history=st.lists(st.tuples(repositories(), st.lists(faults(), min_size=1, max_size=3)), min_size=1, max_size=3),
+    last=repositories(whole=True),
+    instant=st.booleans(),
+)
+def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
+    history: History, last: Files, instant: bool
+) -> None:
+    """I1, I4, I7, S0-19: every commit is interrupted somewhere; then the last one is left alone."""
+    with Platform(MemoryCluster(instant=instant)) as platform:
+        for files, passes in history:
+            platform.commit(files)
+            for befalls in passes:
+                platform.run(befalls)
+                platform.cluster.tick()
+        platform.commit(last)
+        platform.settle()
+        assert platform.broken == []
+        assert essence(platform.cluster) == fresh(last)
+        writes = len(platform.cluster.writes)
+        platform.run()
+        assert platform.cluster.writes[writes:] == []
+
+
+@examples(50)
+@given(
+    files=repositories(whole=True),
+    meddling=st.lists(st.tuples(st.sampled_from(MEDDLED), st.integers(0, 20), st.booleans()), min_size=1, max_size=4),
+)
+def test_what_people_change_by_hand_is_brought_back(files: Files, meddling: list[tuple[str, int, bool]]) -> None:
+    """Drift of members and of instances that Git still wants heals, whatever was deleted, edited or unlabelled, in whatever order."""
+    with Platform() as platform:
+        platform.commit(files)
+        platform.settle()
+        platform.parents_may_vanish = True
+        for what, which, between in meddling:
+            meddle(platform, what, which)
+            if between:
+                platform.run()
+        platform.settle()
+        assert platform.broken == []
+        assert essence(platform.cluster) == fresh(files)

@@ -1,0 +1,127 @@
+"""Live members made by hand, and the wave loop over the real `applier.prune.orphans`: nothing but metadata, as a list shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from applier.cluster import CONTENT, Discovery, Object
+from applier.observed import Observed
+from applier.prune import Fate, Orphan, Unreadable, Unsettled, dependents, orphans
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, key_hash
+from renderer.model import RenderedSet
+
+PARENT = ObjectKey("g.test", "Link", "default", "x")
+SET = RenderedSet(parent=PARENT, definition="links")
+OTHER = RenderedSet(parent=PARENT._replace(name="other"), definition="links")
+MINE: Object = {"f:metadata": {"f:labels": {f"f:{keys.PART_OF}": {}}}}
+
+
+def key(name: str, kind: str = "ConfigMap", group: str = "") -> ObjectKey:
+    return ObjectKey(group, kind, "" if kind in {"Namespace", "CustomResourceDefinition"} else "default", name)
+
+
+def member(
+    name: str,
+    *needs: str,
+    level: int = 0,
+    kind: str = "ConfigMap",
+    recorded: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    finalizers: Sequence[str] = (),
+    terminating: bool = False,
+    proven: bool = True,
+    node: str = "",
+    file: str = "",
+    of: RenderedSet = SET,
+) -> Object:
+    """A member that records dependencies on `needs` (names of ConfigMaps; `~` marks one that its revision dropped)."""
+    group = "apiextensions.k8s.io" if kind == "CustomResourceDefinition" else ""
+    itself = key(name, kind, group)
+    deps = sorted(key_hash(key(other.removesuffix("~"))) + ("~" if other.endswith("~") else "") for other in needs)
+    record = {
+        keys.LEVEL: str(level),
+        keys.DEPS: ",".join(deps),
+        keys.SELF: key_hash(itself),
+        keys.NODE_ID: node or name,
+    }
+    metadata: Object = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "labels": {keys.PART_OF: of.id},
+        "annotations": {
+            **(record if recorded else {}),
+            **({keys.SOURCE_FILE: file} if file else {}),
+            **(annotations or {}),
+        },
+        "managedFields": [{"manager": CONTENT if proven else "kubectl", "operation": "Apply", "fieldsV1": MINE}],
+    }
+    if itself.namespace:
+        metadata["namespace"] = itself.namespace
+    if finalizers:
+        metadata["finalizers"] = list(finalizers)
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": metadata}
+
+
+def judge(
+    live: Iterable[Object],
+    *,
+    desired: Iterable[str] = (),
+    unsettled: Sequence[Unsettled] = (),
+    unreadable: Unreadable | None = None,
+    hold: str = "",
+    release: bool = False,
+) -> dict[str, Orphan]:
+    """One wave: the orphans of `SET` by name, in their order."""
+    observed = Observed(Discovery({})).seen(live)
+    found = orphans(
+        SET,
+        observed,
+        wanted={key(name): SET.id for name in desired},
+        unsettled=unsettled,
+        dependents=dependents(observed, {SET.id, OTHER.id}),
+        unreadable=unreadable,
+        hold=hold,
+        release=release,
+    )
+    return {orphan.member.key.name: orphan for orphan in found}
+
+
+@dataclass
+class Waves:
+    """Deletes wave after wave until nothing may go; `stuck` members stay terminating. `order` is what was deleted or released, wave by wave."""
+
+    live: dict[str, Object]
+    desired: frozenset[str] = frozenset()
+    stuck: frozenset[str] = frozenset()
+    order: list[list[str]] = field(default_factory=list)
+
+    def run(self, *, most: int = 60) -> None:
+        for _ in range(most):
+            allowed = [
+                name for name, orphan in judge(self.live.values(), desired=self.desired).items() if orphan.allowed
+            ]
+            if not allowed:
+                return
+            self.order.append(allowed)
+            for name in allowed:
+                self.remove(name)
+        raise AssertionError(f"no end after {most} waves: {self.order[-3:]}")
+
+    def remove(self, name: str) -> None:
+        if name in self.stuck:
+            going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["stuck"]}
+            self.live[name] = {**self.live[name], "metadata": {**self.live[name]["metadata"], **going}}
+        else:
+            del self.live[name]
+
+
+def unsettled(name: str, *, known: bool = True, kind: str = "ConfigMap") -> Unsettled:
+    return Unsettled(name, GroupKind("", kind), key(name, kind) if known else None)
+
+
+__all__ = ["Fate", "Waves", "judge", "key", "member", "unsettled"]

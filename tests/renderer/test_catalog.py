@@ -1,0 +1,174 @@
+"""What one commit holds, and how little one bad file costs (design rule 8, S1-23)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from renderer.catalog import Catalog, load, located
+from renderer.identity import GroupKind
+from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
+
+LINK = GroupKind(GROUP, "Link")
+
+
+def read(**files: str) -> Catalog:
+    """Files by name without their ending."""
+    return load({f"{name}.yaml": text.encode() for name, text in files.items()}, source="platform", revision="r1")
+
+
+def names(catalog: Catalog) -> set[str]:
+    return {item.manifest["metadata"]["name"] for item in catalog.objects}
+
+
+def manifest(**metadata: Any) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+
+def test_definitions_instances_objects_and_rules_are_told_apart() -> None:
+    """Design 4."""
+    window = json.dumps(
+        {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindow", "metadata": {"name": "w"}}
+    )
+    found = read(a=definition("Link", [config_map("a")]), b=instance("Link", "x"), c=plain("p"), d=window)
+    assert set(found.definitions) == {LINK}
+    assert names(found) == {"x", "p"}
+    assert [rule.group_kind.kind for rule in found.rules] == ["PropagationWindow"]
+    assert (found.unreadable, found.source, found.revision) == (frozenset(), "platform", "r1")
+    assert {problem.file for problem in found.problems} <= {"d.yaml"}
+
+
+def test_one_broken_file_costs_only_what_it_defines() -> None:
+    found = read(a=plain("p"), b=UNREADABLE, c=definition("Link", [config_map("a")]), d=instance("Link", "x"))
+    assert names(found) == {"p", "x"}
+    assert set(found.definitions) == {LINK}
+    assert found.unreadable == {"b.yaml"}
+    assert found.files == {f"{name}.yaml" for name in "abcd"}
+    assert [problem.file for problem in found.problems] == ["b.yaml"]
+    assert found.problems[0].line > 0
+
+
+def test_a_file_that_git_refuses_is_unreadable_and_named() -> None:
+    found = load({"a.yaml": plain("p").encode()}, refused={"link.yaml": "is a symbolic link"})
+    assert found.unreadable == {"link.yaml"}
+    assert found.files == {"a.yaml", "link.yaml"}
+    assert list(map(str, found.problems)) == ["link.yaml: is a symbolic link"]
+
+
+def test_many_documents_stand_in_one_file_and_each_knows_its_line() -> None:
+    found = read(a=f"{plain('p')}\n---\n{plain('q')}\n---\n# nothing\n---\n{plain('r')}\n")
+    assert [(item.manifest["metadata"]["name"], item.origin.line) for item in found.objects] == [
+        ("p", 1),
+        ("q", 3),
+        ("r", 7),
+    ]
+
+
+def test_a_list_is_its_items() -> None:
+    found = read(
+        a=json.dumps({"apiVersion": "v1", "kind": "List", "items": [json.loads(plain("p")), json.loads(plain("q"))]})
+    )
+    assert names(found) == {"p", "q"}
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "told"),
+    [
+        ("kind: A\nmetadata: {name: x}\n", "apiVersion", "missing"),
+        ("apiVersion: v1\nmetadata: {name: x}\n", "kind", "missing"),
+        ("apiVersion: v1\nkind: [a]\nmetadata: {name: x}\n", "kind", "missing"),
+        ("apiVersion: v1\nkind: A\n", "metadata", "missing"),
+        ("apiVersion: v1\nkind: A\nmetadata: [x]\n", "metadata", "missing"),
+        ("apiVersion: v1\nkind: A\nmetadata: {}\n", "metadata.name", "missing"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: 7}\n", "metadata.name", "missing"),
+        ("apiVersion: v1\nkind: A\nmetadata: {generateName: x-}\n", "metadata.generateName", "give it a name"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: [a]}\n", "metadata.namespace", "must be a text"),
+    ],
+)
+def test_documents_that_are_no_objects_are_told_and_make_their_file_unreadable(text: str, path: str, told: str) -> None:
+    """What they were meant to be may be live: nothing of that file is removed."""
+    found = read(a=text, b=plain("p"))
+    assert names(found) == {"p"}
+    assert found.unreadable == {"a.yaml"}
+    assert [problem.path for problem in found.problems] == [path]
+    assert told in found.problems[0].message
+
+
+def test_a_definition_that_does_not_build_is_known_by_its_kind() -> None:
+    """S0-3: its instances are held, the file's other documents stay."""
+    broken = definition("Link", [config_map("a", "b"), config_map("b", "a")])
+    found = read(a=f"{broken}\n---\n{plain('p')}", b=instance("Link", "x"))
+    assert found.definitions == {}
+    assert list(found.broken) == [LINK]
+    assert str(found.broken[LINK]) == "a.yaml:1"
+    assert names(found) == {"p", "x"}
+    assert "a -> b -> a" in str(found.problems[0])
+
+
+def test_a_definition_whose_kind_cannot_be_read_makes_its_file_unreadable() -> None:
+    found = read(a=definition("Link", [config_map("a")]).replace('"kind": "Link"', '"kind": 7'))
+    assert (found.definitions, found.broken, found.unreadable) == ({}, {}, frozenset({"a.yaml"}))
+
+
+def test_a_second_definition_of_a_kind_is_ignored_and_told() -> None:
+    found = read(a=definition("Link", [config_map("a")]), b=definition("Link", [config_map("b")]))
+    assert [node.id for node in found.definitions[LINK].nodes] == ["a"]
+    assert f"b.yaml:1: spec.schema.kind: Link.{GROUP} is defined at a.yaml:1 already" in str(found.problems[0])
+
+
+@pytest.mark.parametrize("key", ["applyset.kubernetes.io/part-of", "levelgate.dev/commit", "internal.levelgate.dev/x"])
+def test_an_object_with_keys_that_git_must_not_carry_is_kept_as_refused(key: str) -> None:
+    """It is not "removed from Git"."""
+    found = read(a=manifest(name="p", labels={key: "x"}))
+    assert names(found) == {"p"}
+    assert f"metadata.labels[{key}]" in found.objects[0].refused
+    assert [problem.path for problem in found.problems] == [f"metadata.labels[{key}]"]
+    assert found.unreadable == frozenset()
+
+
+def test_what_only_the_server_writes_is_left_out() -> None:
+    """Apply-and-prune 2.1."""
+    exported = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "p",
+            "labels": {"a": "b"},
+            "uid": "u",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": None,
+            "managedFields": [],
+        },
+        "data": {"a": "b"},
+        "status": {"x": 1},
+    }
+    found = read(a=json.dumps(exported)).objects[0].manifest
+    assert found["metadata"] == {"name": "p", "labels": {"a": "b"}}
+    assert "status" not in found
+    assert found["data"] == {"a": "b"}
+
+
+def test_an_unknown_kind_of_our_own_group_is_told() -> None:
+    found = read(a='{"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindwo", "metadata": {"name": "w"}}')
+    assert found.rules == ()
+    assert "has no kind PropagationWindwo; there are Cluster, Placement" in str(found.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("namespace", "namespaced", "expected"),
+    [("n", True, "n"), ("", True, "default"), (None, True, "default"), ("n", False, "")],
+)
+def test_an_object_without_a_namespace_goes_to_default(namespace: Any, namespaced: bool, expected: str) -> None:
+    """As kubectl does."""
+    declared = read(a=manifest(name="p", namespace=namespace)).objects[0]
+    assert located(declared, namespaced=namespaced).namespace == expected
+
+
+def test_the_order_of_files_changes_nothing() -> None:
+    files = {"b.yaml": plain("p").encode(), "a.yaml": UNREADABLE.encode(), "c.yaml": plain("q").encode()}
+    one, other = load(files), load(dict(reversed(files.items())))
+    assert one.problems == other.problems
+    assert [item.manifest for item in one.objects] == [item.manifest for item in other.objects]

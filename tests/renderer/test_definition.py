@@ -1,0 +1,306 @@
+"""Definitions: what they compile to, and every mistake with its file, line and path (design 3; rgd 1.3 to 1.12)."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from renderer import documents
+from renderer.definition import Definition, DefinitionErrors, build, group_kind_of
+from renderer.documents import dump
+from renderer.identity import GroupKind
+
+
+def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
+    data = {"name": "${schema.spec.name}", **{other: f"${{{other}.metadata.name}}" for other in reads}}
+    metadata = {"name": f"${{schema.metadata.name}}-{node_id.lower()}"}
+    return {
+        "id": node_id,
+        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+        **more,
+    }
+
+
+def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
+    described = {
+        "apiVersion": "v1alpha1",
+        "kind": "App",
+        "spec": spec or {"name": "string", "size": "integer | default=1"},
+        **schema,
+    }
+    value = {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "apps"},
+        "spec": {"schema": described, "resources": list(resources)},
+    }
+    return dump([value])
+
+
+def compiled(text: str) -> Definition:
+    found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
+    assert problems == []
+    return build(found[0])
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(DefinitionErrors) as raised:
+        compiled(text)
+    return list(map(str, raised.value.problems))
+
+
+def only(text: str) -> str:
+    """The one mistake, without file and line."""
+    found = mistakes(text)
+    assert len(found) == 1, found
+    return found[0].partition(": ")[2]
+
+
+def test_a_mistake_is_told_with_file_line_path_and_suggestion() -> None:
+    """Design 3, to the letter."""
+    text = """\
+    apiVersion: kro.run/v1alpha1
+    kind: ResourceGraphDefinition
+    metadata: {name: dbs}
+    spec:
+      schema:
+        apiVersion: v1
+        kind: Db
+        spec:
+          size: integer
+      resources:
+      - id: a
+        template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+      - id: b
+        template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
+      - id: c
+        template:
+          apiVersion: v1
+          kind: ConfigMap
+          metadata: {name: c}
+          spec:
+            size: ${schema.spec.sze}
+    """
+    assert mistakes(text) == [
+        "platform/db.yaml:21: spec.resources[2].template.spec.size: ${schema.spec.sze}: no field 'sze' in schema.spec; did you mean 'size'?"
+    ]
+
+
+def test_all_mistakes_are_told_together() -> None:
+    """Design 3: authors' mistakes are collected."""
+    text = source(resource("a", "nosuch"), resource("Bad"), resource("a"), kind="lower", apiVersion="kro.run/v1")
+    found = "\n".join(mistakes(text))
+    for part in (
+        "nosuch",
+        "'Bad' must be lowerCamelCase",
+        "'a' is used twice",
+        "spec.schema.kind",
+        "spec.schema.apiVersion",
+    ):
+        assert part in found
+    assert all(line.startswith("platform/db.yaml:") for line in found.splitlines())
+
+
+def test_nodes_come_in_levels_and_inside_a_level_as_declared() -> None:
+    """S0-1, S0-2."""
+    definition = compiled(
+        source(resource("d", "b", "c"), resource("c", "a"), resource("b", "a"), resource("a"), resource("z"))
+    )
+    assert [(node.id, node.level) for node in definition.nodes] == [("a", 0), ("z", 0), ("c", 1), ("b", 1), ("d", 2)]
+    assert {node.id: node.depends_on for node in definition.nodes}["d"] == ("c", "b")
+
+
+def test_includewhen_makes_an_edge_and_readywhen_does_not() -> None:
+    """Rgd 1.5, 1.12."""
+    definition = compiled(
+        source(resource("a", readyWhen=["${a.data.name == 'x'}"]), resource("b", includeWhen=["${a.data.name == 'x'}"]))
+    )
+    assert {node.id: node.depends_on for node in definition.nodes} == {"a": (), "b": ("a",)}
+
+
+def test_an_external_reference_is_read_and_not_written() -> None:
+    """Rgd 1.4."""
+    given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
+    definition = compiled(source(given, resource("a", "given")))
+    assert [(node.id, node.external) for node in definition.nodes] == [("given", True), ("a", False)]
+
+
+def test_group_scope_and_version_are_read_with_kros_defaults() -> None:
+    definition = compiled(source(resource("a")))
+    assert (definition.group_kind, definition.api_version, definition.namespaced) == (
+        GroupKind("kro.run", "App"),
+        "kro.run/v1alpha1",
+        True,
+    )
+    other = compiled(source(resource("a"), group="g.test", scope="Cluster", apiVersion="v2"))
+    assert (other.group_kind, other.api_version, other.namespaced) == (GroupKind("g.test", "App"), "g.test/v2", False)
+    assert other.crd["metadata"]["name"] == "apps.g.test"
+
+
+@pytest.mark.parametrize(
+    ("node_id", "told"),
+    [
+        ("Web", "must be lowerCamelCase"),
+        ("my-web", "must be lowerCamelCase"),
+        ("my_web", "must be lowerCamelCase"),
+        ("1web", "must be lowerCamelCase"),
+        ("", "must be lowerCamelCase"),
+        *(
+            (word, "is a reserved word")
+            for word in ("schema", "spec", "self", "each", "item", "kro", "true", "namespace")
+        ),
+    ],
+)
+def test_ids_that_are_no_names(node_id: str, told: str) -> None:
+    """Rgd 1.3: pattern and reserved words."""
+    assert told in only(source({**resource("ok"), "id": node_id}))
+
+
+def test_a_resource_without_an_id() -> None:
+    nameless = resource("a")
+    del nameless["id"]
+    assert only(source(nameless)).startswith("spec.resources[0].id: missing")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([resource("a", "b"), resource("b", "a")], "a -> b -> a"),
+        ([resource("a", "c"), resource("b", "a"), resource("c", "b")], "a -> c -> b -> a"),
+        ([resource("a", "a")], "'a' is this resource itself; self references are only allowed in readyWhen"),
+        ([resource("web"), resource("b", "wbe")], "did you mean 'web'?"),
+        ([resource("a", includeWhen=["${b.x}"]), resource("b", includeWhen=["${a.x}"])], "a -> b -> a"),
+    ],
+)
+def test_references_that_cannot_be(nodes: list[Any], told: str) -> None:
+    """S0-3; rgd 1.12."""
+    assert told in only(source(*nodes))
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"apiVersion": "${schema.spec.name}"}, "template.apiVersion: must be literal"),
+        ({"kind": "${schema.spec.name}"}, "template.kind: must be literal"),
+        ({"kind": ""}, "template.kind: missing"),
+        ({"apiVersion": 1}, "template.apiVersion: missing"),
+        ({"metadata": {}}, "template.metadata.name: missing"),
+        ({"metadata": None}, "template.metadata: missing"),
+        ({"metadata": {"name": "a", "labels": {"kro.run/x": "y"}}}, "metadata.labels[kro.run/x]"),
+        ({"metadata": {"name": "a", "labels": {"applyset.kubernetes.io/part-of": "y"}}}, "metadata.labels[applyset"),
+        (
+            {"metadata": {"name": "a", "annotations": {"levelgate.dev/commit": "y"}}},
+            "metadata.annotations[levelgate.dev",
+        ),
+        (
+            {"metadata": {"name": "a", "annotations": {"internal.levelgate.dev/x": "y"}}},
+            "metadata.annotations[internal",
+        ),
+    ],
+)
+def test_templates_that_are_no_objects(change: dict[str, Any], path: str) -> None:
+    """Rgd 1.3, template rules 1, 2 and 5."""
+    node = resource("a")
+    node["template"] |= change
+    assert path in only(source(node))
+
+
+@pytest.mark.parametrize("people", ["levelgate.dev/prune", "levelgate.dev/wait-for", "app.kubernetes.io/name"])
+def test_templates_may_carry_what_people_write(people: str) -> None:
+    node = resource("a")
+    node["template"]["metadata"]["annotations"] = {people: "x"}
+    assert compiled(source(node)).nodes
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        ("text", "must be a mapping with an id and a template"),
+        ({"id": "a"}, "exactly one of template and externalRef"),
+        ({**resource("a"), "externalRef": {}}, "exactly one of template and externalRef"),
+        ({**resource("a"), "redyWhen": []}, "did you mean 'readyWhen'?"),
+        ({**resource("a"), "readyWhen": "${a.x}"}, "readyWhen: must be a list"),
+        ({**resource("a"), "readyWhen": ["true"]}, "readyWhen[0]"),
+        ({**resource("a"), "readyWhen": [True]}, "is not an expression"),
+        ({**resource("a"), "readyWhen": ["${b.x}"]}, "no resource or variable 'b' in scope"),
+        ({**resource("a"), "readyWhen": ["${a.}"]}, "readyWhen[0]"),
+        ({**resource("a"), "includeWhen": ["${schema.spec.nam}"]}, "did you mean 'name'?"),
+        ({**resource("a"), "includeWhen": ["${schema.status.x}"]}, "no field 'status' in schema"),
+    ],
+)
+def test_resources_that_are_none(node: Any, told: str) -> None:
+    assert told in "\n".join(mistakes(source(node)))
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"a": "text"}, "spec.schema.status.a: must contain an expression"),
+        ({"a": {"b": 1}}, "spec.schema.status.a.b: must contain an expression"),
+        ({"a": ["${web.x}", "y"]}, "spec.schema.status.a[1]: must contain an expression"),
+        ({"a": "${wbe.x}"}, "did you mean 'web'?"),
+        ({"levelgate": "${web.x}"}, "spec.schema.status.levelgate: is reserved"),
+        ("text", "spec.schema.status: must be a mapping"),
+    ],
+)
+def test_status_that_cannot_be(status: Any, told: str) -> None:
+    """Rgd 1.8."""
+    assert told in "\n".join(mistakes(source(resource("web"), status=status)))
+
+
+def test_state_of_an_authors_status_is_dropped_as_kro_does() -> None:
+    """Rgd 1.8: `state` is reserved, values given for it are dropped."""
+    definition = compiled(source(resource("web"), status={"state": "${web.x}", "name": "${web.metadata.name}"}))
+    assert definition.status.known({"web": {"metadata": {"name": "w"}}}) == {"name": "w"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"kind": "app"}, "spec.schema.kind: 'app': must be an UpperCamelCase word"),
+        ({"kind": "${x}"}, "spec.schema.kind"),
+        ({"kind": None}, "spec.schema.kind: missing"),
+        ({"apiVersion": "g/v1"}, "spec.schema.apiVersion"),
+        ({"group": "Not A Group"}, "spec.schema.group"),
+        ({"scope": "Everywhere"}, "spec.schema.scope: 'Everywhere' is not one of Namespaced, Cluster"),
+        ({"spec": {"name": "strng"}}, "spec.schema.spec.name"),
+        ({"spce": {}}, "spec.schema.spce: no field 'spce'; did you mean 'spec'?"),
+    ],
+)
+def test_schemas_that_cannot_be(schema: Any, told: str) -> None:
+    assert told in "\n".join(mistakes(source(resource("a"), **schema)))
+
+
+def test_a_definition_without_a_schema_is_an_error() -> None:
+    """Rulings, S1-38."""
+    found = mistakes("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: a}, spec: {}}")
+    assert any("a definition needs spec.schema" in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ("{schema: {kind: App}}", GroupKind("kro.run", "App")),
+        ("{schema: {kind: App, group: g.test}}", GroupKind("g.test", "App")),
+        ("{schema: {kind: 1}}", None),
+        ("{schema: {kind: App, group: 1}}", None),
+        ("{schema: text}", None),
+        ("text", None),
+        ("{}", None),
+    ],
+)
+def test_the_kind_is_known_as_far_as_it_can_be_read(spec: str, kind: GroupKind | None) -> None:
+    """Its instances are held, not applied as plain objects."""
+    text = f"{{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {{name: a}}, spec: {spec}}}"
+    found, _ = documents.load("a.yaml", text.encode())
+    assert group_kind_of(found[0]) == kind
+    with pytest.raises(DefinitionErrors) as raised:
+        build(found[0])
+    assert raised.value.group_kind == kind
+
+
+def test_equal_text_compiles_to_equal_crds() -> None:
+    text = source(resource("a"), status={"name": "${a.metadata.name}"})
+    assert compiled(text).crd == compiled(text).crd

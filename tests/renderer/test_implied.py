@@ -1,0 +1,155 @@
+"""Edges that nobody writes: namespace, CRD, RBAC, references, `depends-on` (apply-and-prune 2.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from renderer.identity import GroupKind, ObjectKey
+from renderer.implied import DependsOnError, crd_providers, depends_on, edges
+
+NAMESPACE = "Namespace/n"
+
+
+def found(api_version: str, kind: str, namespace: str = "n", **fields: Any) -> set[str]:
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
+    group = api_version.rpartition("/")[0]
+    crd = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
+    providers = {GroupKind("g.test", "Widget"): crd}
+    return set(map(str, edges(manifest, ObjectKey(group, kind, namespace, "x"), providers)))
+
+
+POD: dict[str, Any] = {
+    "serviceAccountName": "robot",
+    "volumes": [
+        {"configMap": {"name": "c1"}},
+        {"secret": {"secretName": "s1"}},
+        {"persistentVolumeClaim": {"claimName": "p1"}},
+        {
+            "projected": {
+                "sources": [{"configMap": {"name": "c2"}}, {"secret": {"name": "s2"}}, {"serviceAccountToken": {}}]
+            }
+        },
+        {"emptyDir": {}},
+    ],
+    "initContainers": [{"envFrom": [{"configMapRef": {"name": "c3"}}]}],
+    "containers": [
+        {
+            "env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c4", "key": "k"}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "k"}}},
+                {"name": "C", "value": "plain"},
+            ],
+            "envFrom": [{"secretRef": {"name": "s4"}}],
+        }
+    ],
+}
+USED = {
+    NAMESPACE,
+    "ServiceAccount/n/robot",
+    "PersistentVolumeClaim/n/p1",
+    *(f"ConfigMap/n/c{number}" for number in (1, 2, 3, 4)),
+    *(f"Secret/n/s{number}" for number in (1, 2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec"),
+    [
+        ("v1", "Pod", POD),
+        ("v1", "ReplicationController", {"template": {"spec": POD}}),
+        *(
+            ("apps/v1", kind, {"template": {"spec": POD}})
+            for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+        ),
+        ("batch/v1", "Job", {"template": {"spec": POD}}),
+        ("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": {"spec": POD}}}}),
+    ],
+)
+def test_a_workload_needs_what_its_pods_name(api_version: str, kind: str, spec: Any) -> None:
+    assert found(api_version, kind, spec=spec) == USED
+
+
+def test_a_namespaced_object_needs_its_namespace_and_a_custom_one_its_crd() -> None:
+    assert found("v1", "ConfigMap") == {NAMESPACE}
+    assert found("v1", "Namespace", namespace="") == set()
+    assert found("g.test/v1", "Widget") == {NAMESPACE, "CustomResourceDefinition.apiextensions.k8s.io/widgets.g.test"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "role", "expected"),
+    [
+        ("RoleBinding", "n", {"kind": "Role", "name": "r"}, "Role.rbac.authorization.k8s.io/n/r"),
+        ("RoleBinding", "n", {"kind": "ClusterRole", "name": "r"}, "ClusterRole.rbac.authorization.k8s.io/r"),
+        ("ClusterRoleBinding", "", {"kind": "ClusterRole", "name": "r"}, "ClusterRole.rbac.authorization.k8s.io/r"),
+    ],
+)
+def test_a_binding_needs_its_role_and_its_service_accounts(kind: str, namespace: str, role: Any, expected: str) -> None:
+    subjects = [
+        {"kind": "ServiceAccount", "name": "robot", "namespace": "other"},
+        {"kind": "ServiceAccount", "name": "local"},
+        {"kind": "User", "name": "ada"},
+    ]
+    edges_found = found("rbac.authorization.k8s.io/v1", kind, namespace, roleRef=role, subjects=subjects)
+    assert edges_found - {NAMESPACE} >= {expected, "ServiceAccount/other/robot"}
+    assert not any("ada" in edge for edge in edges_found)
+
+
+def test_webhooks_and_api_services_need_their_service() -> None:
+    """Else failurePolicy=Fail blocks every later write, also ours."""
+    service = {"name": "s", "namespace": "hooks"}
+    webhooks = [{"clientConfig": {"service": service}}, {"clientConfig": {"url": "https://x"}}]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        assert found("admissionregistration.k8s.io/v1", kind, "", webhooks=webhooks) == {"Service/hooks/s"}
+    assert found("apiregistration.k8s.io/v1", "APIService", "", spec={"service": service}) == {"Service/hooks/s"}
+
+
+@pytest.mark.parametrize("odd", [None, "", 0, [], ["a"], {}, {"a": "b"}])
+@pytest.mark.parametrize("field", ["spec", "roleRef", "subjects", "webhooks"])
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("apps/v1", "Deployment"),
+        ("batch/v1", "CronJob"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ],
+)
+def test_content_of_any_shape_names_no_more_than_its_namespace(
+    api_version: str, kind: str, field: str, odd: Any
+) -> None:
+    assert found(api_version, kind, **{field: odd}) <= {NAMESPACE}
+
+
+def annotated(text: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": {"config.kubernetes.io/depends-on": text}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("apps/namespaces/n/Deployment/web", ["Deployment.apps/n/web"]),
+        ("/namespaces/n/ConfigMap/c", ["ConfigMap/n/c"]),
+        ("/Namespace/n", ["Namespace/n"]),
+        ("rbac.authorization.k8s.io/ClusterRole/r", ["ClusterRole.rbac.authorization.k8s.io/r"]),
+        (" /Namespace/n , apps/namespaces/n/Deployment/web ,", ["Namespace/n", "Deployment.apps/n/web"]),
+    ],
+)
+def test_depends_on_is_read_as_cli_utils_does(text: str, expected: list[str]) -> None:
+    assert list(map(str, depends_on(annotated(text)))) == expected
+
+
+@pytest.mark.parametrize("text", ["web", "a/b", "apps/namespaces/n/Deployment", "a/namespaces//K/x", "a/b/c/d", "//"])
+def test_a_depends_on_that_cannot_be_read_says_how_to_write_it(text: str) -> None:
+    with pytest.raises(DependsOnError, match=r"write GROUP/namespaces/NAMESPACE/KIND/NAME or GROUP/KIND/NAME"):
+        depends_on(annotated(text))
+
+
+def test_crds_of_a_set_provide_their_kinds() -> None:
+    key = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
+    crd = {"spec": {"group": "g.test", "names": {"kind": "Widget"}}}
+    other = (ObjectKey("", "ConfigMap", "n", "x"), {"spec": crd["spec"]})
+    assert crd_providers([(key, crd), other]) == {GroupKind("g.test", "Widget"): key}
+    assert crd_providers([(key, {"spec": {"group": "g.test"}})]) == {}

@@ -1,0 +1,52 @@
+"""Which labels and annotations Git may carry (rulings, "Sets"; surface 2.4 and 3.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from renderer.keys import DEPENDS_ON, FINALIZER, PART_OF, PRUNE, WRITTEN_BY_PEOPLE, refused
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (PART_OF, "written by the program alone"),
+        ("applyset.kubernetes.io/id", "written by the program alone"),
+        ("applyset.kubernetes.io/anything", "written by the program alone"),
+        ("internal.levelgate.dev/deps", "written by the program alone"),
+        ("levelgate.dev/commit", "no such key"),
+        ("levelgate.dev/prun", "no such key"),
+        (PRUNE, ""),
+        (DEPENDS_ON, ""),
+        ("app.kubernetes.io/name", ""),
+        ("levelgate.dev.example.org/x", ""),
+        ("name", ""),
+    ],
+)
+def test_keys_in_git(place: str, key: str, told: str) -> None:
+    """Apply-and-prune 1.5: Git content that carries a `part-of` label is rejected."""
+    found = refused({"metadata": {place: {key: "x"}}})
+    assert [path for path, _ in found] == ([f"metadata.{place}[{key}]"] if told else [])
+    assert all(told in message for _, message in found)
+
+
+@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE))
+def test_what_people_write_is_taken(key: str) -> None:
+    assert refused({"metadata": {"annotations": {key: "x"}}}) == []
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}, {"labels": [PART_OF]}, {"annotations": "text"}])
+def test_metadata_of_any_shape_is_looked_at(metadata: Any) -> None:
+    assert refused({"metadata": metadata}) == []
+
+
+def test_all_refused_keys_are_told_together() -> None:
+    labels = {PART_OF: "a", "levelgate.dev/node": "b"}
+    assert len(refused({"metadata": {"labels": labels, "annotations": {"internal.levelgate.dev/hash": "c"}}})) == 3
+
+
+def test_the_finalizer_reads_as_the_annotation() -> None:
+    assert FINALIZER == PRUNE
