@@ -13,17 +13,10 @@ from applier.inventory import Scope
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
 from gitops.clock import Clock
-from gitops.instance_status import (
-    MAX_MESSAGE,
-    MAX_ROWS,
-    blocked_rows,
-    has_failed,
-    instance_status,
-    is_waiting,
-    timestamp,
-)
+from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, timestamp
 from gitops.record import SourceRecord
 from gitops.sources import SourceState
+from gitops.tally import Tally
 from renderer.identity import ObjectKey
 
 
@@ -55,8 +48,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     """What the source's ConfigMap is to say after this pass."""
     mine = [one for one in plan.sets if one.rendered.source == state.catalog.source]
     instances = [one for one in mine if not one.rendered.is_source]
-    failed = sum(map(has_failed, instances)) + bool(state.catalog.problems)
-    waiting = any(map(is_waiting, mine)) or any(one.parent is None for one in instances)
+    existing = Tally.of(instances)
     target = state.catalog.revision
     current = all(node.is_current for one in mine for node in one.nodes if not node.node.external) and not any(
         one.error for one in mine
@@ -70,14 +62,8 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         target=target,
         applied=target if current else before.applied,
         since=before.since if before.target == target and before.since else now,
-        state="Failed"
-        if failed or any(map(has_failed, mine))
-        else "Held"
-        if state.hold
-        else "Waiting"
-        if waiting
-        else "Settled",
-        counts={"instances": len(instances), "failed": sum(map(has_failed, instances)), "held": 0},
+        state="Failed" if state.catalog.problems else Tally.of(mine).state,
+        counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
         causes=_source_causes(state, mine),
         scopes={**kept, **scopes},
     )

@@ -11,40 +11,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from applier.errors import ClusterError
-from applier.plan import SetPlan
 from gitops.clock import Clock
 from gitops.errors import SourceError
-from gitops.instance_status import has_failed, is_held, is_waiting
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 from gitops.sources import SourceState, state_of
+from gitops.tally import Tally, is_on_its_way
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
 
 LAST_LOOK = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many sets are where after a pass."""
-
-    settled: int
-    held: int
-    waiting: int
-    failed: int
-
-    @classmethod
-    def of(cls, found: Pass) -> Tally:
-        """Sets by the worst that is said of them; an instance that does not exist yet is its owner's matter."""
-        sets = [one for one in found.plan.sets if one.parent is not None or one.rendered.is_source]
-        failed = sum(map(has_failed, sets))
-        waiting = sum(_is_on_its_way(one) for one in sets)
-        held = sum(is_held(one) and not has_failed(one) and not _is_on_its_way(one) for one in sets)
-        return cls(len(sets) - failed - waiting - held, held, waiting, failed)
-
-    def __str__(self) -> str:
-        return f"settled {self.settled}, held {self.held}, waiting {self.waiting}, failed {self.failed}"
 
 
 @dataclass
@@ -80,7 +57,7 @@ class Follower:
         waited, delay = 0.0, FIRST_LOOK
         while True:
             found = await self.reconciler.reconcile(states)
-            self.passed(Tally.of(found))
+            self.passed(Tally.of(found.plan.sets))
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK
             elif not in_flight(found) or waited >= wait.total_seconds():
@@ -102,7 +79,7 @@ class Follower:
                 self.notice("cluster", f"{error}; trying again")
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
-                self.passed(Tally.of(found))
+                self.passed(Tally.of(found.plan.sets))
                 if not found.changed and not in_flight(found):
                     await self._any(wake.wait())
                     delay = FIRST_LOOK
@@ -136,12 +113,6 @@ class Follower:
 
 def in_flight(found: Pass) -> bool:
     """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
-    return any(map(_is_on_its_way, found.plan.sets)) or any(
+    return any(map(is_on_its_way, found.plan.sets)) or any(
         orphan.allowed or orphan.member.terminating for one in found.plan.sets for orphan in one.orphans
-    )
-
-
-def _is_on_its_way(one: SetPlan) -> bool:
-    return not has_failed(one) and (
-        is_waiting(one) or (one.parent is None and one.rendered.is_source and bool(one.nodes))
     )

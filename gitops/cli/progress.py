@@ -14,7 +14,7 @@ from applier.execute import Result
 from applier.reasons import Blocked
 from gitops.cli.text import place, title
 from gitops.clock import Clock
-from gitops.follow import Tally
+from gitops.tally import Tally
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
 from renderer.render import SOURCE_PREFIX
@@ -65,10 +65,10 @@ class Progress:
         self._line(text, {"message": text}, timed=False)
 
     def notice(self, source: str, text: str) -> None:
-        self._line(f"{source:<20} {text}", {"source": source, "message": text})
+        self._line(f"{source:<24} {text}", {"source": source, "message": text})
 
     def problem(self, text: str) -> None:
-        self._line(f"problem              {text}", {"problem": text})
+        self._line(f"problem                  {text}", {"problem": text})
 
     def result(self, result: Result) -> None:
         """One action, done or failed."""
@@ -86,11 +86,11 @@ class Progress:
         }
         if result.error is not None:
             fields["error"] = str(result.error)
-        self._line(f"{_name(result.set):<20} {level:<8} {what}", fields)
+        self._line(f"{_name(result.set):<24} {level:<8} {what}", fields)
 
     def blocked(self, rendered: RenderedSet, node: str, cause: Blocked) -> None:
         what = f"{node} " if node else ""
-        text = f"{_name(rendered.parent):<20} {what}{cause.reason}: {cause.message}"
+        text = f"{_name(rendered.parent):<24} {what}{cause.reason}: {cause.message}"
         self._line(
             text, {"set": str(rendered.parent), "node": node, "reason": str(cause.reason), "message": cause.message}
         )

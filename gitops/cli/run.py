@@ -21,10 +21,11 @@ from gitops.cli.options import Duration, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.errors import SourceError
-from gitops.follow import Follower, Tally
+from gitops.follow import Follower
 from gitops.instance_status import blocked_rows
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
+from gitops.tally import Tally
 
 NOT_YET = 3
 
@@ -185,7 +186,7 @@ def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_o
         progress.problem(str(problem))
     for error in found.status_errors:
         progress.problem(f"status not written: {error}")
-    tally = Tally.of(found)
+    tally = Tally.of(found.plan.sets)
     sys.stdout.flush()
     progress.header(str(tally))
     if errors or found.bundle.problems or tally.failed or found.status_errors:

@@ -17,10 +17,11 @@ from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from gitops.errors import Unreachable
-from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower, Tally
+from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Snapshot
 from gitops.sources import SourceState
+from gitops.tally import Tally
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Bundle, RenderedNode, RenderedSet
 
@@ -171,8 +172,8 @@ async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
 
 
 def test_a_tally_counts_sets_by_where_they_are() -> None:
-    assert str(Tally.of(found())).startswith("settled 1, held 0, waiting 0, failed 0")
-    assert str(Tally.of(found(moving=True))).startswith("settled 0, held 0, waiting 1, failed 0")
+    assert str(Tally.of(found().plan.sets)).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(Tally.of(found(moving=True).plan.sets)).startswith("settled 0, held 0, waiting 1, failed 0")
 
 
 async def _until(condition: Any) -> None:

@@ -1,0 +1,43 @@
+"""How many sets are where, and the one word for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from applier.plan import SetPlan
+from gitops.instance_status import has_failed, is_held, is_waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many sets are settled, wait for a person only, are on their way, or have failed."""
+
+    settled: int
+    held: int
+    waiting: int
+    failed: int
+
+    @classmethod
+    def of(cls, sets: Iterable[SetPlan]) -> Tally:
+        """Sets by the worst that is said of them; an instance that does not exist yet is its owner's matter."""
+        counted = [one for one in sets if one.parent is not None or one.rendered.is_source]
+        failed = sum(map(has_failed, counted))
+        waiting = sum(map(is_on_its_way, counted))
+        held = sum(is_held(one) and not has_failed(one) and not is_on_its_way(one) for one in counted)
+        return cls(len(counted) - failed - waiting - held, held, waiting, failed)
+
+    @property
+    def state(self) -> str:
+        """The worst, as lists show it."""
+        return "Failed" if self.failed else "Waiting" if self.waiting else "Held" if self.held else "Settled"
+
+    def __str__(self) -> str:
+        return f"settled {self.settled}, held {self.held}, waiting {self.waiting}, failed {self.failed}"
+
+
+def is_on_its_way(one: SetPlan) -> bool:
+    """Time alone, or a fresh look, will bring it further."""
+    return not has_failed(one) and (
+        is_waiting(one) or (one.parent is None and one.rendered.is_source and bool(one.nodes))
+    )
