@@ -14,7 +14,7 @@ from typing import Any
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation, is_terminating, label
 from renderer import keys
-from renderer.identity import Manifest, ObjectKey, digest, key_hash
+from renderer.identity import Manifest, ObjectKey, key_hash, render_hash
 from renderer.model import RenderedNode, RenderedSet
 
 DROPPED = "~"
@@ -78,7 +78,7 @@ def body(
         keys.LEVEL: str(node.level),
         keys.DEPS: ",".join(sorted(deps)),
         keys.SELF: key_hash(node.key),
-        keys.HASH: digest(node.manifest),
+        keys.HASH: render_hash(node.manifest),
     }
     if not rendered.is_source:
         record[keys.INSTANCE] = "/".join(
@@ -122,6 +122,24 @@ def is_proven(obj: Object) -> bool:
     )
     foreign_owner = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
     return owns and not foreign_owner
+
+
+def carries(live: Object, manifest: Manifest) -> bool:
+    """Was this live object last written from this manifest? Of a Secret the values themselves are compared, since its hash leaves them out."""
+    if annotation(live, keys.HASH) != render_hash(manifest):
+        return False
+    wanted, stored = without_nulls(manifest).get("data") or {}, live.get("data") or {}
+    return manifest["kind"] != "Secret" or all(
+        _bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items()
+    )
+
+
+def _bytes(encoded: str | None) -> bytes | None:
+    """Two texts of base64 may differ (by line breaks) and mean the same."""
+    try:
+        return None if encoded is None else base64.b64decode(encoded)
+    except ValueError:
+        return None
 
 
 def without_nulls(value: Manifest) -> Manifest:

@@ -14,7 +14,7 @@ from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
-from renderer.identity import digest
+from renderer.identity import digest, render_hash
 
 MAX_ROWS = 50
 """Causes of waiting listed in one status; the rest are counted."""
@@ -234,7 +234,9 @@ def _levelgate(
 
 def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, str]:
     """The commit that last changed what this instance is rendered from; a commit that renders the same is no new target."""
-    content = digest([[node.node.id, node.node.manifest] for node in plan.nodes])
+    content = digest(
+        [[node.node.id, render_hash(node.node.manifest) if node.node.manifest else ""] for node in plan.nodes]
+    )
     known: dict[str, str] = before.get("target") or {}
     return known if known.get("content") == content else {"commit": revision[:12], "content": content}
 

@@ -14,7 +14,7 @@ from renderer import graph, implied, keys, schema, shape
 from renderer.cel import NoSuchKey, Program, compile_expression
 from renderer.definition import Definition
 from renderer.errors import ExpressionError
-from renderer.identity import GroupKind, Manifest, ObjectKey, digest
+from renderer.identity import GroupKind, Manifest, ObjectKey, render_hash
 from renderer.kinds import is_namespaced
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet
 from renderer.resources import Node
@@ -243,7 +243,7 @@ def told(mistakes: Iterable[schema.SchemaMistake]) -> str:
 def carries(live: Mapping[str, Any], manifest: Manifest) -> bool:
     """Was this live object last written from exactly this manifest?"""
     annotations = live["metadata"].get("annotations") or {}
-    return bool(annotations.get(keys.HASH) == digest(manifest))
+    return bool(annotations.get(keys.HASH) == render_hash(manifest))
 
 
 def _as_bool(condition: Program, value: Any) -> bool:

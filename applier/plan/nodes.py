@@ -16,7 +16,7 @@ from applier.ownership import holds
 from applier.plan.values import NodePlan, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, digest
+from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 
@@ -70,12 +70,7 @@ class Judge:
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
         healthy = live is not None and self._is_healthy(node, live)
-        proven = (
-            healthy
-            and live is not None
-            and annotation(live, keys.HASH) == digest(node.manifest)
-            and status.is_fresh(live)
-        )
+        proven = healthy and live is not None and member.carries(live, node.manifest) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
         verb = self._verb(rendered, node, live, deps)
         blocked = self._blocked(rendered, node, live, above, verb)
@@ -110,7 +105,7 @@ class Judge:
     def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verb:
         if live is None:
             return Verb.CREATE
-        if label(live, keys.PART_OF) != rendered.id or annotation(live, keys.HASH) != digest(node.manifest):
+        if label(live, keys.PART_OF) != rendered.id or not member.carries(live, node.manifest):
             return Verb.UPDATE
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
         if not holds(live, intent, CONTENT):

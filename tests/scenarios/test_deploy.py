@@ -206,3 +206,30 @@ def test_drift_by_hand_is_healed(platform: Platform) -> None:
     assert (
         platform.kubectl("get", "configmap", "one-b", "-n", platform.namespace, "-o", "jsonpath={.data.text}") == "one"
     )
+
+
+def test_a_secret_follows_its_values_without_telling_them(platform: Platform) -> None:
+    """I10: what is written about a Secret is no function of its values; a changed value is still found, and a quiet one left alone."""
+
+    def secret(value: str) -> str:
+        metadata = {"name": "token", "namespace": platform.namespace}
+        return json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": value}})
+
+    def read(path: str) -> str:
+        return platform.kubectl("get", "secret", "token", "-n", platform.namespace, "-o", f"jsonpath={{{path}}}")
+
+    platform.repository.commit({"secret.json": secret("first-canary")})
+    assert "canary" not in platform.run_once("--verbose").stdout
+    before = read(r".metadata.annotations.internal\.levelgate\.dev/hash")
+    quiet = platform.audit.mark()
+    platform.run_once()
+    assert platform.writes(quiet) == []
+    platform.repository.commit({"secret.json": secret("second-canary")})
+    platform.run_once()
+    assert read(".data.token") == "c2Vjb25kLWNhbmFyeQ=="
+    assert read(r".metadata.annotations.internal\.levelgate\.dev/hash") == before
+    platform.kubectl(
+        "patch", "secret", "token", "-n", platform.namespace, "--type=merge", "-p", '{"stringData":{"token":"by hand"}}'
+    )
+    platform.run_once()
+    assert read(".data.token") == "c2Vjb25kLWNhbmFyeQ=="
