@@ -21,7 +21,7 @@ class SourceState:
 
 
 def state_of(name: str, mirror: Mirror, snapshot: Snapshot) -> SourceState:
-    """A snapshot as the pipeline takes it. An empty or vanished path holds back every deletion (design rule 12)."""
+    """A snapshot as the pipeline takes it. An empty or vanished path holds back every deletion (rule 12)."""
     hold = ""
     if not snapshot.path_exists:
         hold = f"the path {mirror.target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"

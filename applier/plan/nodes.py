@@ -1,6 +1,6 @@
 """One set's nodes in order of level: what each takes, and why it may not happen now.
 
-A node is written only when all its ancestors are written at this revision and ready, on fresh observations (design rules 1 and 2); unrelated
+A node is written only when all its ancestors are written at this revision and ready, on fresh observations (rules 1 and 2); unrelated
 branches go on.
 """
 
@@ -176,7 +176,7 @@ class Judge:
         return status.health(live, is_instance=node.group_kind in self.instance_kinds).status is status.Status.CURRENT
 
     def _may_dependents_start(self, node: RenderedNode, live: Object, healthy: bool) -> tuple[bool, Blocked | None]:
-        """Design rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
+        """Rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
         wait_for = annotation(live, keys.WAIT_FOR) or "ready"
         if is_terminating(live):
             return False, Blocked(Reason.PROGRESSING, f"{node.key} is being deleted", at=node.key)

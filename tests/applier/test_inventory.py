@@ -1,4 +1,4 @@
-"""Keys of ApplySet parents: written, read back, refused (KEP-3659; apply-and-prune 1.1)."""
+"""Keys of ApplySet parents: written, read back, refused (KEP-3659)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_scope_names_kinds_and_foreign_namespaces_only() -> None:
 
 
 def test_keys_are_written_as_kubectl_reads_them() -> None:
-    """Apply-and-prune 1.1: byte order, commas without spaces, core kinds without a dot; no namespaces is an empty text."""
+    """KEP-3659: byte order, commas without spaces, core kinds without a dot; no namespaces is an empty text."""
     scope = Scope(frozenset({DEPLOYMENT, CONFIG_MAP, GroupKind("", "Secret")}), frozenset())
     metadata = parent(scope)["metadata"]
     assert metadata["labels"] == {keys.PARENT_ID: applyset_id(PARENT)}
@@ -41,7 +41,7 @@ def test_keys_are_written_as_kubectl_reads_them() -> None:
 
 
 def test_the_finalizer_goes_with_the_keys_of_an_instance_and_the_uid_with_a_known_parent() -> None:
-    """Rulings, "Sets": in the same write; a late write cannot bring a deleted parent back."""
+    """Sets: in the same write; a late write cannot bring a deleted parent back."""
     found = parent(Scope(), finalizer=True, uid="u1")["metadata"]
     assert (found["finalizers"], found["uid"]) == ([keys.FINALIZER], "u1")
     assert not {"finalizers", "uid"} & parent(Scope())["metadata"].keys()
@@ -74,7 +74,7 @@ def test_a_parent_without_keys_has_an_empty_scope() -> None:
 def test_a_parent_of_another_tool_or_with_a_foreign_id_is_refused(
     place: str, name: str, text: str, message: str
 ) -> None:
-    """Apply-and-prune 1.4 step 1: any fault, no write."""
+    """KEP-3659 step 1: any fault, no write."""
     damaged = parent(Scope(frozenset({CONFIG_MAP})))
     damaged["metadata"][place][name] = text
     with pytest.raises(ForeignSet, match=message):

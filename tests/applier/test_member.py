@@ -1,4 +1,4 @@
-"""The record of a member: written with the object, read back from its metadata (apply-and-prune 1.6)."""
+"""The record of a member: written with the object, read back from its metadata (KEP-3659)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def written(rendered: RenderedSet = INSTANCE, live: Any = None, **more: Any) -> 
 
 
 def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> None:
-    """Rulings: bookkeeping keys; surface 3.1: what people read."""
+    """Bookkeeping keys; docs/reference.md: what people read."""
     metadata = written()["metadata"]
     assert metadata["labels"] == {"mine": "yes", keys.PART_OF: INSTANCE.id}
     assert metadata["annotations"] == {
@@ -54,14 +54,14 @@ def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> N
 
 
 def test_a_member_of_a_source_records_its_file() -> None:
-    """Rulings, "Broken input"."""
+    """Broken input."""
     annotations = written(SOURCE)["metadata"]["annotations"]
     assert annotations[keys.SOURCE_FILE] == "apps/web.yaml"
     assert keys.INSTANCE not in annotations
 
 
 def test_an_object_known_to_exist_is_written_with_its_uid() -> None:
-    """Rulings, "Sets": so that a late write cannot resurrect it."""
+    """Sets: so that a late write cannot resurrect it."""
     assert written(live=member("x"))["metadata"]["uid"] == "uid-x"
     assert "uid" not in written()["metadata"]
 
@@ -138,14 +138,14 @@ def entry(manager: str = CONTENT, operation: str = "Apply", key: str = keys.PART
     ],
 )
 def test_membership_is_proven_by_our_own_apply(entries: list[Any], owners: list[Any], proven: bool) -> None:
-    """Apply-and-prune 1.6: anybody may add a label."""
+    """KEP-3659: anybody may add a label."""
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     obj["metadata"] |= {"managedFields": entries, "ownerReferences": owners}  # type: ignore[operator]
     assert is_proven(obj) is proven
 
 
 def test_nulls_are_left_out_wherever_they_stand() -> None:
-    """Apply-and-prune 2.4: null and absent mean the same."""
+    """KEP-3659: null and absent mean the same."""
     value = {"apiVersion": "v1", "kind": "X", "a": None, "b": {"c": None, "d": [None, {"e": None, "f": 0}]}, "g": {}}
     expected = {"apiVersion": "v1", "kind": "X", "b": {"d": [None, {"f": 0}]}, "g": {}}
     assert without_nulls(value) == expected

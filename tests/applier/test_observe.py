@@ -85,7 +85,7 @@ async def test_a_kind_that_is_not_served_is_passed_over() -> None:
 
 @pytest.mark.parametrize(("count", "requests"), [(FEW, FEW), (FEW + 1, 1)])
 async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(count: int, requests: int) -> None:
-    """Rulings, "Sets": one metadata list per kind and namespace when more than 8 are new."""
+    """Sets: one metadata list per kind and namespace when more than 8 are new."""
     cluster = Counting()
     put(cluster, member("n0"), member("other"))
     found = await look(cluster, Observed(await cluster.discover()), [key(f"n{index}") for index in range(count)])

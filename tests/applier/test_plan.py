@@ -103,7 +103,7 @@ def blocked(one: SetPlan, name: str) -> Reason | None:
 
 
 def test_what_was_never_looked_at_is_looked_at_first() -> None:
-    """Rulings, "Sets": read before the first write."""
+    """Sets: read before the first write."""
     one = decided()
     assert verbs(one) == {"a": (Verb.LOOK, False), "b": (Verb.LOOK, False)}
     assert set(one.unknown) == {key("a"), key("b")}
@@ -111,7 +111,7 @@ def test_what_was_never_looked_at_is_looked_at_first() -> None:
 
 
 def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:
-    """Design rule 1: the barrier goes along the path."""
+    """Rule 1: the barrier goes along the path."""
     assert verbs(decided(absent="ab")) == {"a": (Verb.CREATE, True), "b": (Verb.CREATE, False)}
     assert blocked(decided(absent="ab"), "b") is Reason.DEPENDENCY_NOT_READY
     assert verbs(decided(live(SOURCE, "a"), absent="b")) == {"a": (Verb.NONE, False), "b": (Verb.CREATE, True)}
@@ -121,7 +121,7 @@ def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None
 
 
 def test_an_update_above_holds_an_update_below_but_not_its_healing() -> None:
-    """Design rules 1 and 6: self-healing to what is applied goes on."""
+    """Rules 1 and 6: self-healing to what is applied goes on."""
     old = bundle(plain("a", text="old"), plain("b", "a", text="old")).sources["platform"]
     assert verbs(decided(live(old, "a"), live(old, "b"))) == {"a": (Verb.UPDATE, True), "b": (Verb.UPDATE, False)}
     assert verbs(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (Verb.HEAL, True)
@@ -176,14 +176,14 @@ def test_nothing_is_pruned_while_its_set_writes_and_afterwards_it_is() -> None:
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:
-    """Apply-and-prune 2.9."""
+    """KEP-3659."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     found = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan, listed=frozenset()).orphans
     assert not any(one.allowed for one in found)
 
 
 def test_a_hold_stops_pruning_and_nothing_else() -> None:
-    """Design rule 12."""
+    """Rule 12."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     records = Records(hold_pruning={"platform": "path gone"})
     held = decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b"), orphan, records=records)
@@ -192,7 +192,7 @@ def test_a_hold_stops_pruning_and_nothing_else() -> None:
 
 
 def test_a_new_object_protects_the_orphans_of_its_kind_until_it_is_there() -> None:
-    """Rulings: what waits or failed may still be one of them."""
+    """What waits or failed may still be one of them."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     assert decided(live(SOURCE, "a"), orphan, absent="b").orphans == ()
 
@@ -216,7 +216,7 @@ def test_what_failed_in_this_pass_is_not_tried_again_in_it_and_holds_what_is_bel
 
 
 def test_a_member_that_is_going_away_is_not_written() -> None:
-    """Rulings, "Sets": the server accepts the apply and it is lost."""
+    """Sets: the server accepts the apply and it is lost."""
     going = live(SOURCE, "a", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
     one = decided(going, live(SOURCE, "b"))
     assert one.writes == ()
@@ -245,7 +245,7 @@ def labelled(set_id: str, *, ours: bool) -> Object:
     ids=["ours", "released by us", "never ours", "in a foreign set", "in one of our sets that no longer wants it"],
 )
 def test_which_objects_may_be_taken(set_id: str, ours: bool, reason: Reason | None) -> None:
-    """Rulings, "Sets" and "Hand-over"."""
+    """Sets and "Hand-over"."""
     bundles = render([load({"0.json": plain("a").encode()}, source="platform"), load({}, source="other")])
     assert blocked(decided(labelled(set_id, ours=ours), of=bundles), "a") is reason
 
@@ -272,7 +272,7 @@ def test_reconcile_disabled_leaves_an_object_alone(place: str) -> None:
     ],
 )
 def test_wait_for_replaces_the_rule_of_readiness(wait_for: str, works: bool, ready: bool) -> None:
-    """Design rule 2; a load balancer is healthy once it has an address."""
+    """Rule 2; a load balancer is healthy once it has an address."""
     services = bundle(plain("a", kind="Service"))
     obj = {**live(services.sources["platform"], "a"), "spec": {"type": "LoadBalancer"}}
     if works:
@@ -283,7 +283,7 @@ def test_wait_for_replaces_the_rule_of_readiness(wait_for: str, works: bool, rea
 
 
 def test_a_parent_of_another_tool_stops_its_set() -> None:
-    """Apply-and-prune 1.4: any fault, no write."""
+    """KEP-3659: any fault, no write."""
     theirs = parent(SOURCE)
     theirs["metadata"]["annotations"][keys.TOOLING] = "kubectl/v1"
     found = plan(PAIR, observed(theirs, absent="ab")).sets[0]

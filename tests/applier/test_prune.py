@@ -74,7 +74,7 @@ def test_a_member_without_a_record_goes_last() -> None:
 
 
 def test_a_circle_of_mixed_generations_is_cut_at_its_deepest_level() -> None:
-    """Apply and prune 1.6: a commit turned "b needs a" round and died."""
+    """KEP-3659: a commit turned "b needs a" round and died."""
     waves = Waves(live(member("a", "b", level=1), member("b", "a", level=0)))
     waves.run()
     assert waves.order == [["a"], ["b"]]
@@ -82,7 +82,7 @@ def test_a_circle_of_mixed_generations_is_cut_at_its_deepest_level() -> None:
 
 @pytest.mark.parametrize("other", ["kept", "terminating", "used"])
 def test_a_circle_is_cut_although_another_orphan_cannot_go(other: str) -> None:
-    """Design rule 8."""
+    """Rule 8."""
     circle = live(member("a", "b", level=1), member("b", "a", level=0))
     match other:
         case "kept":
@@ -140,7 +140,7 @@ def test_an_orphan_goes_only_when_no_live_member_records_a_dependency_on_it(user
     ],
 )
 def test_the_fate_of_an_orphan(orphan: Any, fate: Fate, allowed: bool) -> None:
-    """Rulings, "Sets"; apply-and-prune 1.6 "member proofs"."""
+    """Sets; KEP-3659 "member proofs"."""
     found = judge([orphan])["x"]
     assert (found.fate, found.allowed) == (fate, allowed)
 
@@ -163,7 +163,7 @@ def test_a_set_that_is_dissolved_releases_all_its_members() -> None:
 
 
 def test_a_brake_holds_everything_and_says_why() -> None:
-    """Design rule 12."""
+    """Rule 12."""
     found = judge(CHAIN.values(), hold="the path is gone")
     assert {(orphan.allowed, orphan.blocked) for orphan in found.values()} == {
         (False, Blocked(Reason.BRAKE_ENGAGED, "the path is gone"))
@@ -190,7 +190,7 @@ def test_a_brake_holds_everything_and_says_why() -> None:
     ],
 )
 def test_what_an_unsettled_node_protects(node: Any, stays: str) -> None:
-    """Rulings, "A node that waits, is held or whose apply failed protects"."""
+    """A node that waits, is held or whose apply failed protects."""
     assert set(judge(CHAIN.values(), unsettled=[node])) == set("abcd") - set(stays)
 
 
@@ -203,7 +203,7 @@ def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() ->
     ("file", "stays"), [("broken.yaml", True), ("gone.yaml", True), ("fine.yaml", False), ("", True)]
 )
 def test_members_of_unreadable_files_are_no_orphans(file: str, stays: bool) -> None:
-    """Rulings, "Broken input": neither those of the file, nor those whose file is absent (it may have moved)."""
+    """Broken input: neither those of the file, nor those whose file is absent (it may have moved)."""
     unreadable = Unreadable({"broken.yaml", "fine.yaml"}, {"broken.yaml"})
     assert ("x" not in judge([member("x", file=file)], unreadable=unreadable)) is stays
 

@@ -1,4 +1,4 @@
-"""`levelgate render`: the stable JSON, YAML that can be applied, folders, and what a person reads (surface 4)."""
+"""`levelgate render`: the stable JSON, YAML that can be applied, folders, and what a person reads (docs/reference.md)."""
 
 from __future__ import annotations
 

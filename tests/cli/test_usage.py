@@ -1,4 +1,4 @@
-"""How commands are called, and what they say when that was wrong: exit codes, sentences, never a traceback (surface 1)."""
+"""How commands are called, and what they say when that was wrong: exit codes, sentences, never a traceback (docs/reference.md)."""
 
 from __future__ import annotations
 

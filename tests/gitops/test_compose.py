@@ -1,4 +1,4 @@
-"""From what a person names to sources (surface 1): names, URLs, and what is refused."""
+"""From what a person names to sources (docs/reference.md): names, URLs, and what is refused."""
 
 from __future__ import annotations
 

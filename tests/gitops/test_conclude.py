@@ -1,4 +1,4 @@
-"""What a pass writes down about instances and sources (surface 3.2, 3.3), seen on a cluster in memory."""
+"""What a pass writes down about instances and sources (docs/reference.md), seen on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def key(name: str) -> ObjectKey:
 
 
 def test_a_settled_instance_says_so(platform: Platform) -> None:
-    """Surface 3.2: kro's state and conditions, ours beside them, the author's fields on top."""
+    """docs/reference.md: kro's state and conditions, ours beside them, the author's fields on top."""
     commit(platform, config_map("a"), config_map("b", "a"), status={"first": "${a.metadata.name}"})
     platform.settle()
     found = status(platform)
@@ -79,7 +79,7 @@ def test_a_settled_instance_says_so(platform: Platform) -> None:
 
 
 def test_one_row_for_each_cause_names_what_waits_behind_it(platform: Platform) -> None:
-    """Surface 3.2: `behind` are the nodes that wait only because of this one."""
+    """docs/reference.md: `behind` are the nodes that wait only because of this one."""
     commit(platform, deployment("a"), config_map("b", "a"), config_map("c", "b"), config_map("z"))
     passes(platform)
     found = status(platform)
@@ -93,7 +93,7 @@ def test_one_row_for_each_cause_names_what_waits_behind_it(platform: Platform) -
 
 
 def test_everything_below_a_cause_stands_behind_it(platform: Platform) -> None:
-    """Surface 3.2: c waits for b, which waits for a: one cause, one row."""
+    """docs/reference.md: c waits for b, which waits for a: one cause, one row."""
     commit(platform, deployment("a"), config_map("b", "a"), config_map("c", "b"))
     passes(platform)
     rows = status(platform)["levelgate"]["blocked"]
@@ -112,7 +112,7 @@ def test_data_that_is_awaited_is_told_with_its_path(platform: Platform) -> None:
 
 
 def test_a_failure_is_the_first_row_and_the_state_is_error(platform: Platform) -> None:
-    """Surface 3.3: the owner of the object acts."""
+    """docs/reference.md: the owner of the object acts."""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x-z", "namespace": "default"}}
     platform.cluster.put(theirs)
     commit(platform, deployment("a"), config_map("b", "a"), config_map("z"))
@@ -170,7 +170,7 @@ def test_a_commit_that_renders_the_same_is_no_new_target(platform: Platform) -> 
 
 
 def test_reasons_come_from_the_closed_vocabulary() -> None:
-    """Surface 3.3."""
+    """docs/reference.md."""
     surface = set(
         "Settled Progressing Baking PaceReached WaveNotReached DependencyNotReady WaitingForData WindowClosed NeverOpens ClockSkew Interrupted "
         "GateClosed GateError Deadlocked ApprovalRequired Held Suspended Halted BrakeEngaged HistoryRewritten Unsigned RenderFailed ApplyFailed "

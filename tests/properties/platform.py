@@ -23,7 +23,7 @@ from renderer.render import source_parent
 from tests.properties.memory import Crash, MemoryCluster, Write
 
 VOLATILE = frozenset({keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.SOURCE_FILE, keys.APPROVED})
-"""Annotations that are renewed only together with another difference (rulings, "Sets")."""
+"""Annotations that are renewed only together with another difference (Sets)."""
 
 Files = Mapping[str, str]
 

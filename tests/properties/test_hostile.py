@@ -1,4 +1,4 @@
-"""Nothing that stands in a repository ends a pass: what is wrong costs only itself (design rule 8, S1-23)."""
+"""Nothing that stands in a repository ends a pass: what is wrong costs only itself (rule 8, S1-23)."""
 
 from __future__ import annotations
 

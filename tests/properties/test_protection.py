@@ -1,6 +1,6 @@
 """What must not happen on a whole platform: theft, loss, endless work, and one bad thing that stops the others.
 
-Marked `defect`: behaviours that the rulings ask for and that the core does not have yet; the mark goes when they do (strict).
+Marked `defect`: behaviours that are asked for and that the core does not have yet; the mark goes when they do (strict).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def key(name: str) -> ObjectKey:
 
 
 def test_a_member_is_protected_by_the_file_that_it_stands_in_now() -> None:
-    """Rulings, "Broken input": the object moved from old.json to new.json, another took its place, then new.json broke."""
+    """Broken input: the object moved from old.json to new.json, another took its place, then new.json broke."""
     with Platform() as platform:
         platform.commit({"old.json": plain("p")})
         platform.settle()
@@ -47,7 +47,7 @@ def test_a_member_is_protected_by_the_file_that_it_stands_in_now() -> None:
 
 
 def test_a_member_whose_file_is_absent_while_another_is_unreadable_stays() -> None:
-    """Rulings, "Broken input": it may have moved."""
+    """Broken input: it may have moved."""
     with Platform() as platform:
         platform.commit({"p.json": plain("p"), "q.json": plain("q")})
         platform.settle()
@@ -60,7 +60,7 @@ def test_a_member_whose_file_is_absent_while_another_is_unreadable_stays() -> No
 
 
 def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_file_is_unreadable() -> None:
-    """Rulings, "Sets": children go only when the owner no longer wants the instance; unreadable is not "no longer wanted"."""
+    """Sets: children go only when the owner no longer wants the instance; unreadable is not "no longer wanted"."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
@@ -72,7 +72,7 @@ def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_file_is_unr
 
 
 def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_source_is_held() -> None:
-    """Design rule 12: nothing is deleted while the path has vanished."""
+    """Rule 12: nothing is deleted while the path has vanished."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
@@ -84,7 +84,7 @@ def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_source_is_h
 
 
 def test_the_status_of_an_instance_in_an_unreadable_file_keeps_what_it_said() -> None:
-    """Surface 3.2: an instance that stays as it is does not say that its nodes go, and keeps the author's fields."""
+    """docs/reference.md: an instance that stays as it is does not say that its nodes go, and keeps the author's fields."""
     status = {"first": "${a.metadata.name}"}
     with Platform() as platform:
         files = {"link.json": definition("Link", [config_map("a"), config_map("b", "a")], status=status)}
@@ -127,7 +127,7 @@ def test_a_definition_that_breaks_keeps_its_crd_in_the_set() -> None:
 
 @defect("what a definition wanted before it broke is known only with stored revisions, which come with propagation")
 def test_an_object_that_moved_into_a_set_that_cannot_be_rendered_is_not_pruned() -> None:
-    """Rulings, "Hand-over": what another set of the catalog desires is no orphan; a broken set may desire it."""
+    """Hand-over: what another set of the catalog desires is no orphan; a broken set may desire it."""
     circle = definition("Link", [config_map("a", "b"), config_map("b", "a")])
     with Platform() as platform:
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
@@ -141,7 +141,7 @@ def test_an_object_that_moved_into_a_set_that_cannot_be_rendered_is_not_pruned()
 
 
 def test_an_instance_whose_definition_is_missing_is_never_applied_as_a_plain_object() -> None:
-    """Rulings, "One catalog": the CRD in the cluster still carries our definition annotation."""
+    """One catalog: the CRD in the cluster still carries our definition annotation."""
     with Platform() as platform:
         platform.commit({"link.json": LINK})
         platform.settle()
@@ -228,7 +228,7 @@ def test_a_namespace_that_is_not_empty_is_asked_about_once_in_a_pass() -> None:
 
 
 def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> None:
-    """Design rule 8: an admission webhook refuses our keys on one instance."""
+    """Rule 8: an admission webhook refuses our keys on one instance."""
     with Platform() as platform:
         apply = platform.cluster.apply
 
@@ -251,7 +251,7 @@ def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> No
 
 @pytest.mark.parametrize("other", ["source", "instance"])
 def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(other: str) -> None:
-    """Rulings, "Hand-over": the new set may re-label it only once the old one no longer wants it."""
+    """Hand-over: the new set may re-label it only once the old one no longer wants it."""
     with Platform() as platform:
         platform.commit({"p.json": plain("x-a", text="first")})
         platform.settle()
@@ -265,7 +265,7 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(other: str)
 
 
 def test_an_object_that_moves_from_one_set_to_another_is_never_deleted() -> None:
-    """Rulings, "Hand-over": same object before and after, in the new set."""
+    """Hand-over: same object before and after, in the new set."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
         platform.settle()
@@ -282,7 +282,7 @@ def test_an_object_that_moves_from_one_set_to_another_is_never_deleted() -> None
 
 
 def test_an_object_that_somebody_else_made_is_not_taken() -> None:
-    """Rulings, "Sets": a conflict, no write."""
+    """Sets: a conflict, no write."""
     with Platform() as platform:
         theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "namespace": "default"}}
         platform.cluster.put({**theirs, "data": {"text": "theirs"}})
@@ -338,7 +338,7 @@ def test_a_member_without_a_record_goes_although_another_orphan_is_kept() -> Non
 
 
 def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched() -> None:
-    """Rulings, "Sets": its children stay, it is created again and takes its set back."""
+    """Sets: its children stay, it is created again and takes its set back."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
@@ -365,7 +365,7 @@ def test_an_instance_deleted_by_hand_before_a_commit_that_drops_a_node_still_pru
 
 
 def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None:
-    """Rulings, "Sets": current is then one full list by `part-of`."""
+    """Sets: current is then one full list by `part-of`."""
     with Platform() as platform:
         platform.commit({"p.json": plain("p"), "s.json": plain("s", kind="Secret")})
         platform.settle()

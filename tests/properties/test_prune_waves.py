@@ -90,7 +90,7 @@ def test_nothing_goes_that_a_live_member_needs_and_nothing_is_left(specs: dict[s
 @examples(100)
 @given(specs=generations(whole=True), stuck=st.sampled_from(NAMES))
 def test_a_stuck_member_holds_only_what_it_needs(specs: dict[str, Spec], stuck: str) -> None:
-    """S0-16, design rule 8: what hangs on a finalizer stays, and all that it needs; the rest goes."""
+    """S0-16, rule 8: what hangs on a finalizer stays, and all that it needs; the rest goes."""
     live = made(specs)
     waves = Waves(dict(live), stuck=frozenset({stuck}))
     waves.run()

@@ -1,4 +1,4 @@
-"""What one commit holds, and how little one bad file costs (design rule 8, S1-23)."""
+"""What one commit holds, and how little one bad file costs (rule 8, S1-23)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def manifest(**metadata: Any) -> str:
 
 
 def test_definitions_instances_objects_and_rules_are_told_apart() -> None:
-    """Design 4."""
+    """docs/architecture.md."""
     window = json.dumps(
         {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindow", "metadata": {"name": "w"}}
     )
@@ -129,7 +129,7 @@ def test_an_object_with_keys_that_git_must_not_carry_is_kept_as_refused(key: str
 
 
 def test_what_only_the_server_writes_is_left_out() -> None:
-    """Apply-and-prune 2.1."""
+    """KEP-3659."""
     exported = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

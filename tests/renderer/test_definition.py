@@ -1,4 +1,4 @@
-"""Definitions: what they compile to, and every mistake with its file, line and path (design 3; rgd 1.3 to 1.12)."""
+"""Definitions: what they compile to, and every mistake with its file, line and path (docs/architecture.md; rgd 1.3 to 1.12)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def only(text: str) -> str:
 
 
 def test_a_mistake_is_told_with_file_line_path_and_suggestion() -> None:
-    """Design 3, to the letter."""
+    """docs/architecture.md, to the letter."""
     text = """\
     apiVersion: kro.run/v1alpha1
     kind: ResourceGraphDefinition
@@ -89,7 +89,7 @@ def test_a_mistake_is_told_with_file_line_path_and_suggestion() -> None:
 
 
 def test_all_mistakes_are_told_together() -> None:
-    """Design 3: authors' mistakes are collected."""
+    """docs/architecture.md: authors' mistakes are collected."""
     text = source(resource("a", "nosuch"), resource("Bad"), resource("a"), kind="lower", apiVersion="kro.run/v1")
     found = "\n".join(mistakes(text))
     for part in (
@@ -274,7 +274,7 @@ def test_schemas_that_cannot_be(schema: Any, told: str) -> None:
 
 
 def test_a_definition_without_a_schema_is_an_error() -> None:
-    """Rulings, S1-38."""
+    """S1-38: a graph without a schema is no definition."""
     found = mistakes("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: a}, spec: {}}")
     assert any("a definition needs spec.schema" in line for line in found)
 

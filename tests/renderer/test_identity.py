@@ -23,7 +23,7 @@ VECTORS = [
 
 @pytest.mark.parametrize(("parent", "expected"), VECTORS)
 def test_the_id_of_a_set_is_that_of_kubectl(parent: tuple[str, str, str, str], expected: str) -> None:
-    """Apply-and-prune 1.2; the last two are constants of kubectl's own tests."""
+    """KEP-3659; the last two are constants of kubectl's own tests."""
     assert applyset_id(ObjectKey(*parent)) == expected
 
 

@@ -1,4 +1,4 @@
-"""Edges that nobody writes: namespace, CRD, RBAC, references, `depends-on` (apply-and-prune 2.7)."""
+"""Edges that nobody writes: namespace, CRD, RBAC, references, `depends-on` (KEP-3659)."""
 
 from __future__ import annotations
 

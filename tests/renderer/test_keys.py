@@ -1,4 +1,4 @@
-"""Which labels and annotations Git may carry (rulings, "Sets"; surface 2.4 and 3.1)."""
+"""Which labels and annotations Git may carry (Sets; docs/reference.md and 3.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from renderer.keys import DEPENDS_ON, FINALIZER, PART_OF, PRUNE, WRITTEN_BY_PEOP
     ],
 )
 def test_keys_in_git(place: str, key: str, told: str) -> None:
-    """Apply-and-prune 1.5: Git content that carries a `part-of` label is rejected."""
+    """KEP-3659: Git content that carries a `part-of` label is rejected."""
     found = refused({"metadata": {place: {key: "x"}}})
     assert [path for path, _ in found] == ([f"metadata.{place}[{key}]"] if told else [])
     assert all(told in message for _, message in found)

@@ -42,7 +42,7 @@ def namespace(name: str) -> str:
 
 
 def test_a_source_has_its_crds_objects_and_instances_in_levels() -> None:
-    """Design 5: namespaces and CRDs before what needs them; instances after the namespaces that their children use."""
+    """docs/architecture.md: namespaces and CRDs before what needs them; instances after the namespaces that their children use."""
     files = {
         "l.json": definition("Link", [config_map("a", namespace="team")]),
         "x.json": instance("Link", "x"),
@@ -65,7 +65,7 @@ def test_depends_on_asks_for_health() -> None:
 
 
 def test_objects_in_a_circle_are_told_and_all_others_go_on() -> None:
-    """Design rule 8."""
+    """Rule 8."""
     files = {"p.json": plain("p", "q"), "q.json": plain("q", "p"), "r.json": plain("r"), "s.json": plain("s", "p")}
     bundle = rendered(files)
     found = of_source(bundle)
@@ -123,7 +123,7 @@ def test_an_instance_of_another_version_is_told() -> None:
     ],
 )
 def test_an_instance_without_its_definition_is_never_a_plain_object(files: Files, world: World, told: str) -> None:
-    """Rulings, "One catalog": held."""
+    """One catalog: held."""
     bundle = rendered({**files, "x.json": instance("Link", "x")}, world)
     key = ObjectKey(GROUP, "Link", "default", "x")
     assert told in bundle.instances[key].error
@@ -131,7 +131,7 @@ def test_an_instance_without_its_definition_is_never_a_plain_object(files: Files
 
 
 def test_one_definition_counts_for_each_kind() -> None:
-    """Rulings, "One catalog": the source whose set holds the CRD owns the definition; else the first."""
+    """One catalog: the source whose set holds the CRD owns the definition; else the first."""
     other = definition("Link", [config_map("z")])
     catalogs = [catalog({"l.json": LINK}, "a"), catalog({"l.json": other, "x.json": instance("Link", "x")}, "b")]
     key = ObjectKey(GROUP, "Link", "default", "x")
@@ -145,7 +145,7 @@ def test_one_definition_counts_for_each_kind() -> None:
 
 
 def test_the_parent_of_a_source_depends_on_its_name_alone() -> None:
-    """Rulings, "Sources"."""
+    """Sources."""
     assert str(source_parent("platform")) == "ConfigMap/levelgate-system/source-platform"
 
 
@@ -192,7 +192,7 @@ def text(bundle: Bundle) -> str:
 @settings(derandomize=True, deadline=None, database=None, max_examples=60)
 @given(repositories(), st.randoms(use_true_random=False))
 def test_the_order_of_files_changes_not_a_byte(files: Files, random: Any) -> None:
-    """Design 2: same input, same bytes out."""
+    """docs/architecture.md: same input, same bytes out."""
     shuffled = list(files.items())
     random.shuffle(shuffled)
     assert text(rendered(files)) == text(rendered(dict(shuffled))) == text(rendered(files))
@@ -218,7 +218,7 @@ sys.exit(run(["render", sys.argv[1], "-o", "json"]))
 
 
 def test_render_prints_the_same_bytes_under_every_hash_seed(tmp_path: Any) -> None:
-    """Design 2: no set is ever iterated in the order of its hashes."""
+    """docs/architecture.md: no set is ever iterated in the order of its hashes."""
     chain = [config_map(name, *before) for name, before in {"d": "", "a": "d", "c": "da", "b": "dac"}.items()]
     files = {"l.json": definition("Link", chain), "bad.json": definition("Bad", [config_map("q", "x", "y", "z")])}
     for name in "zyx":

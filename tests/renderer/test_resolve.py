@@ -1,4 +1,4 @@
-"""One instance, rendered from what is known: offline, and with what is live (design 2, rgd 1.4 to 1.8)."""
+"""One instance, rendered from what is known: offline, and with what is live (docs/architecture.md, rgd 1.4 to 1.8)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reading(node_id: str, expression: str, **more: Any) -> dict[str, Any]:
 
 
 def test_what_a_dependencys_own_manifest_sets_counts_as_observed() -> None:
-    """Design 2: offline."""
+    """docs/architecture.md: offline."""
     found = nodes(rendered(config_map("a"), reading("b", "${a.data.text}"), text="two"))
     assert found["b"].manifest["data"] == {"value": "two"}
     assert found["b"].waiting == ()
@@ -65,7 +65,7 @@ def test_what_a_dependencys_own_manifest_sets_counts_as_observed() -> None:
     ],
 )
 def test_what_is_waited_for_is_the_whole_path(expression: str, awaited: str) -> None:
-    """Design rule 10; the manifest keeps the expression as written."""
+    """Rule 10; the manifest keeps the expression as written."""
     node = nodes(rendered(config_map("a"), reading("b", expression)))["b"]
     assert node.waiting == (awaited,)
     assert node.manifest["data"]["value"] == expression
@@ -97,7 +97,7 @@ def test_what_can_never_come_is_an_error_and_not_awaited(expression: str) -> Non
 
 
 def test_a_node_in_error_holds_its_readers_and_nobody_else() -> None:
-    """Design rule 8."""
+    """Rule 8."""
     broken = reading("a", "${string(1 / 0)}")
     found = nodes(rendered(broken, config_map("z")))
     assert found["a"].error
@@ -182,7 +182,7 @@ def test_laid_over(manifest: Any, live: Any, expected: Any) -> None:
 
 
 def test_schema_is_gits_object_with_what_only_the_server_knows() -> None:
-    """Rulings, "Instance spec": never status, never the live spec."""
+    """Instance spec: never status, never the live spec."""
     git: dict[str, Any] = {
         "apiVersion": "g/v1",
         "kind": "K",
@@ -295,7 +295,7 @@ def nested(resources: list[dict[str, Any]], **more: str) -> Any:
 
 
 def test_a_nested_instance_is_defaulted_and_has_a_set_of_its_own() -> None:
-    """Rulings, "Instance spec"."""
+    """Instance spec."""
     bundle = nested(outer(text="two"))
     top = bundle.instances[X._replace(kind="Outer")]
     assert top.nodes[0].manifest["spec"] == {"text": "two", "on": True}

@@ -173,7 +173,7 @@ def test_an_instance_removed_from_git_goes_after_its_children(platform: Platform
 
 
 def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platform) -> None:
-    """I7, design rule 5: no write without a difference, and one list for each kind, not one read for each object."""
+    """I7, rule 5: no write without a difference, and one list for each kind, not one read for each object."""
     instances = {f"{name}.json": link(platform.group, platform.namespace, name) for name in ("one", "two", "three")}
     plain = {"plain.json": config_map(platform.namespace, "plain", key="value")}
     platform.repository.commit({"chain.json": chain(platform.group), **instances, **plain})
@@ -191,7 +191,7 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
 
 
 def test_drift_by_hand_is_healed(platform: Platform) -> None:
-    """Design rule 6: what somebody edits or deletes comes back, and only that is written."""
+    """Rule 6: what somebody edits or deletes comes back, and only that is written."""
     platform.repository.commit(
         {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
     )

@@ -74,7 +74,7 @@ def get(platform: Platform, *what: str, output: str = "name") -> str:
 
 
 def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: Platform, second: Repository) -> None:
-    """Rulings, one catalog: an instance in one source of a definition in another; removing it from one touches nothing of the other."""
+    """One catalog: an instance in one source of a definition in another; removing it from one touches nothing of the other."""
     other = f"other-{platform.namespace}"
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -99,7 +99,7 @@ def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: Platform
 def test_an_object_moved_to_another_source_is_handed_over_and_never_deleted(
     platform: Platform, second: Repository
 ) -> None:
-    """Rulings, hand-over: B waits while A still wants it; once A does not, B takes it, with its uid."""
+    """Hand-over: B waits while A still wants it; once A does not, B takes it, with its uid."""
     other = f"other-{platform.namespace}"
     moving = config_map(platform.namespace, "moving", a="b")
     platform.repository.commit({"moving.json": moving, "stays.json": config_map(platform.namespace, "stays", a="b")})
@@ -157,7 +157,7 @@ def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order
 
 
 def test_plain_objects_follow_their_implied_edges(platform: Platform) -> None:
-    """Design 4: role before binding, account before both; the annotation depends-on waits for health."""
+    """docs/architecture.md: role before binding, account before both; the annotation depends-on waits for health."""
     space = platform.namespace
     rbac = "rbac.authorization.k8s.io"
     objects = [
@@ -189,7 +189,7 @@ def test_plain_objects_follow_their_implied_edges(platform: Platform) -> None:
 
 
 def test_unrelated_branches_go_on_where_one_waits(platform: Platform) -> None:
-    """S0-20, design rule 1: a node that fails stops what is below it and nothing else, and every error is reported."""
+    """S0-20, rule 1: a node that fails stops what is below it and nothing else, and every error is reported."""
     definition = json.loads(chain(platform.group, "abc"))
     bad = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bad"}, "spec": {"ports": [{"port": 99999}]}}
     below = {

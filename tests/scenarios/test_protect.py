@@ -30,7 +30,7 @@ def text(platform: Platform, name: str) -> str:
 
 
 def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_nothing(platform: Platform) -> None:
-    """S1-23, design rule 8: the broken file's instance stays as it is, the others move on at once, also after a restart."""
+    """S1-23, rule 8: the broken file's instance stays as it is, the others move on at once, also after a restart."""
     instances = {
         f"{name}.json": link(platform.group, platform.namespace, name)
         for name in ("one", "two", "three", "four", "five")
@@ -143,7 +143,7 @@ def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(plat
 
 
 def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
-    """Design rule 12: an empty or vanished path is held."""
+    """Rule 12: an empty or vanished path is held."""
     platform.repository.commit({"apps/plain.json": config_map(platform.namespace, "plain", key="value")})
     platform.run_once("--path", "apps")
     platform.repository.commit({"apps/plain.json": None})
@@ -172,7 +172,7 @@ def test_objects_of_others_are_never_taken(platform: Platform) -> None:
 
 
 def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None:
-    """Threat 14: anybody may add our label to an object; only what we applied ourselves is ever deleted."""
+    """Anybody may add our label to an object; only what we applied ourselves is ever deleted."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", key="value")})
     platform.run_once()
     label = platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "-o", "json")
@@ -187,7 +187,7 @@ def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None
 
 
 def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platform: Platform) -> None:
-    """rgd.md 1.2, kro's compatibility guard: the CRD and the instances stay; the annotation on the definition lets it through."""
+    """kro's compatibility guard: the CRD and the instances stay; the annotation on the definition lets it through."""
     definition = chain(platform.group, "ab")
     platform.repository.commit({"chain.json": definition, "one.json": link(platform.group, platform.namespace)})
     platform.run_once()
@@ -222,7 +222,7 @@ def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platfo
 
 
 def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Platform) -> None:
-    """surface 2.4: `prune: disabled` and `reconcile: disabled` are read from the live object, so kubectl can set them."""
+    """docs/reference.md: `prune: disabled` and `reconcile: disabled` are read from the live object, so kubectl can set them."""
     files = {f"{name}.json": config_map(platform.namespace, name, text="one") for name in ("kept", "frozen", "other")}
     platform.repository.commit(files)
     platform.run_once()
@@ -241,7 +241,7 @@ def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Pl
 
 
 def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_is_in_it(platform: Platform) -> None:
-    """Rulings: `levelgate.dev/prune: allowed` on the live object, and a list of everything under it first."""
+    """`levelgate.dev/prune: allowed` on the live object, and a list of everything under it first."""
     space = f"{platform.namespace}-z"
     namespace = {
         "apiVersion": "v1",
@@ -300,7 +300,7 @@ def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) 
 
 
 def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
-    """Rulings, sources: more than 5 and more than 20 % is held; the approval names the commit, so it lapses with the next one."""
+    """Sources: more than 5 and more than 20 % is held; the approval names the commit, so it lapses with the next one."""
     files = {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
     platform.repository.commit(files)
     platform.run_once()
@@ -331,7 +331,7 @@ def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform
 
 
 def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: Platform) -> None:
-    """Threat 13: no theft between instances, in whatever order they come; both are told."""
+    """No theft between instances, in whatever order they come; both are told."""
     definition = chain(platform.group, "ab").replace("${schema.metadata.name}-", "shared-")
     platform.repository.commit(
         {"chain.json": definition, "z.json": link(platform.group, platform.namespace, "z", text="first")}
@@ -346,7 +346,7 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: P
 
 
 def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platform) -> None:
-    """Design rule 6: a gate is fail-closed, also one that this version does not know."""
+    """Rule 6: a gate is fail-closed, also one that this version does not know."""
     window = {
         "apiVersion": "levelgate.dev/v1alpha1",
         "kind": "PropagationWindow",
@@ -362,7 +362,7 @@ def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platfo
 
 
 def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Platform) -> None:
-    """Rulings, sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
+    """Sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
