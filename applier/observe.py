@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.inventory import ForeignSet, Scope, read_scope
+from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -22,12 +22,12 @@ FEW = 8
 
 
 async def observe(
-    cluster: Cluster, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], scopes: Iterable[Scope] = ()
+    cluster: Cluster, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], whole: Iterable[GroupKind] = ()
 ) -> Observed:
-    """Everything of our sets: the parents given, and all members of `kinds`, of `scopes`, and of the scopes found on the way."""
-    observed = Observed(await cluster.discover())
+    """Everything of our sets: the parents given, all members of `kinds` and of the scopes found on the way; of `whole` every object."""
+    observed = Observed(await cluster.discover(), whole=frozenset(whole))
     observed = await look(cluster, observed, parents)
-    return await complete(cluster, observed, set(kinds).union(*(scope.kinds for scope in scopes)))
+    return await complete(cluster, observed, {*kinds, *observed.whole})
 
 
 async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
@@ -55,7 +55,9 @@ async def scan(cluster: Cluster, observed: Observed, set_ids: Collection[str]) -
 async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List these kinds again, whole; a kind that is not served any more is left unlisted."""
     wanted = sorted(kinds)
-    answers = await asyncio.gather(*(_list(cluster, kind, keys.PART_OF) for kind in wanted))
+    answers = await asyncio.gather(
+        *(_list(cluster, kind, "" if kind in observed.whole else keys.PART_OF) for kind in wanted)
+    )
     found = {kind: answer for kind, answer in zip(wanted, answers, strict=True) if answer is not None}
     return observed.relisted(found, (obj for objects in found.values() for obj in objects))
 

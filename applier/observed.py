@@ -40,12 +40,15 @@ def is_terminating(obj: Object) -> bool:
 
 @dataclass(frozen=True)
 class Observed:
-    """`listed` are the kinds of which every object with an ApplySet label has been listed; `failures` what this pass could not write."""
+    """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
+    what this pass could not write.
+    """
 
     discovery: Discovery
     objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
     absent: frozenset[ObjectKey] = frozenset()
     listed: frozenset[GroupKind] = frozenset()
+    whole: frozenset[GroupKind] = frozenset()
     failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
 
     def seen(self, found: Iterable[Object]) -> Observed:
@@ -75,11 +78,13 @@ class Observed:
         return replace(self, failures={**self.failures, **failures})
 
     def relisted(self, kinds: Iterable[GroupKind], found: Iterable[Object]) -> Observed:
-        """All objects of these kinds with an ApplySet label are exactly `found`; others of these kinds without the label stay as known."""
+        """What a list of these kinds shows is exactly `found`; objects that it does not show, without the label, stay as known."""
         kinds = frozenset(kinds)
-        kept = {
-            key: obj for key, obj in self.objects.items() if key.group_kind not in kinds or not label(obj, keys.PART_OF)
-        }
+
+        def is_shown(key: ObjectKey, obj: Object) -> bool:
+            return key.group_kind in kinds and (key.group_kind in self.whole or bool(label(obj, keys.PART_OF)))
+
+        kept = {key: obj for key, obj in self.objects.items() if not is_shown(key, obj)}
         new = {ObjectKey.of(obj): obj for obj in found}
         vanished = self.objects.keys() - kept.keys() - new.keys()
         return replace(
@@ -87,7 +92,7 @@ class Observed:
         )
 
     def is_known(self, key: ObjectKey) -> bool:
-        return key in self.objects or key in self.absent
+        return key in self.objects or key in self.absent or key.group_kind in self.listed & self.whole
 
     def is_unserved(self, kind: GroupKind) -> bool:
         """Certainly no object of this kind exists: it is not served, and its group was asked."""

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     OWNED_ELSEWHERE = "OwnedElsewhere"
     UNHEALTHY = "Unhealthy"
     DELETION_BLOCKED = "DeletionBlocked"
+    NOT_IN_GIT = "NotInGit"
 
     @property
     def is_hold(self) -> bool:

@@ -10,18 +10,20 @@ from applier.cluster import STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
 from applier.inventory import Scope
+from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
 from gitops.clock import Clock
-from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, timestamp
+from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
 from gitops.record import SourceRecord
 from gitops.sources import SourceState
 from gitops.tally import Tally
+from renderer import keys
 from renderer.identity import ObjectKey
 
 
 async def conclude(
-    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], *, clock: Clock
+    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], observed: Observed, *, clock: Clock
 ) -> tuple[list[Result], list[ClusterError]]:
     """Write what differs; answers what was written and what could not be."""
     now = timestamp(clock.now())
@@ -32,6 +34,7 @@ async def conclude(
             status = instance_status(one, revision=revisions.get(one.rendered.source, ""), now=now)
             if status != one.parent.get("status"):
                 bodies.append(_body(one.parent, status=status))
+    bodies += [_body(stray, status=not_in_git(stray, now=now)) for stray in _strays(plan, observed)]
     for state in sources:
         own = [one for one in plan.sets if one.rendered.is_source and one.rendered.source == state.catalog.source]
         for parent in (one.parent for one in own if one.parent is not None):
@@ -41,6 +44,16 @@ async def conclude(
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
     return [result for result in answers if isinstance(result, Result)], [
         error for error in answers if isinstance(error, ClusterError)
+    ]
+
+
+def _strays(plan: Plan, observed: Observed) -> list[Object]:
+    """Instances of our kinds that no source and no parent wants and that never were ours; those told so already are left out."""
+    wanted = {one.rendered.parent for one in plan.sets}
+    return [
+        obj
+        for key, obj in observed.objects.items()
+        if key.group_kind in observed.whole and key not in wanted and not label(obj, keys.PART_OF) and not is_told(obj)
     ]
 
 

@@ -52,6 +52,19 @@ def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]
     }
 
 
+def not_in_git(stray: Object, *, now: str) -> dict[str, Any]:
+    """Status of an instance that nobody wants: it is not reconciled, and nothing else is said of it."""
+    why = "no source holds this instance; commit it, or delete it"
+    managed = _condition("InstanceManaged", ok=False, good="", bad=str(Reason.NOT_IN_GIT), why=why)
+    return {"conditions": _with_times([managed], [], stray, now)}
+
+
+def is_told(stray: Object) -> bool:
+    """Does its status say already that it is not in Git?"""
+    conditions = (stray.get("status") or {}).get("conditions") or []
+    return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
+
+
 def blocked_rows(plan: SetPlan) -> list[Row]:
     """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
     if plan.error:

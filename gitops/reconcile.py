@@ -76,7 +76,7 @@ class Reconciler:
             for result in outcome.results:
                 self.report(result)
         found = Pass(bundle, decided, observed, tuple(results))
-        written, errors = await conclude.conclude(self.cluster, found.plan, sources, clock=self.clock)
+        written, errors = await conclude.conclude(self.cluster, found.plan, sources, observed, clock=self.clock)
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
@@ -89,7 +89,8 @@ class Reconciler:
         """All members of our sets; and for sources without a record the members that a list of everything finds."""
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
-        observed = await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)))
+        instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
+        observed = await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)), whole=instances)
         observed = await observe.look(self.cluster, observed, _foreign_crds(catalogs, observed))
         missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
         found = await observe.scan(self.cluster, observed, missing) if missing else {}

@@ -64,9 +64,9 @@ async def test_every_kind_that_is_named_is_listed_once_and_members_lead_on() -> 
     assert found.members[member("a")["metadata"]["labels"][keys.PART_OF]] == (key("a"),)
 
 
-async def test_scopes_given_beside_the_parents_are_listed_as_well() -> None:
-    """Records of instances whose object is gone."""
-    found = await observe(MemoryCluster(), [], kinds=[], scopes=[Scope(frozenset({CONFIG_MAP}))])
+async def test_kinds_given_beside_the_parents_are_listed_as_well() -> None:
+    """Kinds of records of instances whose object is gone."""
+    found = await observe(MemoryCluster(), [], kinds=[CONFIG_MAP])
     assert found.listed == {CONFIG_MAP}
 
 

@@ -377,3 +377,23 @@ def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Pla
     platform.run_once()
     assert platform.kubectl("get", "secret", "old", "-n", platform.namespace, "--ignore-not-found", "-o", "name") == ""
     assert names(platform) == {"plain"}
+
+
+def test_an_instance_that_is_not_in_git_is_told_so_once_and_left_alone(platform: Platform) -> None:
+    """One catalog: a custom resource that no source and no parent wants is not reconciled."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    platform.kubectl("create", "-f", "-", stdin=link(platform.group, platform.namespace, "stray"))
+    platform.run_once()
+    status = json.loads(
+        platform.kubectl("get", f"chains.{platform.group}", "stray", "-n", platform.namespace, "-o", "json")
+    )["status"]
+    assert [(condition["type"], condition["status"], condition["reason"]) for condition in status["conditions"]] == [
+        ("InstanceManaged", "False", "NotInGit")
+    ]
+    quiet = platform.audit.mark()
+    platform.run_once()
+    assert platform.writes(quiet) == []
+    assert names(platform) == {"one-a", "one-b"}
