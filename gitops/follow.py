@@ -23,6 +23,9 @@ FIRST_LOOK = 0.05
 
 LAST_LOOK = 5.0
 
+MAX_PASSES = 500
+"""`once` gives up after so many passes: somebody else changes back what it writes."""
+
 
 @dataclass
 class Follower:
@@ -55,7 +58,7 @@ class Follower:
         """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`."""
         states = await self.fetch()
         waited, delay = 0.0, FIRST_LOOK
-        while True:
+        for _ in range(MAX_PASSES):
             found = await self.reconciler.reconcile(states)
             self.passed(Tally.of(found.plan.sets))
             if found.changed:
@@ -67,6 +70,7 @@ class Follower:
             await self._any(self.clock.sleep(delay))
             waited += delay
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
+        return found
 
     async def forever(self, wake: asyncio.Event) -> None:
         """Passes whenever `wake` is set, and while something is in flight, until `stop` is set."""
