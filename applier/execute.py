@@ -63,11 +63,10 @@ class Executor:
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
-        covers = await self._together(self._cover(one) for one in plan.sets if one.superset)
+        covers = await asyncio.gather(*(self._cover(one) for one in plan.sets if one.superset))
         if covers:
             return self._merged(observed, covers)
-        acts = [act for one in plan.sets for act in self._acts(one, observed)]
-        answers = await self._together(acts)
+        answers = await asyncio.gather(*(act for one in plan.sets for act in self._acts(one, observed)))
         merged = self._merged(observed, answers)
         touched = {
             result.key.group_kind
@@ -77,9 +76,6 @@ class Executor:
         if touched:
             merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
         return merged
-
-    async def _together(self, acts: Iterable[Awaitable[_Answer]]) -> list[_Answer]:
-        return list(await asyncio.gather(*acts))
 
     def _merged(self, observed: Observed, answers: list[_Answer]) -> Outcome:
         results = tuple(result for _, result in answers)

@@ -6,16 +6,16 @@ metadata list that finds the members, so that pruning needs nothing but the clus
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation, is_terminating, label
+from applier.ownership import apply_entry
 from renderer import keys
-from renderer.identity import Manifest, ObjectKey, key_hash, render_hash
+from renderer.identity import ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
+from renderer.stored import render_hash, without_nulls
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
@@ -113,45 +113,7 @@ def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) 
 
 def is_proven(obj: Object) -> bool:
     """Did we write this object's membership ourselves? Anybody may add a label; only our apply owns it (KEP-3659, "Security")."""
-    metadata = obj["metadata"]
-    owns = any(
-        entry.get("manager") == CONTENT
-        and entry.get("operation") == "Apply"
-        and f"f:{keys.PART_OF}" in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
-        for entry in metadata.get("managedFields") or ()
-    )
-    foreign_owner = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
-    return owns and not foreign_owner
-
-
-def carries(live: Object, manifest: Manifest) -> bool:
-    """Was this live object last written from this manifest? Of a Secret the values themselves are compared, since its hash leaves them out."""
-    if annotation(live, keys.HASH) != render_hash(manifest):
+    entry = apply_entry(obj, CONTENT)
+    if entry is None or f"f:{keys.PART_OF}" not in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {}):
         return False
-    wanted, stored = without_nulls(manifest).get("data") or {}, live.get("data") or {}
-    return manifest["kind"] != "Secret" or all(
-        _bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items()
-    )
-
-
-def _bytes(encoded: str | None) -> bytes | None:
-    """Two texts of base64 may differ (by line breaks) and mean the same."""
-    try:
-        return None if encoded is None else base64.b64decode(encoded)
-    except ValueError:
-        return None
-
-
-def without_nulls(value: Manifest) -> Manifest:
-    """A manifest without null fields, and a Secret's `stringData` as `data`: what the server would store of it (it treats null as absent)."""
-    cleaned: Manifest = _strip(value)
-    if value["kind"] == "Secret" and value["apiVersion"] == "v1" and "stringData" in cleaned:
-        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in cleaned.pop("stringData").items()}
-        cleaned["data"] = {**cleaned.get("data", {}), **encoded}
-    return cleaned
-
-
-def _strip(value: object) -> Any:
-    if isinstance(value, dict):
-        return {name: _strip(item) for name, item in value.items() if item is not None}
-    return [_strip(item) for item in value] if isinstance(value, list) else value
+    return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())

@@ -92,6 +92,12 @@ def holds(live: Object, intent: Object, manager: str) -> bool:
     return found is not None and not found.lost
 
 
+def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
+    """What `manager` owns by applying the object itself (not a subresource), as `managedFields` says; None if it never did, or lost it all."""
+    entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
+    return next((entry for entry in entries if _is_apply_of(entry, manager)), None)
+
+
 def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     """How `manager`'s Apply entry on `live` compares with `intent`; None if there is no such entry, which is also so
     when others took its last field.
@@ -99,7 +105,7 @@ def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     `intent` is the manifest that was applied, whole or without its identity (apiVersion, kind, name, namespace).
     """
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
-    ours = next((entry for entry in entries if _is_apply_of(entry, manager)), None)
+    ours = apply_entry(live, manager)
     if ours is None:
         return None
     others = [(str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not ours]

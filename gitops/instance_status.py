@@ -14,7 +14,8 @@ from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
-from renderer.identity import digest, render_hash
+from renderer.identity import digest
+from renderer.stored import render_hash
 
 MAX_ROWS = 50
 """Causes of waiting listed in one status; the rest are counted."""

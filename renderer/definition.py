@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from renderer import crd, schema, shape
+from renderer import crd, keys, schema, shape
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings, join
@@ -37,7 +37,6 @@ _SHAPE = {
 }
 """Fields of `spec.schema`; those that are open are checked where they are compiled."""
 
-ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 _OWN_STATUS = frozenset({"state", "conditions"})
 
@@ -117,7 +116,7 @@ class _Builder:
             nodes=tuple(nodes),
             status=status,
             crd=self._crd(name, kind, version, group, namespaced, openapi),
-            allows_breaking_changes=annotations.get(ALLOW_BREAKING) == "true",
+            allows_breaking_changes=annotations.get(keys.ALLOW_BREAKING) == "true",
         )
 
     def _identity(self) -> tuple[str, str, str, bool]:

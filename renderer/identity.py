@@ -77,16 +77,3 @@ def key_hash(key: ObjectKey) -> str:
 def digest(value: Any) -> str:
     """32 hexadecimal digits over the canonical JSON of a value (keys sorted); equal values have equal digests."""
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
-
-
-def render_hash(manifest: Manifest) -> str:
-    """What a manifest was rendered to, in 32 hexadecimal digits; of a Secret without its values.
-
-    The hash is written on the object for everybody who may read metadata, and a hash of a short value tells the value.
-    """
-    if group_kind(manifest) == GroupKind("", "Secret"):
-        manifest = {
-            name: sorted(value) if name in {"data", "stringData"} and value else value
-            for name, value in manifest.items()
-        }
-    return digest(manifest)

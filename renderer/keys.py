@@ -25,6 +25,7 @@ PRUNE = "levelgate.dev/prune"
 RECONCILE = "levelgate.dev/reconcile"
 DELETION_POLICY = "levelgate.dev/deletion-policy"
 APPROVED = "levelgate.dev/approved-commit"
+ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 
 LEVEL = "internal.levelgate.dev/level"

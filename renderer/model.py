@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
@@ -115,6 +115,3 @@ class Bundle:
     @property
     def sets(self) -> tuple[RenderedSet, ...]:
         return (*self.sources.values(), *self.instances.values())
-
-
-WaitFor = Literal["none", "exists", "ready", "healthy"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from renderer import crd, graph, implied, keys, schema
 from renderer.catalog import Catalog, Declared, located
-from renderer.definition import ALLOW_BREAKING, Definition
+from renderer.definition import Definition
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
@@ -92,7 +92,7 @@ class _Render:
             if breaking := self._breaking(definition):
                 del self.definitions[kind]
                 found[kind] = f"would break its stored instances ({breaking})"
-                advice = f'undo the change, or allow it with the annotation {ALLOW_BREAKING}: "true"'
+                advice = f'undo the change, or allow it with the annotation {keys.ALLOW_BREAKING}: "true"'
                 message = f"breaking change of {kind}: {breaking}; {advice}"
                 self.problems.append(Problem(definition.origin.file, definition.origin.line, "spec.schema", message))
         return found
@@ -133,7 +133,7 @@ class _Render:
             if self.owner[kind] == catalog.source:
                 self._add(
                     nodes,
-                    _node(definition.crd, ObjectKey(*CRD, "", definition.crd["metadata"]["name"]), definition.origin),
+                    _node(definition.crd, _crd_key(kind), definition.origin),
                 )
         for declared in catalog.objects:
             self._add(nodes, self._declared(catalog.source, declared))

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from renderer import graph, implied, keys, schema, shape
+from renderer import graph, implied, schema, shape
 from renderer.cel import NoSuchKey, Program, compile_expression
 from renderer.definition import Definition
 from renderer.errors import ExpressionError
-from renderer.identity import GroupKind, Manifest, ObjectKey, render_hash
+from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import is_namespaced
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet
 from renderer.resources import Node
+from renderer.stored import carries
 from renderer.template import TemplateError
 
 _READ_BACK = ("uid", "creationTimestamp")
@@ -238,12 +239,6 @@ def with_defaults(definition: Definition, manifest: Manifest) -> tuple[Manifest,
 
 def told(mistakes: Iterable[schema.SchemaMistake]) -> str:
     return "; ".join(f"{mistake.path}: {mistake.message}" for mistake in mistakes)
-
-
-def carries(live: Mapping[str, Any], manifest: Manifest) -> bool:
-    """Was this live object last written from exactly this manifest?"""
-    annotations = live["metadata"].get("annotations") or {}
-    return bool(annotations.get(keys.HASH) == render_hash(manifest))
 
 
 def _as_bool(condition: Program, value: Any) -> bool:

@@ -14,7 +14,7 @@ from renderer import graph, keys
 from renderer.cel import Program
 from renderer.errors import ExpressionError
 from renderer.findings import Findings
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, group_kind
 from renderer.template import Template, parse_expression
 
 _ID = re.compile(r"[a-z][a-zA-Z0-9]*")
@@ -121,7 +121,7 @@ class _Resources:
         names = template.names.union(*(condition.names for condition in include_when))
         return Node(
             id=node_id,
-            group_kind=_group_kind(body),
+            group_kind=group_kind(body),
             template=template,
             level=0,
             depends_on=tuple(other for other in ids if other in names and other != node_id),
@@ -182,10 +182,6 @@ class _Resources:
 
 def _not_an_expression(value: Any) -> Program:
     raise ExpressionError(str(value), "is not an expression; write it as ${...}")
-
-
-def _group_kind(body: Mapping[str, Any]) -> GroupKind:
-    return GroupKind(body["apiVersion"].rpartition("/")[0], body["kind"])
 
 
 def _numbered(programs: tuple[Program, ...]) -> Iterator[tuple[str, Program]]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from applier import member, status
 from applier.cluster import CONTENT, Object
 from applier.observed import Observed, annotation, is_terminating, label
-from applier.ownership import holds
+from applier.ownership import apply_entry, holds
 from applier.plan.values import NodePlan, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
+from renderer.stored import carries
 
 _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 """Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
@@ -70,7 +71,7 @@ class Judge:
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
         healthy = live is not None and self._is_healthy(node, live)
-        proven = healthy and live is not None and member.carries(live, node.manifest) and status.is_fresh(live)
+        proven = healthy and live is not None and carries(live, node.manifest) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
         verb = self._verb(rendered, node, live, deps)
         blocked = self._blocked(rendered, node, live, above, verb)
@@ -105,7 +106,7 @@ class Judge:
     def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verb:
         if live is None:
             return Verb.CREATE
-        if label(live, keys.PART_OF) != rendered.id or not member.carries(live, node.manifest):
+        if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest):
             return Verb.UPDATE
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
         if not holds(live, intent, CONTENT):
@@ -162,7 +163,7 @@ class Judge:
                 Reason.OWNED_ELSEWHERE,
                 f"{key} is part of {known.parent if known else 'the set ' + holder}; remove it there first",
             )
-        if _is_written_by_us(live):
+        if apply_entry(live, CONTENT) is not None:
             return None
         return Blocked(
             Reason.CONFLICT, f"{key} exists and is not managed by Levelgate; delete it, or take it out of Git"
@@ -198,10 +199,3 @@ class Judge:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
-
-
-def _is_written_by_us(live: Object) -> bool:
-    return any(
-        entry.get("manager") == CONTENT and entry.get("operation") == "Apply"
-        for entry in live["metadata"].get("managedFields") or ()
-    )

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from applier.cluster import CONTENT
-from applier.member import Member, body, is_proven, recorded_deps, without_nulls
+from applier.member import Member, body, is_proven, recorded_deps
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Origin, RenderedNode, RenderedSet
+from renderer.stored import without_nulls
 from tests.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")

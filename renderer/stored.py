@@ -1,0 +1,57 @@
+"""A manifest against what the server stores of it: the form it is stored in, its hash, and whether a live object was written from it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from renderer import keys
+from renderer.identity import GroupKind, Manifest, digest, group_kind
+
+
+def render_hash(manifest: Manifest) -> str:
+    """What a manifest was rendered to, in 32 hexadecimal digits; of a Secret without its values.
+
+    The hash is written on the object for everybody who may read metadata, and a hash of a short value tells the value.
+    """
+    if group_kind(manifest) == GroupKind("", "Secret"):
+        manifest = {
+            name: sorted(value) if name in {"data", "stringData"} and value else value
+            for name, value in manifest.items()
+        }
+    return digest(manifest)
+
+
+def carries(live: Mapping[str, Any], manifest: Manifest) -> bool:
+    """Was this live object last written from this manifest? Of a Secret the values themselves are compared, since its hash leaves them out."""
+    annotations = live["metadata"].get("annotations") or {}
+    if annotations.get(keys.HASH) != render_hash(manifest):
+        return False
+    wanted, stored = without_nulls(manifest).get("data") or {}, live.get("data") or {}
+    return manifest["kind"] != "Secret" or all(
+        _bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items()
+    )
+
+
+def _bytes(encoded: str | None) -> bytes | None:
+    """Two texts of base64 may differ (by line breaks) and mean the same."""
+    try:
+        return None if encoded is None else base64.b64decode(encoded)
+    except ValueError:
+        return None
+
+
+def without_nulls(value: Manifest) -> Manifest:
+    """A manifest without null fields, and a Secret's `stringData` as `data`: what the server would store of it (it treats null as absent)."""
+    cleaned: Manifest = _strip(value)
+    if value["kind"] == "Secret" and value["apiVersion"] == "v1" and "stringData" in cleaned:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in cleaned.pop("stringData").items()}
+        cleaned["data"] = {**cleaned.get("data", {}), **encoded}
+    return cleaned
+
+
+def _strip(value: object) -> Any:
+    if isinstance(value, dict):
+        return {name: _strip(item) for name, item in value.items() if item is not None}
+    return [_strip(item) for item in value] if isinstance(value, list) else value
