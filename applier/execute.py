@@ -215,6 +215,7 @@ class Executor:
                         keys.SOURCE_FILE,
                         keys.NODE,
                         keys.INSTANCE,
+                        keys.REVISION,
                     )
                 ),
             }

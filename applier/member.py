@@ -84,6 +84,7 @@ def body(
         record[keys.INSTANCE] = "/".join(
             filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name))
         )
+        record[keys.REVISION] = str(rendered.revision)
     else:
         record[keys.SOURCE_FILE] = node.origin.file
     if parent_uid:

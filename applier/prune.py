@@ -16,7 +16,7 @@ from applier.reasons import Blocked, Reason
 from renderer import graph, keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
-from renderer.model import RenderedSet
+from renderer.model import RenderedSet, Unreadable
 
 
 class Fate(StrEnum):
@@ -58,18 +58,6 @@ class Unsettled:
     id: str
     group_kind: GroupKind
     key: ObjectKey | None
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Files of the commit, and those of them that could not be read: what they held may still be there."""
-
-    files: Collection[str]
-    unreadable: Collection[str]
-
-    def protects(self, file: str) -> bool:
-        """A member whose file cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
-        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)
 
 
 def dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[Member, ...]]:

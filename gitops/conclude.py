@@ -1,12 +1,13 @@
-"""The end of a pass: the status of every instance, the record of every source. Written only where something differs."""
+"""The end of a pass: the status of every instance, the record of every source, applied pairs. Written only where something differs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from applier.cluster import STATUS, Cluster, Object
+from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
 from applier.inventory import Scope
@@ -16,14 +17,22 @@ from applier.reasons import Reason
 from gitops.clock import Clock
 from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
 from gitops.record import SourceRecord
+from gitops.revisions import Archive
 from gitops.sources import SourceState
 from gitops.tally import Tally
 from renderer import keys
+from renderer.errors import Problem
 from renderer.identity import ObjectKey
 
 
 async def conclude(
-    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], observed: Observed, *, clock: Clock
+    cluster: Cluster,
+    plan: Plan,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    archive: Archive,
+    *,
+    clock: Clock,
 ) -> tuple[list[Result], list[ClusterError]]:
     """Write what differs; answers what was written and what could not be."""
     now = timestamp(clock.now())
@@ -42,9 +51,36 @@ async def conclude(
             if data != (parent.get("data") or {}):
                 bodies.append(_body(parent, data=data))
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
+    answers += await _keep_records(cluster, plan, sources, observed, archive)
     return [result for result in answers if isinstance(result, Result)], [
         error for error in answers if isinstance(error, ClusterError)
     ]
+
+
+async def _keep_records(
+    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive
+) -> list[Result | ClusterError | None]:
+    """Store the pairs that were applied, then drop what they replace: a crash in between leaves both, and the newer one counts."""
+    due = list(archive.due(plan))
+    answers = await asyncio.gather(*(_store(cluster, body) for body in due))
+    stored = [body for body, answer in zip(due, answers, strict=True) if isinstance(answer, Result)]
+    archive = replace(archive, records={**archive.records, **{body["metadata"]["name"]: body for body in stored}})
+    dropped = archive.superfluous(plan, _vanished(plan, sources, observed, archive))
+    return [*answers, *await asyncio.gather(*(_drop(cluster, obj) for obj in dropped))]
+
+
+def _vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive) -> frozenset[ObjectKey]:
+    """Instances with an applied pair that are certainly gone and that no source may want: not while one has files that cannot be read."""
+    wanted = {one.rendered.parent for one in plan.sets}
+    read = {state.catalog.source for state in sources if not state.catalog.unreadable and not state.hold}
+    return frozenset(
+        key
+        for key, pair in archive.stored().applied.items()
+        if key not in wanted
+        and pair.source in read
+        and key not in observed.objects
+        and (observed.is_known(key) or observed.is_unserved(key.group_kind))
+    )
 
 
 def _strays(plan: Plan, observed: Observed) -> list[Object]:
@@ -68,6 +104,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     )
     scopes = {one.rendered.parent: one.current or Scope() for one in instances if one.current.kinds}
     kept = {key: scope for key, scope in before.scopes.items() if any(one.rendered.parent == key for one in instances)}
+    problems = [*state.catalog.problems, *(problem for one in mine for problem in one.rendered.problems)]
     return SourceRecord(
         url=state.url,
         path=state.path,
@@ -75,24 +112,42 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         target=target,
         applied=target if current else before.applied,
         since=before.since if before.target == target and before.since else now,
-        state="Failed" if state.catalog.problems else Tally.of(mine).state,
+        state="Failed" if problems else Tally.of(mine).state,
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
-        causes=_source_causes(state, mine),
+        causes=_source_causes(problems, mine),
         scopes={**kept, **scopes},
     )
 
 
-def _source_causes(state: SourceState, mine: Sequence[SetPlan]) -> tuple[tuple[str, str], ...]:
+def _source_causes(found: Sequence[Problem], mine: Sequence[SetPlan]) -> tuple[tuple[str, str], ...]:
     """What keeps the source's own set from being settled, beside its instances, and the problems of its commit."""
     rows = [row for one in mine if one.rendered.is_source for row in blocked_rows(one)]
     causes = [(str(cause.reason), f"{node}: {cause.message}"[:MAX_MESSAGE]) for node, cause, _ in rows]
-    problems = [(str(Reason.RENDER_FAILED), str(problem)[:MAX_MESSAGE]) for problem in state.catalog.problems]
+    problems = [(str(Reason.RENDER_FAILED), str(problem)[:MAX_MESSAGE]) for problem in found]
     return tuple((problems + causes)[:MAX_ROWS])
 
 
 def _body(parent: Object, **fields: Any) -> Object:
     metadata = {name: parent["metadata"][name] for name in ("name", "namespace", "uid") if name in parent["metadata"]}
     return {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata, **fields}
+
+
+async def _store(cluster: Cluster, body: Object) -> Result | ClusterError:
+    key = ObjectKey.of(body)
+    try:
+        await cluster.apply(body, manager=PARENT)
+    except ClusterError as error:
+        return error
+    return Result(key, key, "stored")
+
+
+async def _drop(cluster: Cluster, obj: Object) -> Result | ClusterError:
+    key, metadata = ObjectKey.of(obj), obj["metadata"]
+    try:
+        await cluster.delete(key, uid=metadata["uid"], resource_version=None)
+    except ClusterError as error:
+        return error
+    return Result(key, key, "dropped")
 
 
 async def _write(cluster: Cluster, body: Object) -> Result | ClusterError | None:

@@ -46,7 +46,7 @@ def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]
     before: Mapping[str, Any] = plan.parent.get("status") or {}
     blocked = blocked_rows(plan)
     return {
-        **(plan.rendered.status if not plan.error else _own_fields(before)),
+        **(plan.rendered.status if plan.nodes or not plan.error else _own_fields(before)),
         "state": _state(plan, blocked),
         "conditions": _with_times(_conditions(plan, blocked), before.get("conditions") or [], plan.parent, now),
         "levelgate": _levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
@@ -153,7 +153,7 @@ def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
         why = f"{unready.node.id}: {unready.blocked.message if unready.blocked else 'not ready'}" if unready else ""
         resources = _condition(
             "ResourcesReady",
-            ok=unready is None and plan.error is None,
+            ok=unready is None and (plan.error is None or bool(plan.rendered.held)),
             good="AllResourcesReady",
             bad="NotReady",
             why=why,
@@ -246,13 +246,14 @@ def _levelgate(
     return found
 
 
-def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, str]:
-    """The commit that last changed what this instance is rendered from; a commit that renders the same is no new target."""
+def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
+    """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
     content = digest(
         [[node.node.id, render_hash(node.node.manifest) if node.node.manifest else ""] for node in plan.nodes]
     )
-    known: dict[str, str] = before.get("target") or {}
-    return known if known.get("content") == content else {"commit": revision[:12], "content": content}
+    known: dict[str, Any] = before.get("target") or {}
+    target = {"revision": plan.rendered.revision, "content": content}
+    return known if target.items() <= known.items() else {**target, "commit": revision[:12]}
 
 
 def _rows(blocked: list[Row], before: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:

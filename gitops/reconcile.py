@@ -15,10 +15,10 @@ from applier.execute import Executor, Result
 from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
-from applier.prune import Unreadable
 from gitops import conclude
 from gitops.clock import Clock
 from gitops.record import SourceRecord
+from gitops.revisions import Archive
 from gitops.sources import SourceState
 from renderer import keys
 from renderer.catalog import Catalog
@@ -60,12 +60,15 @@ class Reconciler:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         executor = Executor(self.cluster, self.version, revisions)
-        observed, lost = await self._observe(sources)
+        observed, lost, archive = await self._observe(sources)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, observed = await self._decide(sources, observed, lost)
-            if decided.is_idle or self.stopping():
+            bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
+            if self.stopping() or (decided.is_idle and not bundle.issued):
                 break
+            if bundle.issued:
+                archive = await self._issue(bundle, archive, revisions)
+                continue
             new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 observed = observed.failed(dict.fromkeys(new, refused))
@@ -76,36 +79,42 @@ class Reconciler:
             for result in outcome.results:
                 self.report(result)
         found = Pass(bundle, decided, observed, tuple(results))
-        written, errors = await conclude.conclude(self.cluster, found.plan, sources, observed, clock=self.clock)
+        written, errors = await conclude.conclude(
+            self.cluster, found.plan, sources, observed, archive, clock=self.clock
+        )
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
         """What a pass would do first, and what would follow; nothing is written."""
-        observed, lost = await self._observe(sources)
-        bundle, decided, observed = await self._decide(sources, observed, lost)
+        observed, lost, archive = await self._observe(sources)
+        bundle, decided, observed, _ = await self._decide(sources, observed, lost, archive)
         return Pass(bundle, decided, observed, ())
 
-    async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost]:
-        """All members of our sets; and for sources without a record the members that a list of everything finds."""
+    async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost, Archive]:
+        """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
+        archive = await Archive.observe(self.cluster)
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
         instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
         observed = await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)), whole=instances)
-        observed = await observe.look(self.cluster, observed, _foreign_crds(catalogs, observed))
         missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
         found = await observe.scan(self.cluster, observed, missing) if missing else {}
-        return observed, {
-            missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members
-        }
+        lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
+        return observed, lost, archive
 
     async def _decide(
-        self, sources: Sequence[SourceState], observed: Observed, lost: _Lost
-    ) -> tuple[Bundle, Plan, Observed]:
+        self, sources: Sequence[SourceState], observed: Observed, lost: _Lost, archive: Archive
+    ) -> tuple[Bundle, Plan, Observed, Archive]:
         """Render and plan on complete knowledge: what either finds missing is read, and both are asked again."""
         catalogs = [state.catalog for state in sources]
         while True:
             observed = replace(observed, discovery=await self.cluster.discover())
-            bundle = render(catalogs, _world(observed, catalogs))
+            bundle = render(catalogs, _world(observed, catalogs, archive))
+            crds = _crds_to_look_at(bundle, observed)
+            if bundle.unread or crds:
+                archive = await archive.read(self.cluster, bundle.unread)
+                observed = await observe.look(self.cluster, observed, crds)
+                continue
             records = _records(sources, observed, lost)
             scoped = _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
@@ -113,9 +122,14 @@ class Reconciler:
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             if not unknown | references:
-                return bundle, decided, observed
+                return bundle, decided, observed, archive
             observed = await observe.look(self.cluster, observed, unknown)
             observed = await observe.look(self.cluster, observed, references, few=len(references))
+
+    async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
+        if refused := await self._own_namespace_refused():
+            return replace(archive, refused=dict.fromkeys((one.kind for one in bundle.issued), str(refused)))
+        return await archive.issue(self.cluster, bundle.issued, commits)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""
@@ -134,12 +148,13 @@ _Lost = Mapping[ObjectKey, Scope]
 """Scopes of source sets whose record is gone, as a list of everything found them."""
 
 
-def _foreign_crds(catalogs: Sequence[Catalog], observed: Observed) -> set[ObjectKey]:
-    """CRDs of kinds that Git uses and no definition defines: one of them may be a definition's that is missing now."""
-    ours = {kind for catalog in catalogs for kind in catalog.definitions}
-    used = {declared.group_kind for catalog in catalogs for declared in catalog.objects} - ours
-    served = [resource for kind in used if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
-    return {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in served} - observed.objects.keys()
+def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
+    """CRDs of custom kinds in use that have not been seen: one of them may be a definition's that is missing now."""
+    used = [
+        resource for kind in _kinds(bundle) if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)
+    ]
+    found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
+    return {key for key in found if not observed.is_known(key)}
 
 
 def _is_custom(kind: GroupKind) -> bool:
@@ -150,7 +165,7 @@ def _kinds(bundle: Bundle) -> set[GroupKind]:
     return {CRD} | {node.group_kind for rendered in bundle.sets for node in rendered.nodes if not node.external}
 
 
-def _world(observed: Observed, catalogs: Sequence[Catalog]) -> World:
+def _world(observed: Observed, catalogs: Sequence[Catalog], archive: Archive) -> World:
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
     owners: dict[GroupKind, str] = {}
@@ -161,7 +176,7 @@ def _world(observed: Observed, catalogs: Sequence[Catalog]) -> World:
             if source := by_set.get(label(crd, keys.PART_OF)):
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
-    return World(live=observed.objects, scopes=scopes, defined=defined, owners=owners)
+    return World(live=observed.objects, scopes=scopes, defined=defined, owners=owners, stored=archive.stored())
 
 
 def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) -> Records:
@@ -178,9 +193,7 @@ def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) ->
     found_again = "the record of this source was gone; nothing is deleted in the pass that finds its members again"
     return Records(
         scopes=scopes,
-        unreadable={
-            state.catalog.source: Unreadable(state.catalog.files, state.catalog.unreadable) for state in sources
-        },
+        unreadable={state.catalog.source: state.catalog.protection for state in sources},
         hold_pruning=holds
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
         approved=frozenset(approved),

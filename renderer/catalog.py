@@ -16,7 +16,7 @@ from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD
-from renderer.model import Origin
+from renderer.model import Origin, Unreadable
 
 _RULES = frozenset({"PropagationWindow", "PropagationPolicy", "Cluster", "Placement"})
 
@@ -50,6 +50,10 @@ class Catalog:
     problems: tuple[Problem, ...] = ()
     files: frozenset[str] = frozenset()
     unreadable: frozenset[str] = frozenset()
+
+    @property
+    def protection(self) -> Unreadable:
+        return Unreadable(self.files, self.unreadable)
 
 
 def load(

@@ -10,14 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from renderer import keys
-from renderer.identity import Manifest
+from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.kinds import CRD
 from renderer.schema.plurals import plural
 
 __all__ = [
     "DEFAULT_PRINTER_COLUMNS",
     "crd_name",
     "custom_resource_definition",
+    "key_of",
     "plural",
+    "with_spec_schema",
 ]
 
 
@@ -72,6 +75,19 @@ _RESERVED_STATUS: Final = {
 def crd_name(kind: str, group: str) -> str:
     """The name of the CRD of a kind: `webapps.kro.run`."""
     return f"{plural(kind)}.{group}"
+
+
+def key_of(kind: GroupKind) -> ObjectKey:
+    """The key of the CRD of a kind."""
+    return ObjectKey(*CRD, "", crd_name(kind.kind, kind.group))
+
+
+def with_spec_schema(manifest: Manifest, spec: Mapping[str, Any]) -> Manifest:
+    """The same CRD, serving this schema for the instances' spec."""
+    version = manifest["spec"]["versions"][0]
+    root = version["schema"]["openAPIV3Schema"]
+    served = {"openAPIV3Schema": {**root, "properties": {**root["properties"], "spec": dict(spec)}}}
+    return {**manifest, "spec": {**manifest["spec"], "versions": [{**version, "schema": served}]}}
 
 
 def custom_resource_definition(

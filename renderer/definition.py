@@ -15,7 +15,7 @@ from renderer import crd, keys, schema, shape
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings, join
-from renderer.identity import GroupKind, Manifest
+from renderer.identity import GroupKind, Manifest, digest
 from renderer.model import Origin
 from renderer.resources import Node, build_nodes
 from renderer.template import Template, compile_template
@@ -43,7 +43,10 @@ _OWN_STATUS = frozenset({"state", "conditions"})
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec."""
+    """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
+
+    `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content).
+    """
 
     name: str
     group_kind: GroupKind
@@ -55,6 +58,8 @@ class Definition:
     status: Template
     crd: Manifest
     allows_breaking_changes: bool
+    manifest: Manifest
+    digest: str
 
     @property
     def api_version(self) -> str:
@@ -117,6 +122,13 @@ class _Builder:
             status=status,
             crd=self._crd(name, kind, version, group, namespaced, openapi),
             allows_breaking_changes=annotations.get(keys.ALLOW_BREAKING) == "true",
+            manifest={
+                "apiVersion": self.document.value["apiVersion"],
+                "kind": self.document.value["kind"],
+                "metadata": {"name": name},
+                "spec": self.spec,
+            },
+            digest=digest(self.spec),
         )
 
     def _identity(self) -> tuple[str, str, str, bool]:

@@ -5,7 +5,7 @@ Held, waiting, excluded and failed are values with reasons. Nothing here knows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,18 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Files of a commit, and those of them that could not be read: what they held may still be there."""
+
+    files: Collection[str] = ()
+    unreadable: Collection[str] = ()
+
+    def protects(self, file: str) -> bool:
+        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
+        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,8 @@ class RenderedSet:
     """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
 
     `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `owner` is the parent of the set that the instance is in.
+    `revision` is the number of the definition revision that the nodes are rendered from. A `held` set (with the reason) is rendered from its
+    applied pair, because what Git wants of it cannot be rendered: it is healed, never moved. `problems` are those of a source's definitions.
     """
 
     parent: ObjectKey
@@ -86,6 +100,9 @@ class RenderedSet:
     source: str = ""
     definition: str = ""
     owner: ObjectKey | None = None
+    revision: int = 0
+    held: str = ""
+    problems: tuple[Problem, ...] = ()
 
     @property
     def id(self) -> str:
@@ -105,12 +122,29 @@ class RenderedSet:
 
 
 @dataclass(frozen=True, slots=True)
+class Issued:
+    """A new revision of a definition: its number, its digest and the definition as it is stored."""
+
+    kind: GroupKind
+    number: int
+    digest: str
+    manifest: Manifest
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
-    """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too)."""
+    """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
+
+    `issued` are the definition revisions that are to be stored before anything of them is written. With `unread` the rendering is not final:
+    these records have to be read first.
+    """
 
     sources: Mapping[str, RenderedSet]
     instances: Mapping[ObjectKey, RenderedSet]
     problems: tuple[Problem, ...] = ()
+    issued: tuple[Issued, ...] = ()
+    unread: frozenset[str] = frozenset()
 
     @property
     def sets(self) -> tuple[RenderedSet, ...]:

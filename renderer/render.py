@@ -6,17 +6,20 @@ too, has one set: its children. The catalog is the union over the sources; a gro
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from renderer import crd, graph, implied, keys, schema
+from renderer import crd, keys
 from renderer.catalog import Catalog, Declared, located
 from renderer.definition import Definition
+from renderer.definitions import Definitions
 from renderer.errors import Problem
-from renderer.identity import GroupKind, Manifest, ObjectKey, key_hash
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
-from renderer.model import Bundle, Live, Origin, RenderedNode, RenderedSet
+from renderer.model import Bundle, Issued, Live, Origin, RenderedNode, RenderedSet
+from renderer.order import Order
 from renderer.resolve import resolve, told, with_defaults
+from renderer.revision import Stored
 
 OWN_NAMESPACE = "levelgate-system"
 SOURCE_PREFIX = "source-"
@@ -25,13 +28,14 @@ MAX_NESTING = 8
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, and for every
-    defined kind the source whose set holds its CRD. Empty when rendering offline."""
+    """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
+    defined kind the source whose set holds its CRD, and what is stored of revisions and applied pairs. Empty when rendering offline."""
 
     live: Live = field(default_factory=dict)
     scopes: Mapping[GroupKind, bool] = field(default_factory=dict)
     defined: Mapping[GroupKind, str] = field(default_factory=dict)
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
+    stored: Stored = field(default_factory=Stored)
 
 
 def source_parent(source: str) -> ObjectKey:
@@ -48,102 +52,75 @@ class _Render:
     def __init__(self, catalogs: Sequence[Catalog], world: World) -> None:
         self.catalogs = catalogs
         self.world = world
+        self.definitions = Definitions(catalogs, world.stored, world.live, world.owners)
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
-        self.definitions, self.owner = self._union()
-        self.held = self._held()
-        crds = [definition.crd for definition in self.definitions.values()]
+        self.problems += [problem for _, problem in self.definitions.problems]
+        crds = [definition.crd for definition in self.definitions.current.values()]
         declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
         self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds])}
         self.instances: dict[ObjectKey, RenderedSet] = {}
 
     def bundle(self) -> Bundle:
-        sources = {catalog.source: self._source(catalog) for catalog in self.catalogs}
+        declared = {
+            catalog.source: [self._declared(catalog.source, item) for item in catalog.objects]
+            for catalog in self.catalogs
+        }
+        for catalog in self.catalogs:
+            self._keep_unreadable(catalog)
+        sources = {catalog.source: self._source(catalog, declared[catalog.source]) for catalog in self.catalogs}
         ordered = sorted(
             self.instances.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group)
         )
-        return Bundle(sources=sources, instances=dict(ordered), problems=tuple(sorted(set(self.problems))))
-
-    def _union(self) -> tuple[dict[GroupKind, Definition], dict[GroupKind, str]]:
-        """One definition for each kind: the one of the source whose set holds the CRD, else of the first source."""
-        definitions: dict[GroupKind, Definition] = {}
-        owner: dict[GroupKind, str] = {}
-        for catalog in self.catalogs:
-            for kind, definition in catalog.definitions.items():
-                if kind not in definitions or self.world.owners.get(kind) == catalog.source:
-                    definitions[kind], owner[kind] = definition, catalog.source
-        for catalog in self.catalogs:
-            for kind, definition in catalog.definitions.items():
-                if owner[kind] != catalog.source:
-                    message = f"source {owner[kind]} owns the definition of {kind}; this one is ignored"
-                    self.problems.append(
-                        Problem(definition.origin.file, definition.origin.line, "spec.schema", message)
-                    )
-        return definitions, owner
-
-    def _held(self) -> dict[GroupKind, str]:
-        """Kinds whose instances stay as they are, with the reason: their definition does not build, or would break what is stored."""
-        found = {
-            kind: "does not build"
-            for catalog in self.catalogs
-            for kind in catalog.broken
-            if kind not in self.definitions
-        }
-        for kind, definition in list(self.definitions.items()):
-            if breaking := self._breaking(definition):
-                del self.definitions[kind]
-                found[kind] = f"would break its stored instances ({breaking})"
-                advice = f'undo the change, or allow it with the annotation {keys.ALLOW_BREAKING}: "true"'
-                message = f"breaking change of {kind}: {breaking}; {advice}"
-                self.problems.append(Problem(definition.origin.file, definition.origin.line, "spec.schema", message))
-        return found
-
-    def _breaking(self, definition: Definition) -> str:
-        """What of this definition the objects stored under the CRD in the cluster may not survive (kro's compatibility guard)."""
-        live = self.world.live.get(_crd_key(definition.group_kind))
-        if (
-            live is None
-            or definition.allows_breaking_changes
-            or not (live["metadata"].get("annotations") or {}).get(keys.DEFINITION)
-        ):
-            return ""
-        served = live["spec"]["versions"][0]
-        if served["name"] != definition.version:
-            return f"apiVersion {served['name']} becomes {definition.version}"
-        if (live["spec"]["scope"] == "Namespaced") != definition.namespaced:
-            return f"scope {live['spec']['scope']} cannot change"
-        stored = served["schema"]["openAPIV3Schema"]["properties"].get("spec") or {}
-        changes = schema.compatibility(stored, definition.spec_schema)
-        return "; ".join(f"{change.path}: {change.message}" for change in changes if change.breaking)
-
-    def _source(self, catalog: Catalog) -> RenderedSet:
-        nodes: dict[ObjectKey, RenderedNode] = {}
-        for kind, origin in sorted(
-            (kind, catalog.broken.get(kind) or catalog.definitions[kind].origin) for kind in self._held_by(catalog)
-        ):
-            self._add(
-                nodes,
-                _node(
-                    {},
-                    _crd_key(kind),
-                    origin,
-                    error=f"the definition of {kind} {self.held[kind]}; its CRD stays as it is",
-                ),
-            )
-        for kind, definition in sorted(catalog.definitions.items()):
-            if self.owner[kind] == catalog.source:
-                self._add(
-                    nodes,
-                    _node(definition.crd, _crd_key(kind), definition.origin),
-                )
-        for declared in catalog.objects:
-            self._add(nodes, self._declared(catalog.source, declared))
-        return RenderedSet(
-            source_parent(catalog.source), nodes=self._levelled(nodes), source=catalog.source, error=_ungated(catalog)
+        return Bundle(
+            sources=sources,
+            instances=dict(ordered),
+            problems=tuple(sorted(set(self.problems))),
+            issued=tuple(self._issued(sources)),
+            unread=frozenset(self.definitions.unread),
         )
 
-    def _held_by(self, catalog: Catalog) -> list[GroupKind]:
-        """Held kinds whose definition is in this source."""
-        return [kind for kind in self.held if kind in catalog.broken or self.owner.get(kind) == catalog.source]
+    def _issued(self, sources: Mapping[str, RenderedSet]) -> Iterator[Issued]:
+        for kind, definition in sorted(self.definitions.issued.items()):
+            source = self.definitions.owner[kind]
+            if not sources[source].error:
+                number = self.definitions.numbers[kind]
+                yield Issued(kind, number, definition.digest, definition.manifest, source)
+
+    def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedSet:
+        nodes: dict[ObjectKey, RenderedNode] = {}
+        for kind in sorted({*catalog.definitions, *catalog.broken}):
+            if self.definitions.owner[kind] == catalog.source:
+                self._add(nodes, self._crd(catalog, kind))
+        for node in declared:
+            self._add(nodes, node)
+        order = Order(self.instances)
+        levelled = order.levelled(nodes)
+        self.problems += order.problems
+        return RenderedSet(
+            source_parent(catalog.source),
+            nodes=levelled,
+            source=catalog.source,
+            error=_ungated(catalog),
+            problems=tuple(problem for source, problem in self.definitions.problems if source == catalog.source),
+        )
+
+    def _crd(self, catalog: Catalog, kind: GroupKind) -> RenderedNode:
+        """The CRD of a definition, as wide as the revisions need that instances are at."""
+        origin = catalog.broken.get(kind) or catalog.definitions[kind].origin
+        if why := self.definitions.held.get(kind):
+            return _node({}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is")
+        in_use: dict[int, ObjectKey] = {}
+        for key, rendered in self.instances.items():
+            if key.group_kind == kind and rendered.held and rendered.revision:
+                in_use.setdefault(rendered.revision, key)
+        manifest, contradiction = self.definitions.crd(kind, in_use)
+        if not contradiction:
+            return _node(manifest, crd.key_of(kind), origin)
+        at = ", ".join(f"{key} is at revision {number}" for number, key in sorted(in_use.items()))
+        advice = f'repair the instance, or allow it with the annotation {keys.ALLOW_BREAKING}: "true"'
+        error = f"no schema serves all revisions of {kind} in use ({contradiction}; {at}); {advice}"
+        self.problems.append(Problem(origin.file, origin.line, "spec.schema", error))
+        return _node(manifest, crd.key_of(kind), origin, error=error)
 
     def _add(self, nodes: dict[ObjectKey, RenderedNode], node: RenderedNode) -> None:
         assert node.key is not None
@@ -162,13 +139,10 @@ class _Render:
             **declared.manifest,
             "metadata": {**metadata, "namespace": key.namespace} if namespaced else metadata,
         }
-        if definition := self.definitions.get(kind):
+        if definition := self.definitions.current.get(kind):
             return self._instance(source, declared, definition, manifest, key)
-        if kind in self.held or kind in self.world.defined:
-            error = f"the definition of {kind} {self.held.get(kind, 'is not in Git')}; the instance stays as it is"
-            self.instances[key] = RenderedSet(
-                parent=key, manifest=manifest, error=error, source=source, definition=self.world.defined.get(kind, "")
-            )
+        if error := self._undefined(kind):
+            self._hold(key, error, manifest=manifest, source=source, owner=source_parent(source))
             return _node(manifest, key, declared.origin, error=declared.refused or error)
         return _node(manifest, key, declared.origin, error=declared.refused)
 
@@ -184,8 +158,52 @@ class _Render:
         if manifest["apiVersion"] != definition.api_version and not error:
             error = f"apiVersion {manifest['apiVersion']} is not served; the definition at {definition.origin} says {definition.api_version}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "apiVersion", error))
-        self._expand(definition, manifest, key, source=source, owner=source_parent(source), error=error, depth=0)
+        owner = source_parent(source)
+        if error:
+            self._hold(key, error, manifest=manifest, source=source, owner=owner)
+        else:
+            self._expand(definition, manifest, key, source=source, owner=owner)
         return _node(manifest, key, declared.origin, error=error)
+
+    def _undefined(self, kind: GroupKind) -> str:
+        """Why objects of this kind, which are instances, cannot be rendered; empty for every other kind. They are never plain objects."""
+        why = self.definitions.held.get(kind) or ("is not in Git" if kind in self.world.defined else "")
+        if not why or kind in self.definitions.current:
+            return ""
+        return f"the definition of {kind} {why}; the instance stays as it is"
+
+    def _keep_unreadable(self, catalog: Catalog) -> None:
+        """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
+        if not catalog.unreadable:
+            return
+        owner = source_parent(catalog.source)
+        for key, pair in self.world.stored.applied.items():
+            live = self.world.live.get(key)
+            if live is None or key in self.instances or pair.source != catalog.source:
+                continue
+            metadata = live["metadata"]
+            file = (metadata.get("annotations") or {}).get(keys.SOURCE_FILE, "")
+            is_member = (metadata.get("labels") or {}).get(keys.PART_OF) == applyset_id(owner)
+            if is_member and catalog.protection.protects(file):
+                why = f"its file {file} cannot be read" if file in catalog.unreadable else f"its file {file} is gone"
+                self._hold(key, f"{why}; the instance stays as it is", manifest={}, source=catalog.source, owner=owner)
+
+    def _hold(
+        self, key: ObjectKey, why: str, *, manifest: Manifest, source: str, owner: ObjectKey, depth: int = 0
+    ) -> None:
+        """What Git wants of an instance cannot be rendered: it is rendered from its applied pair, and without one it stays as it is."""
+        pair = self.world.stored.applied.get(key)
+        definition = self.definitions.at(key.group_kind, pair.revision) if pair else None
+        if pair and pair.manifest is None:
+            self.definitions.unread.add(pair.record)
+        if pair and pair.manifest is not None and definition:
+            self._expand(definition, pair.manifest, key, source=source, owner=owner, held=why, depth=depth)
+            self.instances[key] = replace(self.instances[key], revision=pair.revision)
+            return
+        name = definition.name if definition else self.world.defined.get(key.group_kind, "")
+        self.instances[key] = RenderedSet(
+            parent=key, manifest=manifest, error=why, source=source, definition=name, owner=owner
+        )
 
     def _expand(
         self,
@@ -195,121 +213,45 @@ class _Render:
         *,
         source: str,
         owner: ObjectKey,
-        error: str,
-        depth: int,
+        held: str = "",
+        depth: int = 0,
     ) -> None:
         """Render the set of an instance, and of the instances that are nodes of it."""
         if depth == MAX_NESTING:
-            error = (
+            why = (
                 f"instances are nested more than {MAX_NESTING} deep; does {definition.name} create instances of itself?"
             )
-        if error:
             self.instances[key] = RenderedSet(
-                parent=key, manifest=manifest, error=error, source=source, definition=definition.name, owner=owner
+                parent=key, manifest=manifest, error=why, source=source, definition=definition.name, owner=owner
             )
             return
         rendered = resolve(
             definition,
             manifest,
             observed=self.world.live,
-            definitions=self.definitions,
+            definitions=self.definitions.current,
             scopes=self.scopes,
             source=source,
             owner=owner,
         )
-        self.instances[key] = rendered
-        for node in rendered.nodes:
-            nested = self.definitions.get(node.group_kind)
-            if nested and node.key and node.writable and node.key not in self.instances:
-                self._expand(nested, node.manifest, node.key, source=source, owner=key, error="", depth=depth + 1)
-
-    def _levelled(self, nodes: dict[ObjectKey, RenderedNode]) -> tuple[RenderedNode, ...]:
-        """Nodes of a source with their implied edges, in order of level, inside a level by kind, namespace and name."""
-        ordered = dict(
-            sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
-        )
-        providers = implied.crd_providers((key, node.manifest) for key, node in ordered.items())
-        parents: dict[str, list[str]] = {}
-        healthy: dict[str, frozenset[str]] = {}
-        for key, node in ordered.items():
-            wanted, errors = self._explicit(node, ordered)
-            found = {
-                *implied.edges(node.manifest, key, providers),
-                *self._needs_of_children(key, providers),
-                *wanted,
-            } - {key}
-            parents[node.id] = sorted(str(other) for other in found if other in ordered)
-            healthy[node.id] = frozenset(str(other) for other in wanted if other in ordered)
-            ordered[key] = replace(node, error=node.error or errors)
-        by_id = {node.id: node for node in ordered.values()}
-        levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
-        return tuple(
-            replace(
-                by_id[node_id],
-                level=level,
-                depends_on=tuple(parents[node_id]),
-                healthy_first=healthy[node_id],
-                error=by_id[node_id].error or circles.get(node_id, ""),
-            )
-            for level, ids in enumerate(levels)
-            for node_id in ids
-        )
-
-    def _explicit(self, node: RenderedNode, known: Container[ObjectKey]) -> tuple[list[ObjectKey], str]:
-        """What the annotation `depends-on` names, and what is wrong with it."""
-        try:
-            wanted = implied.depends_on(node.manifest)
-        except implied.DependsOnError as error:
-            return [], self._wrong(node, "metadata.annotations", str(error))
-        strangers = ", ".join(str(key) for key in wanted if key not in known)
-        return wanted, self._wrong(
-            node, "metadata.annotations", f"depends on {strangers}, which this source does not hold"
-        ) if strangers else ""
-
-    def _wrong(self, node: RenderedNode, path: str, message: str) -> str:
-        self.problems.append(Problem(node.origin.file, node.origin.line, path, message))
-        return message
-
-    def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> set[ObjectKey]:
-        """Namespaces and CRDs that the children of an instance use, nested ones too: they come before it and go after it."""
-        found: set[ObjectKey] = set()
-        seen, pending = {key}, [key]
-        while pending:
-            rendered = self.instances.get(pending.pop())
-            for node in rendered.nodes if rendered else ():
-                if node.key and node.key.namespace:
-                    found.add(ObjectKey("", "Namespace", "", node.key.namespace))
-                if provider := providers.get(node.group_kind):
-                    found.add(provider)
-                if node.key and node.key not in seen:
-                    seen.add(node.key)
-                    pending.append(node.key)
-        return found
-
-    def _without_circles(
-        self, parents: dict[str, list[str]], origins: Mapping[str, Origin]
-    ) -> tuple[list[list[str]], dict[str, str]]:
-        """Levels; nodes of a circle are reported, marked and lose the edges among one another, so that all others go on."""
-        circles: dict[str, str] = {}
-        while True:
-            try:
-                return graph.levels(parents), circles
-            except graph.CycleError as error:
-                for node in error.path:
-                    circles[node] = str(error)
-                    parents[node] = [other for other in parents[node] if other not in error.path]
-                origin = origins[error.path[0]]
-                self.problems.append(Problem(origin.file, origin.line, "", str(error)))
+        nodes = tuple(replace(node, error=node.error or self._undefined(node.group_kind)) for node in rendered.nodes)
+        number = self.definitions.numbers.get(definition.group_kind, 0)
+        self.instances[key] = replace(rendered, nodes=nodes, held=held, revision=number)
+        for node in nodes:
+            if not node.key or node.external or node.key in self.instances:
+                continue
+            nested = self.definitions.current.get(node.group_kind)
+            if nested and node.writable:
+                self._expand(nested, node.manifest, node.key, source=source, owner=key, depth=depth + 1)
+            elif node.key in self.world.stored.applied:
+                why = node.error or f"waits for {', '.join(node.waiting)}"
+                self._hold(node.key, why, manifest=node.manifest, source=source, owner=key, depth=depth + 1)
 
 
 def _ungated(catalog: Catalog) -> str:
     """Rules that cannot be honoured yet keep everything of their source closed: nothing may be written past a gate."""
     rules = ", ".join(f"{rule.manifest['kind']} {rule.manifest['metadata']['name']}" for rule in catalog.rules)
     return f"{rules}: not supported yet, so nothing of this source is written; take it out of Git" if rules else ""
-
-
-def _crd_key(kind: GroupKind) -> ObjectKey:
-    return ObjectKey(*CRD, "", crd.crd_name(kind.kind, kind.group))
 
 
 def _node(manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "") -> RenderedNode:

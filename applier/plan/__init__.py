@@ -96,6 +96,8 @@ class _Planner:
             return self._unwanted(rendered, parent, current, going=going)
         if rendered.error:
             return SetPlan(rendered, parent, current, error=Blocked(Reason.RENDER_FAILED, rendered.error))
+        if rendered.held:
+            return self._held(rendered, parent, current)
         if not rendered.is_source and parent and is_terminating(parent):
             return self._detaching(rendered, parent, current)
         return self._working(rendered, parent, current)
@@ -108,6 +110,14 @@ class _Planner:
             self._deleting(rendered, parent, current)
             if is_terminating(parent)
             else self._leaving(rendered, parent, current)
+        )
+
+    def _held(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
+        """A set at its applied pair: what is missing or was changed by hand is healed, nothing is moved and nothing pruned."""
+        why = Blocked(Reason.RENDER_FAILED, rendered.held)
+        covered = parent is not None and not is_terminating(parent) and bool(label(parent, keys.PARENT_ID))
+        return SetPlan(
+            rendered, parent, current, self.judge.nodes(rendered, ready_to_write=covered, held=why), error=why
         )
 
     def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:

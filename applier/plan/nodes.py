@@ -7,7 +7,7 @@ branches go on.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from applier import member, status
 from applier.cluster import CONTENT, Object
@@ -36,12 +36,17 @@ class Judge:
     sets: Mapping[str, RenderedSet]
     instance_kinds: Collection[GroupKind]
 
-    def nodes(self, rendered: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+    def nodes(
+        self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
+    ) -> tuple[NodePlan, ...]:
+        """A `held` set is healed: nothing of it is moved to another manifest."""
         done: dict[str, NodePlan] = {}
         clear: dict[str, Blocked | None] = {}
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)
             plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write)
+            if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
+                plan = replace(plan, allowed=False, blocked=held)
             done[node.id] = plan
             clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
@@ -157,7 +162,7 @@ class Judge:
             return None
         if holder:
             known = self.sets.get(holder)
-            if known and not known.error:
+            if known and not (known.error or known.held):
                 return None
             return Blocked(
                 Reason.OWNED_ELSEWHERE,

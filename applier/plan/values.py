@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from applier.cluster import Object
 from applier.inventory import Scope
-from applier.prune import Orphan, Unreadable
+from applier.prune import Orphan
 from applier.reasons import Blocked
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode, RenderedSet
+from renderer.model import RenderedNode, RenderedSet, Unreadable
 
 
 class Verb(StrEnum):

@@ -121,6 +121,12 @@ def _going(one: SetPlan) -> Iterator[Orphan]:
 
 
 def _text(found: Pass) -> Iterator[str]:
+    if found.bundle.issued:
+        yield ""
+    for issued in found.bundle.issued:
+        count = sum(key.group_kind == issued.kind for key in found.bundle.instances)
+        before = f"r{issued.number - 1} -> " if issued.number > 1 else "new: "
+        yield f"{issued.kind.kind.lower()}.{issued.kind.group}  {before}r{issued.number}   {count} instances"
     for one in found.plan.sets:
         rows = [*map(_node_row, filter(_is_worth_a_row, one.nodes)), *map(_orphan_row, one.orphans)]
         if one.error:
@@ -177,6 +183,10 @@ def _as_json(found: Pass, revision: str, source: str, counts: Counter[str]) -> d
         "source": source,
         "revision": revision,
         "counts": dict(counts),
+        "definitions": [
+            {"group": issued.kind.group, "kind": issued.kind.kind, "revision": issued.number}
+            for issued in found.bundle.issued
+        ],
         "sets": [
             {
                 "parent": {

@@ -16,7 +16,9 @@ from renderer.stored import without_nulls
 from tests.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")
-INSTANCE = RenderedSet(parent=ObjectKey("g.test", "Link", "default", "one"), definition="links", source="platform")
+INSTANCE = RenderedSet(
+    parent=ObjectKey("g.test", "Link", "default", "one"), definition="links", source="platform", revision=3
+)
 SOURCE = RenderedSet(parent=ObjectKey("", "ConfigMap", "levelgate-system", "source-platform"), source="platform")
 
 
@@ -51,6 +53,7 @@ def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> N
         keys.PARENT_UID: "u0",
         keys.FILE: "apps/web.yaml:41",
         keys.COMMIT: "0123456789ab",
+        keys.REVISION: "3",
     }
 
 

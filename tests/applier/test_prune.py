@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from applier.prune import Fate, Orphan, Unreadable
+from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
+from renderer.model import Unreadable
 from tests.properties.waves import OTHER, Waves, judge, member, unsettled
 
 

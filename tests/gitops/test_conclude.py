@@ -123,15 +123,34 @@ def test_a_failure_is_the_first_row_and_the_state_is_error(platform: Platform) -
     assert record(platform).state == "Failed"
 
 
-def test_a_broken_definition_turns_only_graphresolved_false_and_keeps_what_was_known(platform: Platform) -> None:
-    """S0-3: the last good state stays, the author's fields too."""
+def test_the_last_revision_of_a_broken_definition_serves_on(platform: Platform) -> None:
+    """S0-3, S1-23: the instance is as before, the source tells what is wrong."""
+    commit(platform, config_map("a"), status={"first": "${a.metadata.name}"})
+    platform.settle()
+    before = status(platform)
+    commit(platform, config_map("a", "nosuch"))
+    platform.settle()
+    assert status(platform) == before
+    assert record(platform).state == "Failed"
+    assert [reason for reason, _ in record(platform).causes] == ["RenderFailed"]
+
+
+def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(platform: Platform) -> None:
+    """I12: Ready goes, since Git cannot be rendered; Healthy speaks of the applied pair, which is healed."""
     commit(platform, config_map("a"), status={"first": "${a.metadata.name}"})
     platform.settle()
     settled = status(platform)["levelgate"]["settled"]
-    commit(platform, config_map("a", "nosuch"))
+    platform.commit({"x.json": instance("Link", "x")})
     platform.settle()
-    assert conditions(platform)["GraphResolved"] == "False ResolutionFailed"
-    assert conditions(platform)["Propagated"] == "False RenderFailed"
+    assert conditions(platform) == {
+        "InstanceManaged": "True Managed",
+        "GraphResolved": "False ResolutionFailed",
+        "ResourcesReady": "True AllResourcesReady",
+        "Ready": "False NotReady",
+        "Healthy": "True AllHealthy",
+        "Propagated": "False RenderFailed",
+    }
+    assert status(platform)["state"] == "ERROR"
     assert (status(platform)["first"], status(platform)["levelgate"]["settled"]) == ("x-a", settled)
 
 

@@ -49,6 +49,7 @@ BUILT_IN = (
     Resource("", "v1", "ServiceAccount", "serviceaccounts", True, ALL_VERBS),
     Resource("", "v1", "Namespace", "namespaces", False, ALL_VERBS),
     Resource("apps", "v1", "Deployment", "deployments", True, ALL_VERBS),
+    Resource("apps", "v1", "ControllerRevision", "controllerrevisions", True, ALL_VERBS),
     Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, ALL_VERBS),
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, ALL_VERBS),
 )

@@ -22,7 +22,9 @@ from renderer.identity import ObjectKey, applyset_id, key_hash
 from renderer.render import source_parent
 from tests.properties.memory import Crash, MemoryCluster, Write
 
-VOLATILE = frozenset({keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.SOURCE_FILE, keys.APPROVED})
+VOLATILE = frozenset(
+    {keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.SOURCE_FILE, keys.APPROVED}
+)
 """Annotations that are renewed only together with another difference (Sets)."""
 
 Files = Mapping[str, str]

@@ -23,10 +23,6 @@ X = ObjectKey(GROUP, "Link", "default", "x")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
 
 
-def defect(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason, raises=Exception)
-
-
 def key(name: str) -> ObjectKey:
     return ObjectKey("", "ConfigMap", "default", name)
 
@@ -125,16 +121,16 @@ def test_a_definition_that_breaks_keeps_its_crd_in_the_set() -> None:
         assert platform.members("CustomResourceDefinition") == {f"links.{GROUP}"}
 
 
-@defect("what a definition wanted before it broke is known only with stored revisions, which come with propagation")
-def test_an_object_that_moved_into_a_set_that_cannot_be_rendered_is_not_pruned() -> None:
-    """Hand-over: what another set of the catalog desires is no orphan; a broken set may desire it."""
+def test_an_object_moves_into_an_instance_of_a_definition_that_broke_in_the_same_commit() -> None:
+    """S0-3, hand-over: the last revision serves on, so what the new instance wants is known, and it is no orphan."""
     circle = definition("Link", [config_map("a", "b"), config_map("b", "a")])
     with Platform() as platform:
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
         platform.settle()
         platform.commit({"link.json": circle, "x.json": instance("Link", "x")})
         platform.settle()
-        assert platform.members() == {"x-a"}
+        assert platform.members() == {"x-a", "x-b"}
+        assert platform.deleted() == []
 
 
 # ---- instances and definitions

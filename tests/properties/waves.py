@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from applier.cluster import CONTENT, Discovery, Object
 from applier.observed import Observed
-from applier.prune import Fate, Orphan, Unreadable, Unsettled, dependents, orphans
+from applier.prune import Fate, Orphan, Unsettled, dependents, orphans
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.model import RenderedSet
+from renderer.model import RenderedSet, Unreadable
 
 PARENT = ObjectKey("g.test", "Link", "default", "x")
 SET = RenderedSet(parent=PARENT, definition="links")

@@ -186,6 +186,7 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
         ("get", "configmaps"),
         ("list", "chains"),
         ("list", "configmaps"),
+        ("list", "controllerrevisions"),
         ("list", "customresourcedefinitions"),
     ]
 

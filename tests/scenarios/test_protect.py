@@ -72,7 +72,7 @@ def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(
 
 
 def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -> None:
-    """S0-3: its instances stay as they are, others go on; an instance can still be deleted, without CEL."""
+    """S0-3, S1-23: its last revision serves on, also for an instance that changes or goes; the commit's mistake is reported."""
     other = chain(platform.group, "xy", kind="Other")
     files = {
         "chain.json": chain(platform.group, "ab"),
@@ -85,15 +85,14 @@ def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -
     platform.run_once()
     circle = chain(platform.group, "ab").replace('"reads": "nothing"', '"reads": "${b.metadata.name}"')
     changed = link(platform.group, platform.namespace, "two", kind="Other", text="new")
-    platform.repository.commit({"chain.json": circle, "gone.json": None, "two.json": changed})
+    one = link(platform.group, platform.namespace, text="newer")
+    platform.repository.commit({"chain.json": circle, "gone.json": None, "two.json": changed, "one.json": one})
     broken = platform.run_once(check=1)
     assert "a -> b -> a" in broken.stdout
     assert names(platform) == {"one-a", "one-b", "two-x", "two-y"}
-    assert text(platform, "two-y") == "new"
-    status = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "json")
-    conditions = {condition["type"]: condition for condition in json.loads(status)["status"]["conditions"]}
-    assert conditions["GraphResolved"]["status"] == "False"
-    assert "does not build" in conditions["GraphResolved"]["message"]
+    assert (text(platform, "one-b"), text(platform, "two-y")) == ("newer", "new")
+    columns = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "--no-headers").split()
+    assert columns[:6] == ["one", "ACTIVE", "True", "True", "1", "Settled"]
 
 
 def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) -> None:
@@ -112,6 +111,9 @@ def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) 
     assert "is not in Git" in missing.stdout
     assert [event for event in platform.writes(since) if event.verb == "delete"] == []
     assert text(platform, "one-b") == "one"
+    platform.kubectl("delete", "configmap", "one-b", "-n", platform.namespace)
+    platform.run_once(check=1)
+    assert text(platform, "one-b") == "one", "healed from the revision and the spec that were applied last"
     platform.repository.commit({"one.json": None})
     platform.run_once()
     assert names(platform) == {"plain"}

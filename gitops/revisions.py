@@ -1,0 +1,158 @@
+"""Definition revisions and applied pairs as they are stored: one ControllerRevision each in Levelgate's own namespace (apps/v1).
+
+A ControllerRevision never changes, so its metadata (which says of what it is, its number and its digest) is all that a pass lists; contents are
+read where they are needed. A revision is written before anything of it is applied, an applied pair after all its nodes are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from applier.cluster import PARENT, Cluster, Object
+from applier.errors import ClusterError
+from applier.observed import annotation, is_terminating, label
+from applier.plan import Plan, SetPlan
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, digest, key_hash
+from renderer.model import Issued
+from renderer.render import OWN_NAMESPACE
+from renderer.revision import AppliedPair, Revision, Stored
+
+KIND = GroupKind("apps", "ControllerRevision")
+DEFINITION, APPLIED = "definition", "applied"
+"""Values of the label `internal.levelgate.dev/record`."""
+
+KEPT = 5
+"""Revisions of a definition that are kept beside the newest and those in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Stored records by name, with or without their content; `refused` are kinds whose newest revision could not be written."""
+
+    records: Mapping[str, Object] = field(default_factory=dict)
+    refused: Mapping[GroupKind, str] = field(default_factory=dict)
+
+    @classmethod
+    async def observe(cls, cluster: Cluster) -> Archive:
+        """List the metadata of all records. Raises ClusterError."""
+        found = await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD, metadata_only=True)
+        return cls({obj["metadata"]["name"]: obj for obj in found if not is_terminating(obj)})
+
+    async def read(self, cluster: Cluster, names: Iterable[str]) -> Archive:
+        """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
+        wanted = sorted(names)
+        found = await asyncio.gather(*(cluster.get(_key(name)) for name in wanted))
+        kept = {name: obj for name, obj in self.records.items() if name not in wanted}
+        return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
+
+    async def issue(self, cluster: Cluster, issued: Iterable[Issued], commits: Mapping[str, str]) -> Archive:
+        """Store new revisions; what the server refuses is noted, and then the revision before serves on."""
+        records, refused = dict(self.records), dict(self.refused)
+        for one in issued:
+            body = _definition_body(one, commits.get(one.source, ""))
+            try:
+                records[body["metadata"]["name"]] = await cluster.apply(body, manager=PARENT)
+            except ClusterError as error:
+                refused[one.kind] = str(error)
+        return replace(self, records=records, refused=refused)
+
+    def stored(self) -> Stored:
+        """As the renderer takes it. A record that does not say what it is counts as absent."""
+        revisions: dict[GroupKind, list[Revision]] = {}
+        applied: dict[ObjectKey, AppliedPair] = {}
+        for obj in sorted(self.records.values(), key=_sequence):
+            of, data = annotation(obj, keys.RECORD_OF).split("/"), obj.get("data")
+            name, content = obj["metadata"]["name"], annotation(obj, keys.HASH)
+            number = _number(annotation(obj, keys.REVISION))
+            match label(obj, keys.RECORD), of:
+                case "definition", [group, kind]:
+                    revisions.setdefault(GroupKind(group, kind), []).append(Revision(number, content, name, data))
+                case "applied", [_, _, _, _]:
+                    pair = AppliedPair(number, content, name, annotation(obj, keys.RECORD_SOURCE), data)
+                    applied[ObjectKey(*of)] = pair
+        ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
+        return Stored(ordered, applied, self.refused)
+
+    def due(self, plan: Plan) -> Iterator[Object]:
+        """Bodies of the applied pairs that this plan has brought about and that are not stored yet."""
+        stored = self.stored()
+        for one in plan.sets:
+            if _is_applied(one):
+                pair = stored.applied.get(one.rendered.parent)
+                content = digest([one.rendered.revision, one.rendered.manifest])
+                if pair is None or pair.digest != content:
+                    before = _sequence(self.records[pair.record]) if pair else 0
+                    yield _applied_body(one, content, before + 1)
+
+    def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
+        """Records that nothing needs any more: pairs that a newer one replaced or whose instance has `vanished`, and old revisions."""
+        stored = self.stored()
+        pairs = {pair.record for key, pair in stored.applied.items() if key not in vanished}
+        old = {obj["metadata"]["name"] for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED} - pairs
+        in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
+        in_use |= {(one.rendered.parent.group_kind, one.rendered.revision) for one in plan.sets}
+        for kind, revisions in stored.revisions.items():
+            idle = [revision for revision in revisions[:-1] if (kind, revision.number) not in in_use]
+            old |= {revision.record for revision in idle[:-KEPT]}
+        return [self.records[name] for name in sorted(old)]
+
+
+def _is_applied(one: SetPlan) -> bool:
+    """Do all nodes of this instance carry what its target wants?"""
+    if one.rendered.is_source or one.error or one.untouched or one.parent is None or not one.rendered.revision:
+        return False
+    return not is_terminating(one.parent) and all(node.is_current for node in one.nodes if not node.node.external)
+
+
+def _key(name: str) -> ObjectKey:
+    return ObjectKey(*KIND, OWN_NAMESPACE, name)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
+def _sequence(obj: Object) -> int:
+    """The number at the end of a record's name; of two pairs of one instance the higher is the newer."""
+    return _number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r"))
+
+
+def _definition_body(one: Issued, commit: str) -> Object:
+    name = f"{one.kind.kind.lower()}.{one.kind.group}-r{one.number}"
+    annotations = {
+        keys.RECORD_OF: "/".join(one.kind),
+        keys.REVISION: str(one.number),
+        keys.HASH: one.digest,
+        keys.RECORD_SOURCE: one.source,
+        keys.COMMIT: commit[:12],
+    }
+    return _body(name, DEFINITION, annotations, one.number, one.manifest)
+
+
+def _applied_body(one: SetPlan, content: str, sequence: int) -> Object:
+    parent = one.rendered.parent
+    annotations = {
+        keys.RECORD_OF: "/".join(parent),
+        keys.REVISION: str(one.rendered.revision),
+        keys.HASH: content,
+        keys.RECORD_SOURCE: one.rendered.source,
+    }
+    return _body(f"applied-{key_hash(parent)}-{sequence}", APPLIED, annotations, sequence, one.rendered.manifest)
+
+
+def _body(name: str, record: str, annotations: Mapping[str, str], revision: int, data: Object) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": KIND.kind,
+        "metadata": {
+            "name": name,
+            "namespace": OWN_NAMESPACE,
+            "labels": {keys.RECORD: record},
+            "annotations": dict(annotations),
+        },
+        "revision": revision,
+        "data": data,
+    }

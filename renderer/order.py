@@ -1,0 +1,97 @@
+"""The order of a source's own objects: levels by implied edges, by `depends-on`, and by what the children of instances use."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+
+from renderer import graph, implied
+from renderer.errors import Problem
+from renderer.identity import GroupKind, ObjectKey
+from renderer.model import Origin, RenderedNode, RenderedSet
+
+
+@dataclass
+class Order:
+    """Levels the nodes of a source; `instances` are all rendered instances. Mistakes of authors are collected in `problems`."""
+
+    instances: Mapping[ObjectKey, RenderedSet]
+    problems: list[Problem] = field(default_factory=list)
+
+    def levelled(self, nodes: dict[ObjectKey, RenderedNode]) -> tuple[RenderedNode, ...]:
+        """Nodes of a source with their implied edges, in order of level, inside a level by kind, namespace and name."""
+        ordered = dict(
+            sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
+        )
+        providers = implied.crd_providers((key, node.manifest) for key, node in ordered.items())
+        parents: dict[str, list[str]] = {}
+        healthy: dict[str, frozenset[str]] = {}
+        for key, node in ordered.items():
+            wanted, errors = self._explicit(node, ordered)
+            found = {
+                *implied.edges(node.manifest, key, providers),
+                *self._needs_of_children(key, providers),
+                *wanted,
+            } - {key}
+            parents[node.id] = sorted(str(other) for other in found if other in ordered)
+            healthy[node.id] = frozenset(str(other) for other in wanted if other in ordered)
+            ordered[key] = replace(node, error=node.error or errors)
+        by_id = {node.id: node for node in ordered.values()}
+        levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
+        return tuple(
+            replace(
+                by_id[node_id],
+                level=level,
+                depends_on=tuple(parents[node_id]),
+                healthy_first=healthy[node_id],
+                error=by_id[node_id].error or circles.get(node_id, ""),
+            )
+            for level, ids in enumerate(levels)
+            for node_id in ids
+        )
+
+    def _explicit(self, node: RenderedNode, known: Container[ObjectKey]) -> tuple[list[ObjectKey], str]:
+        """What the annotation `depends-on` names, and what is wrong with it."""
+        try:
+            wanted = implied.depends_on(node.manifest)
+        except implied.DependsOnError as error:
+            return [], self._wrong(node, "metadata.annotations", str(error))
+        strangers = ", ".join(str(key) for key in wanted if key not in known)
+        return wanted, self._wrong(
+            node, "metadata.annotations", f"depends on {strangers}, which this source does not hold"
+        ) if strangers else ""
+
+    def _wrong(self, node: RenderedNode, path: str, message: str) -> str:
+        self.problems.append(Problem(node.origin.file, node.origin.line, path, message))
+        return message
+
+    def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> set[ObjectKey]:
+        """Namespaces and CRDs that the children of an instance use, nested ones too: they come before it and go after it."""
+        found: set[ObjectKey] = set()
+        seen, pending = {key}, [key]
+        while pending:
+            rendered = self.instances.get(pending.pop())
+            for node in rendered.nodes if rendered else ():
+                if node.key and node.key.namespace:
+                    found.add(ObjectKey("", "Namespace", "", node.key.namespace))
+                if provider := providers.get(node.group_kind):
+                    found.add(provider)
+                if node.key and node.key not in seen:
+                    seen.add(node.key)
+                    pending.append(node.key)
+        return found
+
+    def _without_circles(
+        self, parents: dict[str, list[str]], origins: Mapping[str, Origin]
+    ) -> tuple[list[list[str]], dict[str, str]]:
+        """Levels; nodes of a circle are reported, marked and lose the edges among one another, so that all others go on."""
+        circles: dict[str, str] = {}
+        while True:
+            try:
+                return graph.levels(parents), circles
+            except graph.CycleError as error:
+                for node in error.path:
+                    circles[node] = str(error)
+                    parents[node] = [other for other in parents[node] if other not in error.path]
+                origin = origins[error.path[0]]
+                self.problems.append(Problem(origin.file, origin.line, "", str(error)))
