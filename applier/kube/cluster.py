@@ -35,8 +35,8 @@ _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class KubeCluster:
-    """See `applier.cluster.Cluster`. `name` is the context's; `requests` counts what was sent, by verb, tries
-    included.
+    """See `applier.cluster.Cluster`. `name` is the context's, `namespace` its default for people; `requests` counts what
+    was sent, by verb, tries included.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class KubeCluster:
         rng: Callable[[], float],
     ) -> None:
         self.name = ClusterName(transport.name)
+        self.namespace = transport.namespace
         self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng)
         self._discovery = DiscoveryCache(self._client)
 

@@ -24,12 +24,13 @@ _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, `headers` for every
-    request.
+    request, `namespace` where a person names none.
     """
 
     name: str
     configuration: Any
     headers: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = "default"
 
 
 class Source(Protocol):
@@ -117,7 +118,8 @@ class Kubeconfig:
         user = _user(documents, name)
         _check_plugin(user, configuration=configuration, context=name)
         configuration.proxy = configuration.proxy or _environment_proxy(configuration.host)
-        return Endpoint(name, configuration, _impersonation(user))
+        namespace = _entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
+        return Endpoint(name, configuration, _impersonation(user), namespace)
 
     @property
     def _files(self) -> str:

@@ -72,6 +72,10 @@ class Transport:
     def name(self) -> str:
         return self._endpoint.name
 
+    @property
+    def namespace(self) -> str:
+        return self._endpoint.namespace
+
     async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """One request; a 401 is tried again once with renewed credentials. `path` is percent-encoded, with its query.
 

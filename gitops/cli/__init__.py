@@ -16,6 +16,7 @@ _COMMANDS = {
     "plan": "What a commit would change in the cluster.",
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
+    "tree": "An instance or a source with everything below it.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",
 }

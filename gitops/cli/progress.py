@@ -22,7 +22,7 @@ from renderer.render import SOURCE_PREFIX
 if TYPE_CHECKING:
     from rich.live import Live
 
-_BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status"})
+_BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status", "stored", "dropped"})
 
 
 class Progress:

@@ -16,7 +16,7 @@ from applier.errors import KindNotServed
 from applier.kube import connect
 from gitops.cli import program_version
 from gitops.cli.options import cluster_options
-from gitops.cli.text import age, local, place
+from gitops.cli.text import age, aligned, local, place
 from gitops.clock import SystemClock
 from gitops.record import SourceRecord, read_records
 from renderer import keys
@@ -105,22 +105,16 @@ def _text(records: Sequence[tuple[str, SourceRecord]], rows: Sequence[_Row], now
         since = age(datetime.fromisoformat(record.since), now) if record.since else ""
         numbers = [str(count.get(key, 0)) for key in ("instances", "held", "failed")]
         table.append([name, record.ref, record.target[:7], since, record.state, *numbers])
-    yield from _aligned(table)
+    yield from aligned(table)
     blocked = [[f"{row.key.kind.lower()} {place(row.key)}", row.reason, row.node, row.message] for row in rows]
     blocked += [
         [f"source {name}", reason, "", message] for name, record in records for reason, message in record.causes
     ]
     yield ""
     if blocked:
-        yield from _aligned([["NOT AS GIT SAYS", "REASON", "NODE", "WHY"], *blocked])
+        yield from aligned([["NOT AS GIT SAYS", "REASON", "NODE", "WHY"], *blocked])
     else:
         yield "Everything is as Git says."
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    for row in table:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _as_json(cluster: str, records: Sequence[tuple[str, SourceRecord]], rows: Sequence[_Row]) -> dict[str, Any]:

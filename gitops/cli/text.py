@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from gitops.source import Snapshot
@@ -35,6 +36,13 @@ def age(since: datetime, now: datetime) -> str:
         if seconds < limit:
             return f"{seconds // length}{unit}"
     return f"{seconds // 86400}d"
+
+
+def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table, columns three spaces apart; the first row is the header."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    for row in table:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def described(snapshot: Snapshot, revision: str) -> str:

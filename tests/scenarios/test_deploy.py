@@ -234,3 +234,26 @@ def test_a_secret_follows_its_values_without_telling_them(platform: Platform) ->
     )
     platform.run_once()
     assert read(".data.token") == "c2Vjb25kLWNhbmFyeQ=="
+
+
+def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) -> None:
+    """docs/reference.md: from the cluster alone; a kind is named as kubectl would, and what does not exist is said."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    shown = platform.levelgate("tree", f"chain.{platform.group}/one", "-n", platform.namespace, check=0).stdout
+    rows = [line.split() for line in shown.splitlines()[2:]]
+    place = platform.namespace
+    assert [row[:4] for row in rows[1:]] == [
+        ["1", "Chain", f"{place}/one", "Current"],
+        ["0", "ConfigMap", f"{place}/one-a", "a"],
+        ["1", "ConfigMap", f"{place}/one-b", "b"],
+    ]
+    source = json.loads(platform.levelgate("tree", "source", platform.name, "-o", "json", check=0).stdout)
+    assert [member["kind"] for member in source["members"]] == ["CustomResourceDefinition", "Chain"]
+    assert [member["name"] for member in source["members"][1]["members"]] == ["one-a", "one-b"]
+    absent = platform.levelgate("tree", f"chain.{platform.group}/nosuch", "-n", platform.namespace, check=1)
+    assert "does not exist" in absent.stderr
+    unknown = platform.levelgate("tree", "nosuchkind/one", check=1)
+    assert "serves no kind 'nosuchkind'" in unknown.stderr

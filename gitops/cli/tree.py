@@ -1,0 +1,83 @@
+"""`levelgate tree`: an instance or a source with everything below it, by level, as it is in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import orjson
+
+from applier.kube import connect
+from gitops.cli import program_version
+from gitops.cli.options import cluster_options
+from gitops.cli.text import aligned, local, place
+from gitops.clock import SystemClock
+from gitops.refs import Ref, RefError
+from gitops.tree import Branch, tree, walk
+
+
+@click.command()
+@click.argument("ref", nargs=-1, required=True)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@cluster_options
+def command(
+    ref: tuple[str, ...], namespace: str | None, output: str, kubeconfig: str | None, context: str | None
+) -> int:
+    """Show what is below REF, such as webapp/shop or source/platform: level, node, object, health.
+
+    \b
+    levelgate tree webapp/shop -n prod
+    levelgate tree source/platform
+    """
+    try:
+        wanted = Ref.parse(ref)
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+    return asyncio.run(_tree(wanted, namespace, output, kubeconfig, context))
+
+
+async def _tree(ref: Ref, namespace: str | None, output: str, kubeconfig: str | None, context: str | None) -> int:
+    cluster = await connect(kubeconfig=kubeconfig, context=context)
+    try:
+        key = ref.key(await cluster.discover(), namespace or cluster.namespace)
+        parent = await cluster.get(key)
+        if parent is None:
+            raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
+        found = await tree(cluster, parent)
+    finally:
+        await cluster.close()
+    if output == "json":
+        click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
+    else:
+        header = f"Cluster {cluster.name}, {local(SystemClock().now())}, levelgate {program_version()}"
+        click.echo("\n".join([header, "", *_text(found)]))
+    return 0
+
+
+def _text(root: Branch) -> Iterable[str]:
+    rows = [["LEVEL", "OBJECT", "NODE", "HEALTH", "WHY"]]
+    for depth, branch in walk(root):
+        level = "" if branch.level is None else str(branch.level)
+        why = "" if branch.health == "Current" else branch.message
+        name = f"{'  ' * depth}{branch.key.kind} {place(branch.key)}"
+        node = "" if branch.node == str(branch.key) else branch.node
+        rows.append([level, name, node, branch.health, why])
+    return aligned(rows)
+
+
+def _as_json(branch: Branch) -> dict[str, Any]:
+    key = branch.key
+    return {
+        "group": key.group,
+        "kind": key.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+        "level": branch.level,
+        "node": branch.node,
+        "health": branch.health,
+        "message": branch.message,
+        "members": [_as_json(one) for one in branch.below],
+    }
