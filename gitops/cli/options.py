@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from applier.kube.cluster import KubeCluster
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -28,8 +31,27 @@ class Duration(click.ParamType[timedelta]):
         return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
 
 
-def cluster_options(command: F) -> F:
-    """Which cluster: as kubectl chooses it."""
+@dataclass(frozen=True, slots=True)
+class ClusterChoice:
+    """Which cluster a person named; nothing named: as kubectl chooses it."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    async def connect(self, *, concurrency: int = 16) -> KubeCluster:
+        """The chosen cluster, to be closed by the caller. Raises ConfigurationError."""
+        from applier.kube import connect
+
+        return await connect(kubeconfig=self.kubeconfig, context=self.context, concurrency=concurrency)
+
+
+def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Options that choose a cluster; the command gets them as one parameter, `choice`."""
+
+    @wraps(command)
+    def chosen(*, kubeconfig: str | None, context: str | None, **others: Any) -> int:
+        return command(choice=ClusterChoice(kubeconfig, context), **others)
+
     for option in (
         click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
         click.option(
@@ -38,5 +60,5 @@ def cluster_options(command: F) -> F:
             help="The kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's service account.",
         ),
     ):
-        command = option(command)
-    return command
+        chosen = option(chosen)
+    return chosen

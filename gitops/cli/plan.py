@@ -10,12 +10,11 @@ import click
 import orjson
 
 from applier.cluster import Cluster
-from applier.kube import connect
 from applier.plan import NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.options import cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import described, local, place, title
 from gitops.clock import SystemClock
 from gitops.reconcile import Pass, Reconciler
@@ -48,9 +47,7 @@ _MARKS = {
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @cluster_options
-def command(
-    place: str, revision: str, source: str, exit_code: bool, output: str, kubeconfig: str | None, context: str | None
-) -> int:
+def command(place: str, revision: str, source: str, exit_code: bool, output: str, choice: ClusterChoice) -> int:
     """Show what a repository would create, update and delete in the cluster, in the order in which it would happen.
 
     Marks: + create, ~ update, - delete, ? not knowable yet, ! cannot be done.
@@ -59,16 +56,12 @@ def command(
     levelgate plan . --source platform
     levelgate plan . --source platform --revision main --exit-code
     """
-    return asyncio.run(
-        _plan(place, revision, source, exit_code=exit_code, output=output, kubeconfig=kubeconfig, context=context)
-    )
+    return asyncio.run(_plan(place, revision, source, choice, exit_code=exit_code, output=output))
 
 
-async def _plan(
-    place: str, revision: str, source: str, *, exit_code: bool, output: str, kubeconfig: str | None, context: str | None
-) -> int:
+async def _plan(place: str, revision: str, source: str, choice: ClusterChoice, *, exit_code: bool, output: str) -> int:
     snapshot = compose.read(place, revision=revision)
-    cluster = await connect(kubeconfig=kubeconfig, context=context)
+    cluster = await choice.connect()
     try:
         named = source or await _source_of(cluster, place)
         name = named or compose.source_config(place).name

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import click
 
-from applier.kube import connect
 from gitops import compose
 from gitops.cli import INTERRUPTED, program_version
-from gitops.cli.options import Duration, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.errors import SourceError
@@ -76,8 +75,7 @@ def command(
     apply_concurrency: int,
     log_format: str,
     verbose: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    choice: ClusterChoice,
 ) -> int:
     """Follow Git and bring the cluster to what it says: apply level by level, prune in reverse, heal drift.
 
@@ -93,8 +91,7 @@ def command(
     daemon = _Daemon(
         mirrors=compose.mirrors(configured),
         progress=progress,
-        kubeconfig=kubeconfig,
-        context=context,
+        choice=choice,
         concurrency=apply_concurrency,
         fail_on_held=fail_on_held,
     )
@@ -105,14 +102,13 @@ def command(
 class _Daemon:
     mirrors: dict[str, Mirror]
     progress: Progress
-    kubeconfig: str | None
-    context: str | None
+    choice: ClusterChoice
     concurrency: int
     fail_on_held: bool
 
     async def run(self, wait: timedelta | None, interval: timedelta) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
-        cluster = await connect(kubeconfig=self.kubeconfig, context=self.context, concurrency=self.concurrency)
+        cluster = await self.choice.connect(concurrency=self.concurrency)
         try:
             clock = SystemClock()
             stop = asyncio.Event()

@@ -13,9 +13,8 @@ import orjson
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.kube import connect
 from gitops.cli import program_version
-from gitops.cli.options import cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import age, aligned, local, place
 from gitops.clock import SystemClock
 from gitops.record import SourceRecord, read_records
@@ -39,20 +38,18 @@ class _Row:
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @cluster_options
-def command(
-    namespace: str | None, all_namespaces: bool, output: str, kubeconfig: str | None, context: str | None
-) -> int:
+def command(namespace: str | None, all_namespaces: bool, output: str, choice: ClusterChoice) -> int:
     """Show every source, and everything that is not as Git says, with the reason.
 
     \b
     levelgate status
     levelgate status -n prod --context prod-eu
     """
-    return asyncio.run(_status(None if all_namespaces else namespace, output, kubeconfig, context))
+    return asyncio.run(_status(None if all_namespaces else namespace, output, choice))
 
 
-async def _status(namespace: str | None, output: str, kubeconfig: str | None, context: str | None) -> int:
-    cluster = await connect(kubeconfig=kubeconfig, context=context)
+async def _status(namespace: str | None, output: str, choice: ClusterChoice) -> int:
+    cluster = await choice.connect()
     try:
         records = await read_records(cluster)
         instances = await _instances(cluster, [record for _, record in records])

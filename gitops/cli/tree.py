@@ -9,9 +9,8 @@ from typing import Any
 import click
 import orjson
 
-from applier.kube import connect
 from gitops.cli import program_version
-from gitops.cli.options import cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import aligned, local, place
 from gitops.clock import SystemClock
 from gitops.refs import Ref, RefError
@@ -23,9 +22,7 @@ from gitops.tree import Branch, tree, walk
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @cluster_options
-def command(
-    ref: tuple[str, ...], namespace: str | None, output: str, kubeconfig: str | None, context: str | None
-) -> int:
+def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: ClusterChoice) -> int:
     """Show what is below REF, such as webapp/shop or source/platform: level, node, object, health.
 
     \b
@@ -36,11 +33,11 @@ def command(
         wanted = Ref.parse(ref)
     except RefError as error:
         raise click.UsageError(str(error)) from None
-    return asyncio.run(_tree(wanted, namespace, output, kubeconfig, context))
+    return asyncio.run(_tree(wanted, namespace, output, choice))
 
 
-async def _tree(ref: Ref, namespace: str | None, output: str, kubeconfig: str | None, context: str | None) -> int:
-    cluster = await connect(kubeconfig=kubeconfig, context=context)
+async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
+    cluster = await choice.connect()
     try:
         key = ref.key(await cluster.discover(), namespace or cluster.namespace)
         parent = await cluster.get(key)
