@@ -12,6 +12,7 @@ import click
 USAGE, INTERRUPTED = 64, 130
 
 _COMMANDS = {
+    "init": "A small platform to start from.",
     "render": "Manifests by level, without a cluster.",
     "plan": "What a commit would change in the cluster.",
     "run": "Follow sources and bring the cluster to what they say.",

@@ -11,7 +11,7 @@ from gitops import cli
 from gitops.cli import INTERRUPTED, USAGE, run
 from tests.properties.repositories import UNREADABLE
 
-COMMANDS = ("render", "plan", "run", "status", "tree", "version", "completion")
+COMMANDS = ("init", "render", "plan", "run", "status", "tree", "version", "completion")
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,7 @@ def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) ->
         ["run", "--source", ".", "--apply-concurrency", "0"],
         ["run", "--source", ".", "--log-format", "xml"],
         ["completion", "tcsh"],
+        ["init"],
         ["tree"],
         ["tree", "webapp"],
         ["tree", "webapp/shop/node/0"],

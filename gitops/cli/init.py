@@ -1,0 +1,49 @@
+"""`levelgate init`: a small platform to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import click
+
+from gitops.errors import GitopsError
+
+
+class InitError(GitopsError):
+    """The directory cannot take the files; nothing was written."""
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+def command(directory: Path) -> int:
+    """Write a small platform to DIR: a definition, two instances, and a job that checks every pull request.
+
+    Files that are there already are never overwritten.
+
+    \b
+    levelgate init platform && cd platform && levelgate render .
+    """
+    starter = dict(_files(files("gitops") / "starter", Path()))
+    if taken := sorted(str(directory / name) for name in starter if (directory / name).exists()):
+        raise InitError(f"{', '.join(taken)} exists already: nothing was written; name another directory")
+    for name, content in starter.items():
+        target = directory / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        except OSError as error:
+            raise InitError(f"{target} cannot be written: {error.strerror}") from None
+        click.echo(f"wrote {target}")
+    click.echo(f"\nNext: cd {directory} && levelgate lint . && levelgate render .")
+    return 0
+
+
+def _files(folder: Traversable, path: Path) -> Iterator[tuple[Path, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            yield from _files(entry, path / entry.name)
+        else:
+            yield path / entry.name, entry.read_bytes()

@@ -1,0 +1,39 @@
+"""`levelgate init`: what it writes works as it stands, and nothing is ever overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from gitops.cli import run
+
+
+def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    platform = tmp_path / "platform"
+    assert run(["init", str(platform)]) == 0
+    assert "Next: cd" in capsys.readouterr().out
+    assert run(["render", str(platform), "-o", "json"]) == 0
+    rendered = orjson.loads(capsys.readouterr().out)
+    assert rendered["problems"] == []
+    assert [one["instance"]["name"] for one in rendered["instances"]] == ["docs", "hello"]
+    levels = [[node["id"] for node in level] for level in rendered["instances"][0]["levels"]]
+    assert levels == [["config"], ["deployment"], ["service"]]
+
+
+def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "apps" / "hello.yaml"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert run(["init", str(tmp_path)]) == 1
+    assert f"{mine} exists already: nothing was written" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["init", str(tmp_path / "file" / "platform")]) == 1
+    err = capsys.readouterr().err
+    assert str(tmp_path / "file" / "platform") in err
+    assert "Traceback" not in err
