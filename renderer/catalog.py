@@ -150,6 +150,12 @@ def _add_definition(
         else:
             broken[kind] = origin
         return
+    if definition.gates:
+        path = definition.gates[0].path
+        message = "gates are not supported yet; nothing is written past one, so the definition and its instances stay as they are"
+        problems.append(Problem(document.file, document.line_of(path), path, message))
+        broken[definition.group_kind] = origin
+        return
     other = definitions.setdefault(definition.group_kind, definition)
     if other is not definition:
         problems.append(

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from renderer import crd, keys, schema, shape
+from renderer import crd, keys, schema, scope, shape
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings, join
+from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.model import Origin
 from renderer.resources import Node, build_nodes
@@ -60,10 +61,22 @@ class Definition:
     allows_breaking_changes: bool
     manifest: Manifest
     digest: str
+    propagate_when: tuple[Gate, ...] = ()
 
     @property
     def api_version(self) -> str:
         return f"{self.group_kind.group}/{self.version}"
+
+    @property
+    def status_fields(self) -> frozenset[str]:
+        """The fields that the status of an instance can have."""
+        served = self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        return frozenset(served["properties"]["status"]["properties"])
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """All gates, across instances and on nodes."""
+        return (*self.propagate_when, *(gate for node in self.nodes for gate in node.propagate_when))
 
 
 class DefinitionErrors(Exception):
@@ -105,8 +118,10 @@ class _Builder:
     def build(self) -> Definition:
         kind, version, group, namespaced = self._identity()
         openapi = self._spec_schema()
-        nodes = build_nodes(self.spec.get("resources") or [], openapi, self.found)
-        status = self._status(nodes, openapi)
+        instance = scope.instance_schema(openapi, namespaced=namespaced)
+        nodes = build_nodes(self.spec.get("resources") or [], instance, self.found, namespaced=namespaced)
+        gates = self._gates(kind)
+        status = self._status(nodes, instance)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
         if self.found.problems:
@@ -121,6 +136,7 @@ class _Builder:
             nodes=tuple(nodes),
             status=status,
             crd=self._crd(name, kind, version, group, namespaced, openapi),
+            propagate_when=gates,
             allows_breaking_changes=annotations.get(keys.ALLOW_BREAKING) == "true",
             manifest={
                 "apiVersion": self.document.value["apiVersion"],
@@ -139,12 +155,15 @@ class _Builder:
         ):
             self.found.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
         self.found.unknown_fields("spec", self.spec, _SPEC_FIELDS)
-        if self.spec.get("propagateWhen"):
-            self.found.fail("spec.propagateWhen", "gates are not supported yet; nothing may be written past one")
         kind = self._matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
         version = self._matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
         group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
         return kind, version, group, self.schema.get("scope") != "Cluster"
+
+    def _gates(self, kind: str) -> tuple[Gate, ...]:
+        """Gates across the instances: each is called by its kind, all together by the plural."""
+        names = frozenset({kind[:1].lower() + kind[1:], kind.lower(), crd.plural(kind)}) if kind else frozenset()
+        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", names, self.found)
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:
         value = self.schema.get(field, default)
@@ -161,7 +180,7 @@ class _Builder:
                 self.found.fail(f"spec.schema.{mistake.path}", mistake.message)
             return {}
 
-    def _status(self, nodes: list[Node], openapi: Mapping[str, Any]) -> Template:
+    def _status(self, nodes: list[Node], instance: Mapping[str, Any]) -> Template:
         written = self.schema.get("status") or {}
         path = "spec.schema.status"
         if not isinstance(written, dict):
@@ -179,7 +198,7 @@ class _Builder:
             self.found.fail(join(path, place), "must contain an expression; constants are not allowed in status")
         if nodes or not self.found.problems:
             names = frozenset({node.id for node in nodes} | {"schema"})
-            self.found.names(template.expressions, path, names, spec=openapi)
+            self.found.names(template.expressions, path, names, instance=instance)
         return template
 
     def _crd(

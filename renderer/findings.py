@@ -8,8 +8,8 @@ from typing import Any
 from renderer import scope
 from renderer.cel import Program
 from renderer.documents import Document
-from renderer.errors import Problem
-from renderer.template import Template, TemplateError, compile_template
+from renderer.errors import ExpressionError, Problem
+from renderer.template import Template, TemplateError, compile_template, parse_expression
 
 
 class Findings:
@@ -35,19 +35,37 @@ class Findings:
                 self.fail(join(path, error.path), str(error.error))
             return None
 
+    def expression(self, path: str, text: Any) -> Program | None:
+        """The program of one `${...}` that stands alone; None where it has mistakes, which are noted."""
+        try:
+            return parse_expression(text) if isinstance(text, str) else _not_an_expression(text)
+        except ExpressionError as error:
+            self.fail(path, str(error))
+            return None
+
+    def no_omit(self, expressions: Iterable[tuple[str, Program]], path: str, instead: str) -> None:
+        """`omit()` takes fields out of templates; note it where there is nothing to take out, or that must be there."""
+        for place, program in expressions:
+            if "omit" in program.calls:
+                self.fail(join(path, place), f"${{{program.text}}}: omit() is not allowed here; {instead}")
+
     def names(
         self,
         expressions: Iterable[tuple[str, Program]],
         path: str,
         names: frozenset[str],
         *,
-        spec: Mapping[str, Any],
+        instance: Mapping[str, Any],
         own_id: str = "",
     ) -> None:
         """Note every name that is not in scope and every field that the instance does not have; see `scope.mistakes`."""
         for place, program in expressions:
-            for message in scope.mistakes(program, names, own_id=own_id, spec=spec):
+            for message in scope.mistakes(program, names, own_id=own_id, instance=instance):
                 self.fail(join(path, place), message)
+
+
+def _not_an_expression(value: Any) -> Program:
+    raise ExpressionError(str(value), "is not an expression; write it as ${...}")
 
 
 def join(path: str, place: str) -> str:

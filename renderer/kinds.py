@@ -51,3 +51,8 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
 def is_namespaced(kind: GroupKind, known: Mapping[GroupKind, bool]) -> bool:
     """True for namespaced kinds: as `known` says (discovery, CRDs), else as Kubernetes' own kinds are, else namespaced."""
     return known.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
+
+
+def is_built_in(kind: GroupKind) -> bool:
+    """Certainly one of Kubernetes' own kinds: the group of a CRD has a dot, and some of Kubernetes' own have one too."""
+    return "." not in kind.group

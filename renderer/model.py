@@ -11,9 +11,13 @@ from typing import Any
 
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
+from renderer.selection import Selection
 
 Live = Mapping[ObjectKey, Mapping[str, Any]]
 """Objects as observed in the cluster, by key."""
+
+Selected = Mapping[Selection, Collection[ObjectKey]]
+"""Which objects a selection found; one that is not here has not been looked for, or could not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,11 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class RenderedNode:
-    """One desired object of a set.
+    """One desired object of a set. An item of a collection has the id of its node and its index: `workers/2`.
 
     `key` is None while name or namespace wait for data. A node with `waiting` (what it waits for, as paths) or `error` is not written, and
     `manifest` then keeps its unresolved expressions as written. `healthy_first` are the dependencies that must be healthy, not only ready.
-    `external` nodes are read, never written.
+    `external` nodes are read, never written; `selection` is set while the objects that such a node selects are not known.
     """
 
     id: str
@@ -67,6 +71,7 @@ class RenderedNode:
     ready: Ready = Ready()
     healthy_first: frozenset[str] = frozenset()
     external: bool = False
+    selection: Selection | None = None
     origin: Origin = Origin()
 
     @property

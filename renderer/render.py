@@ -16,7 +16,7 @@ from renderer.definitions import Definitions
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
-from renderer.model import Bundle, Issued, Live, Origin, RenderedNode, RenderedSet
+from renderer.model import Bundle, Issued, Live, Origin, RenderedNode, RenderedSet, Selected
 from renderer.order import Order
 from renderer.resolve import resolve, told, with_defaults
 from renderer.revision import Stored
@@ -29,13 +29,16 @@ MAX_NESTING = 8
 @dataclass(frozen=True, slots=True)
 class World:
     """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
-    defined kind the source whose set holds its CRD, and what is stored of revisions and applied pairs. Empty when rendering offline."""
+    defined kind the source whose set holds its CRD, what selections found, and what is stored of revisions and applied pairs. Empty when
+    rendering offline.
+    """
 
     live: Live = field(default_factory=dict)
     scopes: Mapping[GroupKind, bool] = field(default_factory=dict)
     defined: Mapping[GroupKind, str] = field(default_factory=dict)
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
     stored: Stored = field(default_factory=Stored)
+    selected: Selected = field(default_factory=dict)
 
 
 def source_parent(source: str) -> ObjectKey:
@@ -231,6 +234,7 @@ class _Render:
             observed=self.world.live,
             definitions=self.definitions.current,
             scopes=self.scopes,
+            selected=self.world.selected,
             source=source,
             owner=owner,
         )

@@ -1,23 +1,27 @@
 """Render one instance: nodes in order of level, each from the instance and from what is known of the nodes it reads.
 
 A node's value, for those that read it, is its live object once that object carries the manifest rendered here, before that the manifest laid
-over the live object. What neither has yet is *waited for*; it never becomes an error and never removes anything.
+over the live object; a collection's value is the list of its items' values. What neither has yet is *waited for*; it never becomes an error and
+never removes anything. Each item of a collection is a node of its own, `workers/2`; who reads the collection depends on all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from renderer import graph, implied, schema, shape
-from renderer.cel import NoSuchKey, Program, compile_expression
+from renderer import conditions, graph, implied, schema, shape
+from renderer.cel import NoSuchKey
 from renderer.definition import Definition
+from renderer.dimensions import combinations
 from renderer.errors import ExpressionError
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import is_namespaced
-from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet
+from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.resources import Node
+from renderer.selection import Selection, SelectorError
 from renderer.stored import carries
 from renderer.template import TemplateError
 
@@ -31,18 +35,19 @@ def resolve(
     observed: Live,
     definitions: Mapping[GroupKind, Definition],
     scopes: Mapping[GroupKind, bool],
+    selected: Selected | None = None,
     source: str = "",
     owner: ObjectKey | None = None,
 ) -> RenderedSet:
     """The set of one instance. `instance` has its spec defaulted and validated; `scopes` tells which kinds are namespaced."""
     parent = ObjectKey.of(instance)
-    walk = _Walk(definition, instance, observed, definitions, scopes)
+    walk = _Walk(definition, instance, observed, definitions, scopes, selected or {})
     for node in definition.nodes:
         walk.visit(node)
     return RenderedSet(
         parent=parent,
         manifest=instance,
-        nodes=_levelled(walk.nodes),
+        nodes=_levelled(_unique(walk.nodes)),
         excluded=tuple(walk.excluded.values()),
         status=definition.status.known(walk.live),
         source=source,
@@ -75,14 +80,22 @@ def laid_over(manifest: Any, live: Any) -> Any:
 
 @dataclass
 class _Walk:
-    """`values` is what templates see, `live` what the status is made from: it speaks of the cluster alone."""
+    """`values` is what templates see, `live` what the status is made from: it speaks of the cluster alone.
+
+    `nodes` are rendered nodes by their ids; `members` maps the id of a node of the definition to those that it became, `above` to those that it
+    depends on, `behind` to those that a reader of it depends on: an empty collection stands for what it was made from.
+    """
 
     definition: Definition
     instance: Manifest
     observed: Live
     definitions: Mapping[GroupKind, Definition]
     scopes: Mapping[GroupKind, bool]
+    selected: Selected
     nodes: dict[str, RenderedNode] = field(default_factory=dict)
+    members: dict[str, list[RenderedNode]] = field(default_factory=dict)
+    above: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    behind: dict[str, tuple[str, ...]] = field(default_factory=dict)
     excluded: dict[str, Excluded] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
@@ -92,63 +105,132 @@ class _Walk:
             self.instance, self.observed.get(ObjectKey.of(self.instance))
         )
 
+        self.by_id = {node.id: node for node in self.definition.nodes}
+
     def visit(self, node: Node) -> None:
         gone = [parent for parent in node.depends_on if parent in self.excluded]
         if gone:
             self.excluded[node.id] = Excluded(node.id, f"it reads {gone[0]}, which is excluded")
             return
-        waiting: list[str] = []
-        error = ""
-        for condition in node.include_when:
-            try:
-                unready = [name for name in sorted(condition.names - {"schema"}) if not self._is_ready(name)]
-                if unready:
-                    waiting += [f"{name} to be ready" for name in unready]
-                elif not _as_bool(condition, condition.evaluate(self.values)):
-                    self.excluded[node.id] = Excluded(node.id, f"${{{condition.text}}} is false")
-                    return
-            except ExpressionError as problem:
-                if not self._can_arrive(problem):
-                    error = error or str(problem)
-                else:
-                    waiting.append(_awaited(problem))
-        self._render(node, waiting, error)
+        verdict = conditions.included(
+            node.include_when, self.values, is_ready=self._is_ready, can_arrive=self._can_arrive
+        )
+        if verdict.false:
+            self.excluded[node.id] = Excluded(node.id, verdict.false)
+            return
+        above = dict.fromkeys(name for parent in node.depends_on for name in self.behind[parent])
+        self.above[node.id] = tuple(above)
+        if node.for_each:
+            rendered = self._collection(node, verdict)
+        elif node.selects:
+            rendered = self._selection(node, verdict)
+        else:
+            item = self._rendered(node, node.id, self.values, verdict)
+            rendered = [item.node]
+            self._learn(node, item)
+        self.nodes |= {one.id: one for one in rendered}
+        self.members[node.id] = rendered
+        self.behind[node.id] = tuple(one.id for one in rendered) or self.above[node.id]
 
-    def _render(self, node: Node, waiting: list[str], error: str) -> None:
+    def _collection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
+        """The items of a `forEach`; one node that waits, or is in error, while their number cannot be told."""
         try:
-            manifest, pending = node.template.partial(self.values, self._can_arrive)
-            waiting += [_awaited(problem) for _, problem in pending]
-            known = node.template.known(self.values) if pending else manifest
+            iterators = list(combinations(node.for_each, self.values))
+        except ExpressionError as problem:
+            waiting, error = verdict.waiting, verdict.error
+            if self._can_arrive(problem):
+                waiting = (*waiting, conditions.awaited(problem))
+            else:
+                error = error or str(problem)
+            return [self._node(node, node.id, node.template.source, key=None, waiting=waiting, error=error)]
+        items = [
+            self._rendered(node, f"{node.id}/{index}", {**self.values, **values}, verdict)
+            for index, values in enumerate(iterators)
+        ]
+        self.values[node.id] = [item.value for item in items]
+        self.live[node.id] = [item.live for item in items if item.live is not None]
+        return [item.node for item in items]
+
+    def _selection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
+        """The objects that a reference selects; one node that waits while they are not known, or not as the reference wants them."""
+        item = self._rendered(node, node.id, self.values, verdict)
+        if item.node.error or item.node.waiting:
+            return [item.node]
+        try:
+            selection = Selection.of(item.node.manifest)
+        except SelectorError as problem:
+            return [replace(item.node, error=str(problem))]
+        keys = self.selected.get(selection)
+        if keys is None:
+            return [replace(item.node, waiting=(f"{selection} to be listed",), selection=selection)]
+        found = [self.observed[key] for key in sorted(keys) if key in self.observed]
+        self.values[node.id] = self.live[node.id] = found
+        whole = [condition for condition in node.ready_when if "each" not in condition.names]
+        scope = {node.id: found, "schema": self.values["schema"]}
+        ready = conditions.ready(whole, scope, self._can_arrive)
+        if ready.verdict is False:
+            return [replace(item.node, waiting=(f"{node.id} to be ready: {ready.why}",))]
+        return [
+            replace(
+                item.node,
+                id=f"{node.id}/{index}",
+                manifest={**item.node.manifest, "metadata": _named(obj)},
+                key=ObjectKey.of(obj),
+                ready=conditions.ready(node.ready_when, {**scope, "each": obj}, self._can_arrive),
+            )
+            for index, obj in enumerate(found)
+        ]
+
+    def _rendered(self, node: Node, node_id: str, variables: Mapping[str, Any], verdict: conditions.Verdict) -> _Item:
+        waiting, error = list(verdict.waiting), verdict.error
+        fixed = {one.iterator for one in node.for_each if one.program.names <= {"schema"}}
+        can_arrive = partial(self._can_arrive, fixed=fixed) if fixed else self._can_arrive
+        try:
+            manifest, pending = node.template.partial(variables, can_arrive)
+            waiting += [conditions.awaited(problem) for _, problem in pending]
+            known = node.template.known(variables) if pending else manifest
         except TemplateError as problem:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
-        if not (waiting or error):
+        if not (waiting or error or node.selects):
             error = told(shape.mistakes(manifest))
-        if not (waiting or error) and node.group_kind in self.definitions:
+            if not error and key is None:
+                error = "metadata.namespace: missing; the instance has no namespace that it could go to"
+        if not (waiting or error) and node.group_kind in self.definitions and not node.external:
             manifest, mistakes = with_defaults(self.definitions[node.group_kind], manifest)
             error = told(mistakes)
         live = self.observed.get(key) if key else None
-        self._learn(node, known if waiting or error else manifest, live)
-        if node.external and live is None and not waiting and not error:
+        if node.external and not node.selects and live is None and not waiting and not error:
             waiting.append(f"{key} to exist")
-        self.nodes[node.id] = RenderedNode(
-            id=node.id,
-            level=node.level,
-            depends_on=node.depends_on,
-            group_kind=node.group_kind,
-            manifest=manifest,
+        rendered = self._node(
+            node,
+            node_id,
+            manifest,
             key=key,
             waiting=tuple(dict.fromkeys(waiting)),
             error=error,
             ready=self._ready(node, live),
+        )
+        return _Item(rendered, self._value(node, known if waiting or error else manifest, live), live)
+
+    def _node(self, node: Node, node_id: str, manifest: Manifest, **more: Any) -> RenderedNode:
+        return RenderedNode(
+            id=node_id,
+            level=node.level,
+            depends_on=self.above[node.id],
+            group_kind=node.group_kind,
+            manifest=manifest,
             external=node.external,
             origin=Origin(self.definition.origin.file, node.line),
+            **more,
         )
 
     def _placed(self, node: Node, manifest: Manifest, known: Manifest) -> tuple[Manifest, ObjectKey | None]:
         """The manifest with its namespace filled in, and its key as far as name and namespace are known."""
         namespaced = is_namespaced(node.group_kind, self.scopes)
         metadata = manifest.get("metadata") or {}
+        if node.selects:
+            return manifest, None
         if namespaced and not metadata.get("namespace") and self.instance["metadata"].get("namespace"):
             manifest = {**manifest, "metadata": {**metadata, "namespace": self.instance["metadata"]["namespace"]}}
             known = {
@@ -160,45 +242,80 @@ class _Walk:
             return manifest, None
         return manifest, ObjectKey(*node.group_kind, place["namespace"] if namespaced else "", place["name"])
 
-    def _learn(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> None:
-        if live is not None:
-            self.live[node.id] = live
-        if node.external:
-            if live is not None:
-                self.values[node.id] = live
-        elif live is None:
-            self.values[node.id] = manifest
-        else:
-            self.values[node.id] = live if carries(live, manifest) else laid_over(manifest, live)
+    def _learn(self, node: Node, item: _Item) -> None:
+        if item.live is not None:
+            self.live[node.id] = item.live
+        if item.value is not None:
+            self.values[node.id] = item.value
+
+    def _value(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> Any:
+        """What readers of this object see; None where nothing can be said of it."""
+        if node.external or live is None:
+            return live if node.external else manifest
+        return live if carries(live, manifest) else laid_over(manifest, live)
 
     def _ready(self, node: Node, live: Mapping[str, Any] | None) -> Ready:
-        if not node.ready_when:
+        if not node.ready_when or node.selects:
             return Ready()
         if live is None:
             return Ready(False, f"{node.id} does not exist yet")
-        for condition in node.ready_when:
-            try:
-                if not _as_bool(condition, condition.evaluate({node.id: live, "schema": self.values["schema"]})):
-                    return Ready(False, f"${{{condition.text}}} is false")
-            except NoSuchKey as problem:
-                return Ready(False, f"waits for {_awaited(problem)}")
-            except ExpressionError as problem:
-                return Ready(False, str(problem))
-        return Ready(True)
+        scope = {"each" if node.for_each else node.id: live, "schema": self.values["schema"]}
+        return conditions.ready(node.ready_when, scope, self._can_arrive)
 
     def _is_ready(self, node_id: str) -> bool:
-        node = self.nodes.get(node_id)
-        if node is None or node.key is None or node.key not in self.observed:
-            return False
-        return node.ready.verdict is not False
+        """All that this node of the definition became exists and is ready; so is an empty collection."""
+        return node_id in self.members and all(
+            node.key is not None and node.key in self.observed and node.ready.verdict is not False
+            for node in self.members[node_id]
+        )
 
-    def _can_arrive(self, problem: ExpressionError) -> bool:
-        """Can the data that this expression misses still come? Nodes are observed later; of the instance only what the server adds."""
-        if not isinstance(problem, NoSuchKey) or not problem.path:
+    def _can_arrive(self, problem: ExpressionError, fixed: Collection[str] = ()) -> bool:
+        """Can the data that this expression misses still come? `fixed` are iterators whose values the instance alone gives.
+
+        Of the instance only what the server adds; of an object that another definition describes only the status fields that it has, of a
+        collection made by `forEach` no further items. Of other objects anything: controllers write more than status.
+        """
+        if not isinstance(problem, NoSuchKey) or not problem.path or problem.path[0] in fixed:
             return False
-        if problem.path[0] != "schema":
+        root, *rest = problem.path
+        if root == "schema":
+            return rest[:1] == ["metadata"] and rest[1:2] in [[name] for name in _READ_BACK]
+        node = self.by_id.get(root)
+        if node is None or node.external or any(one.waiting for one in self.members.get(root, ())):
             return True
-        return problem.path[1:2] == ("metadata",) and problem.path[2:3] in {(name,) for name in _READ_BACK}
+        if node.for_each:
+            if len(rest) == 1 and root in self.values:
+                return False
+            rest = rest[1:]
+        described = self.definitions.get(node.group_kind)
+        return described is None or len(rest) < 2 or (rest[0] == "status" and rest[1] in described.status_fields)
+
+
+class _Item(NamedTuple):
+    """A rendered node, what its readers see, and what is live of it."""
+
+    node: RenderedNode
+    value: Any
+    live: Mapping[str, Any] | None
+
+
+def _named(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
+
+
+def _unique(nodes: Mapping[str, RenderedNode]) -> dict[str, RenderedNode]:
+    """Nodes that are one and the same object are all in error: which of them would be right nobody can tell."""
+    same: dict[ObjectKey, list[str]] = {}
+    for node in nodes.values():
+        if node.key and not node.external:
+            same.setdefault(node.key, []).append(node.id)
+    found = dict(nodes)
+    for key, ids in same.items():
+        if len(ids) > 1:
+            listed = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+            error = f"identity collision: {listed} are all {key}; give each a name of its own"
+            found |= {name: replace(nodes[name], error=nodes[name].error or error) for name in ids}
+    return found
 
 
 def _levelled(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
@@ -239,19 +356,3 @@ def with_defaults(definition: Definition, manifest: Manifest) -> tuple[Manifest,
 
 def told(mistakes: Iterable[schema.SchemaMistake]) -> str:
     return "; ".join(f"{mistake.path}: {mistake.message}" for mistake in mistakes)
-
-
-def _as_bool(condition: Program, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ExpressionError(condition.text, f"must be true or false, not {type(value).__name__}")
-    return value
-
-
-def _awaited(problem: ExpressionError) -> str:
-    """What is waited for: the whole path that the expression reads where the missing key lies on it, else the missing key itself."""
-    if not isinstance(problem, NoSuchKey):
-        return str(problem)
-    missing = tuple(problem.path)
-    reads = compile_expression(problem.expression).reads
-    path = max((read for read in reads if read[: len(missing)] == missing), key=len, default=missing)
-    return ".".join(path).replace(".[", "[")

@@ -5,19 +5,20 @@ Names, shapes and fields as kro checks them (its graph validation and builder); 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from renderer import graph, keys
+from renderer import graph
+from renderer.bodies import check_reference, check_template
 from renderer.cel import Program
-from renderer.errors import ExpressionError
+from renderer.dimensions import MAX_DIMENSIONS, NAME, Dimension
 from renderer.findings import Findings
-from renderer.identity import GroupKind, group_kind
-from renderer.template import Template, parse_expression
+from renderer.gates import Gate, compile_gates
+from renderer.identity import GroupKind
+from renderer.kinds import is_built_in, is_namespaced
+from renderer.template import Template
 
-_ID = re.compile(r"[a-z][a-zA-Z0-9]*")
 _RESERVED = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void while "
     "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences graph instance item items "
@@ -25,12 +26,14 @@ _RESERVED = frozenset(
     "spec status this variables vars version".split()
 )
 _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "includeWhen", "forEach", "propagateWhen"})
-_FORBIDDEN_KEYS = ("kro.run/", "internal.kro.run/", "internal.levelgate.dev/", "applyset.kubernetes.io/")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One resource of a definition. `depends_on` in declared order; `external` nodes are read, never written."""
+    """One resource of a definition. `depends_on` in declared order; `external` nodes are read, never written.
+
+    A node with dimensions is a collection of objects, and so is one that `selects` objects by their labels; others see either as a list.
+    """
 
     id: str
     group_kind: GroupKind
@@ -41,17 +44,24 @@ class Node:
     ready_when: tuple[Program, ...]
     external: bool
     line: int
+    for_each: tuple[Dimension, ...] = ()
+    selects: bool = False
+    propagate_when: tuple[Gate, ...] = ()
 
 
-def build_nodes(resources: Any, spec: Mapping[str, Any], found: Findings) -> list[Node]:
-    """Nodes in order of level, inside a level as declared; `spec` is the OpenAPI schema of the instance's spec. Empty if there are mistakes."""
-    return _Resources(spec, found).nodes(resources)
+def build_nodes(resources: Any, instance: Mapping[str, Any], found: Findings, *, namespaced: bool = True) -> list[Node]:
+    """Nodes in order of level, inside a level as declared. Empty if there are mistakes.
+
+    `instance` is the OpenAPI schema of an instance without its status, `namespaced` the scope of instances.
+    """
+    return _Resources(instance, found, namespaced).nodes(resources)
 
 
 @dataclass(frozen=True)
 class _Resources:
-    spec: Mapping[str, Any]
+    instance: Mapping[str, Any]
     found: Findings
+    namespaced: bool
 
     def nodes(self, resources: Any) -> list[Node]:
         if not isinstance(resources, list):
@@ -81,12 +91,8 @@ class _Resources:
                 self.found.fail(path, "must be a mapping with an id and a template")
             elif not isinstance(node_id, str):
                 self.found.fail(f"{path}.id", "missing: expressions refer to a resource by its id")
-            elif not _ID.fullmatch(node_id):
-                self.found.fail(
-                    f"{path}.id", f"{node_id!r} must be lowerCamelCase: a small letter, then letters and digits"
-                )
-            elif node_id in _RESERVED:
-                self.found.fail(f"{path}.id", f"{node_id!r} is a reserved word; choose another id")
+            elif mistake := _not_a_name(node_id):
+                self.found.fail(f"{path}.id", mistake)
             elif node_id in ids:
                 self.found.fail(f"{path}.id", f"{node_id!r} is used twice; ids are unique inside a definition")
             ids.append(node_id if isinstance(node_id, str) else "")
@@ -95,75 +101,111 @@ class _Resources:
     def _node(self, index: int, resource: dict[str, Any], ids: list[str]) -> Node | None:
         path = f"spec.resources[{index}]"
         self.found.unknown_fields(path, resource, _RESOURCE_FIELDS)
-        if "forEach" in resource:
-            self.found.fail(f"{path}.forEach", "collections are not supported yet")
-        if resource.get("propagateWhen"):
-            self.found.fail(f"{path}.propagateWhen", "gates are not supported yet; nothing may be written past one")
         if ("template" in resource) == ("externalRef" in resource):
             self.found.fail(path, "must have exactly one of template and externalRef")
             return None
-        field = "template" if "template" in resource else "externalRef"
-        body = resource[field]
-        if not self._has_shape(f"{path}.{field}", body):
-            return None
-        node_id = ids[index]
+        external = "externalRef" in resource
+        field = "externalRef" if external else "template"
+        body, node_id = resource[field], ids[index]
+        kind = (check_reference if external else check_template)(body, f"{path}.{field}", self.found)
         template = self.found.template(f"{path}.{field}", body)
+        selects = external and kind is not None and "selector" in body["metadata"]
+        for_each = self._for_each(f"{path}.forEach", resource.get("forEach"), ids, external=external)
+        iterators = frozenset(dimension.iterator for dimension in for_each)
         include_when = self._conditions(f"{path}.includeWhen", resource.get("includeWhen"))
         ready_when = self._conditions(f"{path}.readyWhen", resource.get("readyWhen"))
+
         others = frozenset(ids) - {node_id} | {"schema"}
-        self.found.names(
-            template.expressions if template else (), f"{path}.{field}", others, spec=self.spec, own_id=node_id
+        self._names(_numbered(include_when), f"{path}.includeWhen", others, node_id)
+        own = {"each"} if for_each else {node_id, "each"} if selects else {node_id}
+        self._names(_numbered(ready_when), f"{path}.readyWhen", frozenset(own | {"schema"}), "")
+        gates = compile_gates(
+            resource.get("propagateWhen"), f"{path}.propagateWhen", others | iterators | own, self.found
         )
-        self.found.names(_numbered(include_when), f"{path}.includeWhen", others, spec=self.spec, own_id=node_id)
-        self.found.names(_numbered(ready_when), f"{path}.readyWhen", frozenset({node_id, "schema"}), spec=self.spec)
-        if template is None:
+        if template is None or kind is None:
             return None
-        names = template.names.union(*(condition.names for condition in include_when))
+        self._names(template.expressions, f"{path}.{field}", others | iterators, node_id)
+        self._check_metadata(template, kind, iterators, f"{path}.{field}")
+        read = [template.names - iterators, *(condition.names for condition in include_when)]
+        names = frozenset().union(*read, *(dimension.program.names for dimension in for_each))
         return Node(
             id=node_id,
-            group_kind=group_kind(body),
+            group_kind=kind,
             template=template,
             level=0,
             depends_on=tuple(other for other in ids if other in names and other != node_id),
             include_when=include_when,
             ready_when=ready_when,
-            external=field == "externalRef",
+            external=external,
             line=self.found.document.line_of(path),
+            for_each=for_each,
+            selects=selects,
+            propagate_when=gates,
         )
 
-    def _has_shape(self, path: str, body: Any) -> bool:
-        if not isinstance(body, dict):
-            self.found.fail(path, "must be a Kubernetes object with apiVersion, kind and metadata")
-            return False
-        for field in ("apiVersion", "kind"):
-            value = body.get(field)
-            if not isinstance(value, str) or not value:
-                self.found.fail(f"{path}.{field}", "missing: must be written out")
-            elif "${" in value:
-                self.found.fail(f"{path}.{field}", "must be literal; expressions are not allowed here")
-        metadata = body.get("metadata")
-        if not isinstance(metadata, dict):
-            self.found.fail(f"{path}.metadata", "missing: must be a mapping with at least a name")
-            return False
-        if path.endswith("externalRef") and "selector" in metadata:
-            self.found.fail(
-                f"{path}.metadata.selector", "references by selector are not supported yet; use metadata.name"
-            )
-        elif "name" not in metadata:
-            self.found.fail(f"{path}.metadata.name", "missing")
-        self._check_keys(path, metadata)
-        return isinstance(body.get("apiVersion"), str) and isinstance(body.get("kind"), str)
+    def _names(self, expressions: Iterable[tuple[str, Program]], path: str, scope: frozenset[str], own_id: str) -> None:
+        self.found.names(expressions, path, scope, instance=self.instance, own_id=own_id)
 
-    def _check_keys(self, path: str, metadata: dict[str, Any]) -> None:
-        for place in ("labels", "annotations"):
-            for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
-                if key.startswith(_FORBIDDEN_KEYS) or (
-                    key.startswith("levelgate.dev/") and key not in keys.WRITTEN_BY_PEOPLE
-                ):
-                    self.found.fail(
-                        f"{path}.metadata.{place}[{key}]",
-                        f"keys of {key.partition('/')[0]}/ may not be set by a template",
-                    )
+    def _for_each(self, path: str, written: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
+        if written is None:
+            return ()
+        if external:
+            self.found.fail(path, "may not stand beside externalRef; to read many objects, select them by their labels")
+            return ()
+        if not isinstance(written, list) or not written:
+            self.found.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
+            return ()
+        if len(written) > MAX_DIMENSIONS:
+            self.found.fail(path, f"has {len(written)} dimensions; at most {MAX_DIMENSIONS} are allowed")
+        dimensions: list[Dimension] = []
+        for index, entry in enumerate(written):
+            if dimension := self._dimension(f"{path}[{index}]", entry, ids, dimensions):
+                dimensions.append(dimension)
+        iterators = {dimension.iterator for dimension in dimensions}
+        for index, dimension in enumerate(dimensions):
+            for name in sorted(dimension.program.names & iterators):
+                self.found.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
+            expressions = [(f"[{index}].{dimension.iterator}", dimension.program)]
+            self._names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
+            self.found.no_omit(expressions, path, "forEach needs its list")
+        return tuple(dimensions)
+
+    def _dimension(self, path: str, entry: Any, ids: list[str], before: list[Dimension]) -> Dimension | None:
+        if not isinstance(entry, dict) or len(entry) != 1:
+            self.found.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")
+            return None
+        ((name, text),) = entry.items()
+        if mistake := _not_a_name(name):
+            self.found.fail(path, mistake)
+        elif name in ids:
+            self.found.fail(path, f"{name!r} is the id of a resource; choose another name")
+        elif any(name == dimension.iterator for dimension in before):
+            self.found.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
+        program = self.found.expression(f"{path}.{name}", text)
+        return Dimension(name, program) if program else None
+
+    def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
+        """Rules for what identifies an object: every item needs a name of its own, and every object one of the right scope."""
+        metadata = template.source["metadata"]
+        namespaced = is_namespaced(kind, {})
+        if not namespaced and metadata.get("namespace"):
+            self.found.fail(f"{path}.metadata.namespace", f"{kind} objects have no namespace; take it out")
+        required = namespaced and not self.namespaced and "selector" not in metadata
+        if required and is_built_in(kind) and not metadata.get("namespace"):
+            self.found.fail(
+                f"{path}.metadata.namespace", "missing: instances have no namespace that the object could go to"
+            )
+        places = {"metadata.name"} | ({"metadata.namespace"} if namespaced else set())
+        identity = [(place, program) for place, program in template.expressions if place in places]
+        self.found.no_omit(
+            [pair for pair in identity if pair[0] == "metadata.name" or required], path, "it identifies the object"
+        )
+        used = frozenset().union(*(program.names for _, program in identity))
+        for name in sorted(iterators - used):
+            where = " or metadata.namespace" if namespaced else ""
+            self.found.fail(
+                f"{path}.metadata.name", f"must use the iterator {name!r}, here{where}: items need different names"
+            )
 
     def _conditions(self, path: str, written: Any) -> tuple[Program, ...]:
         if written is None:
@@ -171,17 +213,17 @@ class _Resources:
         if not isinstance(written, list):
             self.found.fail(path, "must be a list of expressions such as ${schema.spec.enabled}")
             return ()
-        programs = []
-        for index, text in enumerate(written):
-            try:
-                programs.append(parse_expression(text) if isinstance(text, str) else _not_an_expression(text))
-            except ExpressionError as error:
-                self.found.fail(f"{path}[{index}]", str(error))
-        return tuple(programs)
+        programs = [self.found.expression(f"{path}[{index}]", text) for index, text in enumerate(written)]
+        found = tuple(program for program in programs if program)
+        self.found.no_omit(_numbered(found), path, "a condition is true or false")
+        return found
 
 
-def _not_an_expression(value: Any) -> Program:
-    raise ExpressionError(str(value), "is not an expression; write it as ${...}")
+def _not_a_name(name: Any) -> str:
+    """Why this cannot name a resource or an iterator; empty if it can."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
+    return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
 def _numbered(programs: tuple[Program, ...]) -> Iterator[tuple[str, Program]]:

@@ -8,19 +8,38 @@ from typing import Any
 
 from renderer.cel import Program
 
-_SCHEMA_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+_METADATA = {
+    **dict.fromkeys(("name", "namespace", "uid", "generateName", "resourceVersion", "creationTimestamp"), _TEXT),
+    **dict.fromkeys(("labels", "annotations"), _TEXTS),
+    "generation": {"type": "integer"},
+    "deletionTimestamp": _TEXT,
+    "deletionGracePeriodSeconds": {"type": "integer"},
+    "finalizers": {"type": "array", "items": _TEXT},
+    "ownerReferences": {"type": "array"},
+    "managedFields": {"type": "array"},
+}
+"""ObjectMeta, as far as expressions may name its fields."""
 
 
-def mistakes(program: Program, scope: frozenset[str], *, own_id: str, spec: Mapping[str, Any]) -> Iterator[str]:
+def instance_schema(spec: Mapping[str, Any], *, namespaced: bool) -> dict[str, Any]:
+    """The OpenAPI schema of what expressions see as `schema`: an instance without its status."""
+    metadata = {name: field for name, field in _METADATA.items() if namespaced or name != "namespace"}
+    described = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object", "properties": metadata}}
+    return {"type": "object", "properties": {**described, "spec": spec}}
+
+
+def mistakes(program: Program, scope: frozenset[str], *, own_id: str, instance: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the names of one expression.
 
-    `scope` are the names that may be used, `own_id` the resource that it stands in (empty where it may name itself), `spec` the OpenAPI
-    schema of the instance's spec.
+    `scope` are the names that may be used, `own_id` the resource that it stands in (empty where it may name itself), `instance` the OpenAPI
+    schema of `schema`.
     """
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"
     for read in program.reads:
-        if read not in program.optional_reads and (message := _unknown_field(read, spec)):
+        if read not in program.optional_reads and (message := _unknown_field(read, instance)):
             yield f"${{{program.text}}}: {message}"
 
 
@@ -37,16 +56,12 @@ def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:
     return f"no resource or variable {name!r} in scope{suggestion(name, scope)}"
 
 
-def _unknown_field(read: tuple[str, ...], spec: Mapping[str, Any]) -> str:
+def _unknown_field(read: tuple[str, ...], instance: Mapping[str, Any]) -> str:
     """A path below `schema` that the instance does not have; empty if it may have it."""
-    if read[0] != "schema" or len(read) < 2:
+    if read[0] != "schema":
         return ""
-    if read[1] not in _SCHEMA_FIELDS:
-        return f"no field {read[1]!r} in schema{suggestion(read[1], _SCHEMA_FIELDS)}"
-    if read[1] != "spec":
-        return ""
-    current = spec
-    for depth, field in enumerate(read[2:], start=2):
+    current = instance
+    for depth, field in enumerate(read[1:], start=1):
         properties = current.get("properties")
         if not isinstance(properties, Mapping) or field.startswith("["):
             return ""

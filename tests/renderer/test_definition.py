@@ -134,7 +134,9 @@ def test_group_scope_and_version_are_read_with_kros_defaults() -> None:
         "kro.run/v1alpha1",
         True,
     )
-    other = compiled(source(resource("a"), group="g.test", scope="Cluster", apiVersion="v2"))
+    node = resource("a")
+    node["template"] |= {"kind": "Namespace"}
+    other = compiled(source(node, group="g.test", scope="Cluster", apiVersion="v2"))
     assert (other.group_kind, other.api_version, other.namespaced) == (GroupKind("g.test", "App"), "g.test/v2", False)
     assert other.crd["metadata"]["name"] == "apps.g.test"
 
@@ -186,6 +188,8 @@ def test_references_that_cannot_be(nodes: list[Any], told: str) -> None:
         ({"kind": "${schema.spec.name}"}, "template.kind: must be literal"),
         ({"kind": ""}, "template.kind: missing"),
         ({"apiVersion": 1}, "template.apiVersion: missing"),
+        ({"apiVersion": "apps/v1/x"}, "template.apiVersion: 'apps/v1/x' is not one"),
+        ({"kind": "Config Map"}, "template.kind: 'Config Map' is not one"),
         ({"metadata": {}}, "template.metadata.name: missing"),
         ({"metadata": None}, "template.metadata: missing"),
         ({"metadata": {"name": "a", "labels": {"kro.run/x": "y"}}}, "metadata.labels[kro.run/x]"),
@@ -232,6 +236,147 @@ def test_templates_may_carry_what_people_write(people: str) -> None:
 )
 def test_resources_that_are_none(node: Any, told: str) -> None:
     assert told in "\n".join(mistakes(source(node)))
+
+
+def each(*dimensions: Any, name: str = "${region}", **more: Any) -> dict[str, Any]:
+    """A collection of ConfigMaps, one for each region unless dimensions are given."""
+    node = resource("many", forEach=list(dimensions) or [{"region": "${schema.spec.regions}"}], **more)
+    node["template"]["metadata"] = {"name": name}
+    return node
+
+
+REGIONS = {"name": "string", "regions": "[]string", "any": "object"}
+
+
+def test_a_collection_keeps_its_dimensions_and_depends_on_what_they_read() -> None:
+    definition = compiled(source(resource("a"), each({"region": "${[a.metadata.name]}"}), spec=REGIONS))
+    many = {node.id: node for node in definition.nodes}["many"]
+    assert [dimension.iterator for dimension in many.for_each] == ["region"]
+    assert (many.depends_on, many.level) == (("a",), 1)
+
+
+def test_collections_that_read_one_another_are_a_circle() -> None:
+    first = each({"x": "${other.map(o, o.metadata.name)}"}, name="${x}")
+    second = {**each({"y": "${many.map(o, o.metadata.name)}"}, name="${y}"), "id": "other"}
+    assert "many -> other -> many" in only(source(first, second, spec=REGIONS))
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (each(name="fixed"), "metadata.name: must use the iterator 'region'"),
+        (each({"Region": "${schema.spec.regions}"}, name="x"), "'Region' must be lowerCamelCase"),
+        (each({"item": "${schema.spec.regions}"}, name="${item}"), "'item' is a reserved word"),
+        (each({"many": "${schema.spec.regions}"}, name="${many}"), "'many' is the id of a resource"),
+        (each({"a": "${schema.spec.regions}"}, {"a": "${schema.spec.regions}"}, name="${a}"), "'a' is used twice"),
+        (each({"a": "${schema.spec.regions}"}, {"b": "${[a]}"}, name="${a}${b}"), "may not read one another"),
+        (each({"a": "x${schema.spec.name}"}, name="${a}"), "expected one expression"),
+        (each({"a": ["x"]}, name="${a}"), "is not an expression"),
+        (each({"a": "${schema.spec.region}"}, name="${a}"), "did you mean 'regions'?"),
+        (each({"a": "${nosuch}"}, name="${a}"), "no resource or variable 'nosuch'"),
+        (each({"a": "${[omit()]}"}, name="${a}"), "omit() is not allowed here"),
+        (each({"a": "${[1]}", "b": "${[2]}"}, name="${a}"), "must be one name with one list"),
+        (each(*({f"a{n}": "${schema.spec.regions}"} for n in range(11)), name="x"), "has 11 dimensions; at most 10"),
+        ({**each(), "forEach": []}, "forEach: must be a list of entries"),
+        ({**each(), "forEach": {"region": "${schema.spec.regions}"}}, "forEach: must be a list of entries"),
+        (each(readyWhen=["${many.size() > 0}"]), "no resource or variable 'many' in scope"),
+        (each(readyWhen=["${region == 'x'}"]), "no resource or variable 'region' in scope"),
+        (each(includeWhen=["${region == 'x'}"]), "no resource or variable 'region' in scope"),
+        (each(includeWhen=["${each.x}"]), "no resource or variable 'each' in scope"),
+        (resource("a", includeWhen=["${omit()}"]), "omit() is not allowed here"),
+        (resource("a", readyWhen=["${omit()}"]), "omit() is not allowed here"),
+    ],
+)
+def test_collections_and_conditions_that_cannot_be(node: dict[str, Any], told: str) -> None:
+    assert told in "\n".join(mistakes(source(node, spec=REGIONS)))
+
+
+def test_items_outside_of_namespaces_differ_by_name_alone() -> None:
+    node = each(name="fixed")
+    node["template"] |= {"kind": "Namespace", "metadata": {"name": "fixed", "labels": {"r": "${region}"}}}
+    assert only(source(node, spec=REGIONS)).endswith("must use the iterator 'region', here: items need different names")
+
+
+def test_items_may_differ_by_namespace() -> None:
+    node = each()
+    node["template"]["metadata"] = {"name": "same", "namespace": "${region}"}
+    assert compiled(source(node, spec=REGIONS)).nodes
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"name": "a", "selector": {}}, "externalRef.metadata: must have exactly one of name and selector"),
+        ({}, "externalRef.metadata: must have exactly one of name and selector"),
+        ({"selector": []}, "metadata.selector: must be a mapping"),
+        ({"selector": {"matchLabel": {}}}, "did you mean 'matchLabels'?"),
+        ({"selector": {"matchLabels": []}}, "matchLabels: must be a mapping"),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}, "operator: must be one of In, NotIn"),
+        ({"name": "a", "labels": {}}, "externalRef.metadata.labels: no such field"),
+    ],
+)
+def test_references_to_nothing(metadata: dict[str, Any], told: str) -> None:
+    given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}}
+    assert told in only(source(given))
+
+
+def test_a_reference_is_no_collection_by_foreach() -> None:
+    given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${r}"}}}
+    found = "\n".join(mistakes(source({**given, "forEach": [{"r": "${schema.spec.regions}"}]}, spec=REGIONS)))
+    assert "may not stand beside externalRef" in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "scope", "told"),
+    [
+        ("Namespace", {"name": "a", "namespace": "b"}, "Namespaced", "Namespace objects have no namespace"),
+        ("ConfigMap", {"name": "a"}, "Cluster", "metadata.namespace: missing: instances have no namespace"),
+        ("ConfigMap", {"name": "a", "namespace": ""}, "Cluster", "metadata.namespace: missing"),
+        ("ConfigMap", {"name": "a", "namespace": "${omit()}"}, "Cluster", "omit() is not allowed here"),
+        ("ConfigMap", {"name": "${omit()}"}, "Namespaced", "omit() is not allowed here"),
+        ("ConfigMap", {"name": "${schema.metadata.namespace}", "namespace": "b"}, "Cluster", "no field 'namespace'"),
+    ],
+)
+def test_where_objects_may_live(kind: str, metadata: dict[str, Any], scope: str, told: str) -> None:
+    node = resource("a")
+    node["template"] |= {"kind": kind, "metadata": metadata}
+    assert told in only(source(node, scope=scope))
+
+
+def test_a_crd_may_depend_on_an_instance_by_its_metadata_alone() -> None:
+    node = resource("a")
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    node["template"] |= {**crd, "spec": {"group": "${schema.spec.name}"}}
+    del node["template"]["data"]
+    assert "spec.resources[0].template.spec.group: a CustomResourceDefinition may hold" in only(source(node))
+    node["template"]["spec"] = {"group": "g.test", "names": {"kind": "K"}}
+    assert compiled(source(node)).nodes
+
+
+def test_gates_are_kept_with_what_they_read() -> None:
+    """KREP-006. Whether one is open is not this module's question; neither are the functions that gates have."""
+    node = resource("a", propagateWhen=["${linearlyReady(each, 3) && schema.spec.size > 1}"])
+    text = source(node, resource("b")).replace(
+        "resources:", "propagateWhen: ['${apps.all(x, x.ready())}']\n  resources:", 1
+    )
+    definition = compiled(text)
+    assert [(gate.path, sorted(gate.names)) for gate in definition.gates] == [
+        ("spec.propagateWhen[0]", ["apps"]),
+        ("spec.resources[0].propagateWhen[0]", ["each", "schema"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gates", "told"),
+    [
+        (["${nosuch.x}"], "nothing is called 'nosuch' here"),
+        (["${a.}"], "propagateWhen[0]"),
+        (["yes"], "is not an expression"),
+        ("${true}", "must be a list of expressions; [] means no gate"),
+    ],
+)
+def test_gates_that_cannot_be(gates: Any, told: str) -> None:
+    assert told in only(source(resource("a", propagateWhen=gates)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Objects chosen by their labels: what an `externalRef` with a selector asks of the cluster.
+
+The text form of the requirements is that of the API's `labelSelector` parameter, in one canonical order, so that two references that ask for
+the same are one question (Kubernetes documentation, "Labels and Selectors").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from renderer.errors import RendererError
+from renderer.identity import GroupKind, Manifest, group_kind
+
+_NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_VALUE: Final = re.compile(rf"({_NAME})?")
+OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "", "DoesNotExist": "!"}
+
+
+class SelectorError(RendererError):
+    """A label selector that the API server would refuse; the text names the part that is wrong."""
+
+
+class Selection(NamedTuple):
+    """All objects of a kind in one namespace (None: in every namespace, or outside of them) with these labels; no requirement selects all."""
+
+    group_kind: GroupKind
+    namespace: str | None
+    labels: str
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.group_kind} objects{where} with {self.labels or 'any labels'}"
+
+    @classmethod
+    def of(cls, reference: Manifest) -> Selection:
+        """What a rendered reference selects. Raises SelectorError."""
+        metadata = reference["metadata"]
+        requirements = sorted(_requirements(metadata["selector"] or {}))
+        return cls(group_kind(reference), metadata.get("namespace") or None, ",".join(requirements))
+
+
+def _requirements(selector: Any) -> Iterator[str]:
+    if not isinstance(selector, Mapping):
+        raise SelectorError("metadata.selector must be a mapping with matchLabels or matchExpressions")
+    for key, value in _mapping(selector, "matchLabels").items():
+        yield f"{_key(key)}={_value(key, value)}"
+    for expression in selector.get("matchExpressions") or ():
+        if not isinstance(expression, Mapping):
+            raise SelectorError("metadata.selector.matchExpressions must be a list of key, operator and values")
+        yield _requirement(expression)
+
+
+def _mapping(selector: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    found = selector.get(field) or {}
+    if not isinstance(found, Mapping):
+        raise SelectorError(f"metadata.selector.{field} must be a mapping from labels to their values")
+    return found
+
+
+def _requirement(expression: Mapping[str, Any]) -> str:
+    key, operator, values = _key(expression.get("key")), expression.get("operator"), expression.get("values") or []
+    match operator:
+        case "Exists" | "DoesNotExist":
+            if values:
+                raise SelectorError(f"the label {key}: {operator} takes no values")
+            return f"{OPERATORS[operator]}{key}"
+        case "In" | "NotIn":
+            if not isinstance(values, list) or not values:
+                raise SelectorError(f"the label {key}: {operator} needs a list of values")
+            return f"{key} {OPERATORS[operator]} ({','.join(sorted(_value(key, value) for value in values))})"
+    raise SelectorError(f"the label {key}: operator {operator!r} is none of {', '.join(OPERATORS)}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str) and _KEY.fullmatch(key):
+        return key
+    raise SelectorError(f"{key!r} is not the name of a label")
+
+
+def _value(key: Any, value: Any) -> str:
+    if isinstance(value, str) and _VALUE.fullmatch(value):
+        return value
+    raise SelectorError(f"{value!r} cannot be the value of the label {key}; a label is a text of at most 63 characters")
