@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.errors import KindNotServed
+from applier.errors import ClusterError, KindNotServed
 from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.selection import Selection
 
 FEW = 8
 """Up to so many new objects of one kind and namespace are read one by one, more of them by one list of metadata."""
@@ -70,6 +72,21 @@ async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectK
     answers = await asyncio.gather(*(_read(cluster, *place, wanted, few) for place, wanted in places.items()))
     found = [obj for objects in answers for obj in objects]
     return observed.seen(found).gone(set(unknown) - {ObjectKey.of(obj) for obj in found})
+
+
+async def select(cluster: Cluster, observed: Observed, wanted: Collection[Selection]) -> Observed:
+    """Find the objects of these selections; one that the cluster cannot answer stays open, and is not asked for again in this pass."""
+    found = dict(zip(wanted, await asyncio.gather(*(_selected(cluster, one) for one in wanted)), strict=True))
+    keys = {one: None if objects is None else tuple(map(ObjectKey.of, objects)) for one, objects in found.items()}
+    objects = [obj for objects in found.values() for obj in objects or ()]
+    return replace(observed.seen(objects), selected={**observed.selected, **keys})
+
+
+async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | None:
+    try:
+        return await cluster.list(wanted.group_kind, wanted.namespace, selector=wanted.labels)
+    except ClusterError:
+        return None
 
 
 async def _list(

@@ -15,6 +15,7 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.selection import Selection
 
 
 def label(obj: Mapping[str, object], name: str) -> str:
@@ -41,7 +42,7 @@ def is_terminating(obj: Object) -> bool:
 @dataclass(frozen=True)
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
-    what this pass could not write.
+    what this pass could not write; `selected` what selections found, None where that could not be told.
     """
 
     discovery: Discovery
@@ -50,6 +51,7 @@ class Observed:
     listed: frozenset[GroupKind] = frozenset()
     whole: frozenset[GroupKind] = frozenset()
     failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
+    selected: Mapping[Selection, tuple[ObjectKey, ...] | None] = field(default_factory=dict)
 
     def seen(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""

@@ -121,8 +121,11 @@ class Reconciler:
             decided = plan(bundle, observed, records)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
-            if not unknown | references:
+            selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
+            selections -= observed.selected.keys()
+            if not (unknown or references or selections):
                 return bundle, decided, observed, archive
+            observed = await observe.select(self.cluster, observed, selections)
             observed = await observe.look(self.cluster, observed, unknown)
             observed = await observe.look(self.cluster, observed, references, few=len(references))
 
@@ -176,7 +179,15 @@ def _world(observed: Observed, catalogs: Sequence[Catalog], archive: Archive) ->
             if source := by_set.get(label(crd, keys.PART_OF)):
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
-    return World(live=observed.objects, scopes=scopes, defined=defined, owners=owners, stored=archive.stored())
+    selected = {selection: keys for selection, keys in observed.selected.items() if keys is not None}
+    return World(
+        live=observed.objects,
+        scopes=scopes,
+        defined=defined,
+        owners=owners,
+        selected=selected,
+        stored=archive.stored(),
+    )
 
 
 def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) -> Records:
