@@ -99,7 +99,7 @@ def _sort(
             else:
                 objects.append(_declared(document, problems))
         else:
-            problems.append(Problem(document.file, document.line, *shape))
+            problems.append(Problem(document.file, document.line_of(shape[0]), *shape))
             unreadable.add(document.file)
     return Catalog(
         source=source,

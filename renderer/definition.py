@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from renderer import crd, keys, schema, scope, shape
+from renderer.cel import Program
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings, join
@@ -72,6 +73,13 @@ class Definition:
         """The fields that the status of an instance can have."""
         served = self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         return frozenset(served["properties"]["status"]["properties"])
+
+    @property
+    def programs(self) -> Iterator[Program]:
+        """All expressions, gates left out."""
+        yield from (program for _, program in self.status.expressions)
+        for node in self.nodes:
+            yield from node.programs
 
     @property
     def gates(self) -> tuple[Gate, ...]:

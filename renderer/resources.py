@@ -48,6 +48,14 @@ class Node:
     selects: bool = False
     propagate_when: tuple[Gate, ...] = ()
 
+    @property
+    def programs(self) -> Iterator[Program]:
+        """All expressions, gates left out."""
+        yield from (program for _, program in self.template.expressions)
+        yield from self.include_when
+        yield from self.ready_when
+        yield from (dimension.program for dimension in self.for_each)
+
 
 def build_nodes(resources: Any, instance: Mapping[str, Any], found: Findings, *, namespaced: bool = True) -> list[Node]:
     """Nodes in order of level, inside a level as declared. Empty if there are mistakes.

@@ -250,7 +250,7 @@ def compile_template(value: Any) -> Template:
     """Compile a JSON value. Raises TemplateError with all mistakes in it."""
     holes: dict[Path, _Hole] = {}
     wrong: list[TemplateError] = []
-    for path, text in _strings(value, ()):
+    for path, text in strings(value):
         try:
             parts = tuple(
                 part if isinstance(part, str) else compile_expression(part.text.strip()) for part in scan(text)
@@ -280,22 +280,22 @@ def path_text(path: Path) -> str:
     return text
 
 
-def _strings(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """All strings of a value that may hold expressions, with their paths."""
+def strings(value: Any, path: Path = (), *, every: bool = False) -> Iterator[tuple[Path, str]]:
+    """All strings of a value that may hold expressions, or `every` one, with their paths. Raises TemplateError for one that is nested too deeply."""
     if len(path) > DEEPEST:
         raise TemplateError(
             path_text(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {DEEPEST} levels")
         )
     match value:
         case str():
-            if "${" in value:
+            if every or "${" in value:
                 yield path, value
         case dict():
             for key, item in value.items():
-                yield from _strings(item, (*path, str(key)))
+                yield from strings(item, (*path, str(key)), every=every)
         case list():
             for index, item in enumerate(value):
-                yield from _strings(item, (*path, index))
+                yield from strings(item, (*path, index), every=every)
 
 
 def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:

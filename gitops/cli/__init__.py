@@ -14,7 +14,9 @@ USAGE, INTERRUPTED = 64, 130
 _COMMANDS = {
     "init": "A small platform to start from.",
     "render": "Manifests by level, without a cluster.",
+    "lint": "Everything that is wrong, by file and line.",
     "plan": "What a commit would change in the cluster.",
+    "generate": "CRDs, example instances, diagrams, JSON Schemas.",
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",

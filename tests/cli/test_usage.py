@@ -11,7 +11,7 @@ from gitops import cli
 from gitops.cli import INTERRUPTED, USAGE, run
 from tests.properties.repositories import UNREADABLE
 
-COMMANDS = ("init", "render", "plan", "run", "status", "tree", "version", "completion")
+COMMANDS = ("init", "lint", "render", "plan", "generate", "run", "status", "tree", "version", "completion")
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,12 @@ def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) ->
         ["render", ".", "--nosuch"],
         ["render", ".", "more"],
         ["run"],
+        ["lint"],
+        ["lint", ".", "-o", "xml"],
+        ["generate"],
+        ["generate", "crd"],
+        ["generate", "nosuch", "."],
+        ["generate", "diagram", ".", "--format", "png"],
         ["run", "--source", ".", "--wait", "soon"],
         ["run", "--source", ".", "--interval", "5x"],
         ["run", "--source", ".", "--apply-concurrency", "0"],

@@ -1,0 +1,159 @@
+"""`levelgate generate`: what can be made from definitions alone: CRDs, example instances, pictures, schemas for editors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from gitops import compose
+from renderer import diagram as pictures
+from renderer import documents, editor
+from renderer.catalog import load
+from renderer.definition import Definition
+from renderer.example import example
+from renderer.identity import Manifest
+
+F = TypeVar("F", bound=Callable[..., Any])
+_DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
+_FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+
+
+@click.group(name="generate")
+def command() -> None:
+    """Make artefacts from definitions: no cluster is needed.
+
+    PATH is a file or a directory, of which all definitions are taken; --kind chooses one kind.
+    """
+
+
+def _definitions(function: F) -> F:
+    """The arguments that every subcommand takes."""
+    function = click.option("--kind", metavar="KIND", default="", help="Only the definition of this kind.")(function)
+    return click.argument("places", metavar="PATH...", nargs=-1, required=True)(function)
+
+
+@command.command()
+@_definitions
+@_FORMAT
+def crd(places: tuple[str, ...], kind: str, output: str) -> int:
+    """The CustomResourceDefinition of each definition.
+
+    \b
+    levelgate generate crd sample-repo/definitions | kubectl apply --server-side -f -
+    """
+    found, code = _read(places, kind)
+    _print((definition.crd for definition in found), output)
+    return code
+
+
+@command.command()
+@_definitions
+@_FORMAT
+@click.option("--all-fields", is_flag=True, help="Optional fields without a default too.")
+def instance(places: tuple[str, ...], kind: str, output: str, all_fields: bool) -> int:
+    """An example instance of each definition: required fields, and those with a default.
+
+    \b
+    levelgate generate instance sample-repo/definitions --kind WebApp > hello.yaml
+    """
+    found, code = _read(places, kind)
+    _print((example(definition, every=all_fields) for definition in found), output)
+    return code
+
+
+@command.command()
+@_definitions
+@click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
+def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
+    """The graph of each definition as Mermaid or Graphviz text.
+
+    \b
+    levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
+    """
+    found, code = _read(places, kind)
+    draw = pictures.mermaid if form == "mermaid" else pictures.dot
+    click.echo("\n".join(map(draw, found)), nl=False)
+    return code
+
+
+@command.command()
+@_definitions
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
+)
+def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
+    """JSON Schemas for editors: of the instances of each definition, and of definitions.
+
+    \b
+    levelgate generate schema sample-repo > .vscode/levelgate.json
+    levelgate generate schema sample-repo --output-dir schemas
+    """
+    found, code = _read(places, kind)
+    schemas = [editor.definition_schema(), *map(editor.instance_schema, found)]
+    if output_dir is None:
+        click.echo(_json(editor.any_of(schemas)))
+        return code
+    for one in schemas:
+        group, _, version = one["properties"]["apiVersion"]["const"].rpartition("/")
+        _write(output_dir / group / f"{one['title'].lower()}_{version}.json", _json(one) + b"\n")
+    click.echo(f"Wrote {len(schemas)} schemas to {output_dir}", err=True)
+    return code
+
+
+def _read(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
+    """The definitions of these places in the order of their kinds, and the exit code: 1 where one of them does not build.
+
+    Problems of anything but definitions are not this command's. Raises ClickException where there is nothing to make something from.
+    """
+    files: dict[str, bytes] = {}
+    for place in places:
+        if Path(place).is_file():
+            files[place] = _bytes(Path(place))
+        else:
+            files |= {f"{place}/{path}": file.data for path, file in compose.read(place).files.items()}
+    catalog = load(files)
+    found = [one for _, one in sorted(catalog.definitions.items()) if kind in ("", one.group_kind.kind)]
+    unread = {file for file in catalog.unreadable if _DEFINITION.search(files.get(file, b""))}
+    broken = {origin.file for origin in catalog.broken.values()} | unread
+    problems = [problem for problem in catalog.problems if problem.file in broken]
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if not found and not problems:
+        kinds = ", ".join(sorted(one.kind for one in catalog.definitions))
+        raise click.ClickException(
+            f"no definition of the kind {kind}; there are {kinds}" if kind and kinds else "no definitions found there"
+        )
+    return found, 1 if problems else 0
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"cannot read {file}: {error.strerror}") from None
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
+
+
+def _print(manifests: Iterable[Manifest], output: str) -> None:
+    if output == "yaml":
+        click.echo(documents.dump(manifests), nl=False)
+    else:
+        click.echo(_json({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)

@@ -1,0 +1,61 @@
+"""`levelgate lint`: everything that is wrong with a repository, without a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+import orjson
+
+from gitops import compose
+from renderer.lint import Finding, Severity, lint
+from renderer.render import render
+
+
+@click.command()
+@click.argument("place", metavar="PATH|URL")
+@click.option(
+    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+def command(place: str, revision: str, output: str, strict: bool) -> int:
+    """Say everything that is wrong with a repository, sorted by file and line.
+
+    Needs no cluster. Definitions are compiled and instances rendered, so what only an instance shows is found too. Warnings are legal, but
+    probably not what is meant.
+
+    \b
+    levelgate lint sample-repo
+    levelgate lint . --strict -o json
+    """
+    snapshot = compose.read(place, revision=revision)
+    catalog = compose.catalog_of(snapshot)
+    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, render([catalog]))
+    counts = Counter(finding.severity for finding in found)
+    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
+    if output == "json":
+        report = {"errors": errors, "warnings": warnings, "findings": [_as_json(finding) for finding in found]}
+        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    else:
+        for finding in found:
+            click.echo(str(finding))
+        click.echo(f"{len(snapshot.files)} files: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}.")
+    return 1 if errors or (strict and warnings) else 0
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    """The stable contract of `lint -o json`."""
+    problem = finding.problem
+    return {
+        "severity": str(finding.severity),
+        "file": problem.file,
+        "line": problem.line,
+        "path": problem.path,
+        "message": problem.message,
+    }
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,167 @@
+"""Everything that is wrong with a commit, and what probably is not meant: by file and line.
+
+Errors are what keeps something from being rendered. Warnings are legal: a person would read them otherwise than the program does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from renderer import documents
+from renderer.catalog import Catalog
+from renderer.definition import Definition
+from renderer.documents import Document
+from renderer.errors import Problem
+from renderer.identity import GroupKind
+from renderer.kinds import RGD, is_built_in
+from renderer.model import Bundle, Origin, RenderedSet
+from renderer.resources import Node
+from renderer.template import Expression, path_text, scan, strings
+
+_WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One thing that is wrong, or probably not meant."""
+
+    problem: Problem
+    severity: Severity
+
+    def __str__(self) -> str:
+        where, _, rest = str(self.problem).partition(": ")
+        return f"{where}: warning: {rest}" if self.severity is Severity.WARNING else str(self.problem)
+
+
+def lint(files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle) -> list[Finding]:
+    """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from."""
+    errors = {*bundle.problems, *_render_errors(catalog, bundle)}
+    warnings = {
+        *_undefined(catalog),
+        *(found for file, data in files.items() for found in _of_file(file, data, catalog)),
+    }
+    return sorted(
+        [*(Finding(one, Severity.ERROR) for one in errors), *(Finding(one, Severity.WARNING) for one in warnings)]
+    )
+
+
+def _render_errors(catalog: Catalog, bundle: Bundle) -> Iterator[Problem]:
+    """Errors that only instances show, each once for all instances that have it."""
+    places: dict[tuple[Origin, str, str], list[str]] = {}
+    origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
+    for rendered in bundle.instances.values():
+        for origin, path, error in _errors_of(rendered, bundle, origins):
+            places.setdefault((origin, path, error), []).append(str(rendered.parent))
+    for (origin, path, error), names in places.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield Problem(origin.file, origin.line, path, f"{error} (in {names[0]}{more})")
+
+
+def _errors_of(
+    rendered: RenderedSet, bundle: Bundle, origins: Mapping[str, Origin]
+) -> Iterator[tuple[Origin, str, str]]:
+    if rendered.error and rendered.owner in bundle.instances:
+        yield origins.get(rendered.definition, Origin()), "", rendered.error
+    for node in rendered.nodes:
+        if node.error:
+            yield node.origin, node.id, node.error
+
+
+def _undefined(catalog: Catalog) -> Iterator[Problem]:
+    """Objects of a group that definitions here use, but of a kind that none of them defines."""
+    known = {*catalog.definitions, *catalog.broken}
+    groups = {kind.group for kind in known}
+    for declared in catalog.objects:
+        kind = declared.group_kind
+        if kind.group in groups and kind not in known and kind != RGD:
+            message = f"no definition here makes {kind}; the object is applied as it stands"
+            yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
+
+
+def _of_file(file: str, data: bytes, catalog: Catalog) -> Iterator[Problem]:
+    found, problems = documents.load(file, data)
+    if problems:
+        return
+    yield from documents.ambiguities(file, data)
+    for document in found:
+        definition = _definition(document, catalog)
+        if definition:
+            yield from _of_definition(document, definition)
+
+
+def _definition(document: Document, catalog: Catalog) -> Definition | None:
+    origin = Origin(document.file, document.line)
+    return next((one for one in catalog.definitions.values() if one.origin == origin), None)
+
+
+def _of_definition(document: Document, definition: Definition) -> Iterator[Problem]:
+    for path, message in (*_misread(document), *_unused(document, definition), *_unready(document, definition)):
+        yield Problem(document.file, document.line_of(path), path, message)
+
+
+def _misread(document: Document) -> Iterator[tuple[str, str]]:
+    """Strings that are not the expression, or not all the expressions, that they look like."""
+    spec = {
+        "schema": {"status": document.value["spec"]["schema"].get("status")},
+        "resources": document.value["spec"].get("resources"),
+    }
+    for path, text in strings(spec):
+        parts = scan(text)
+        place = f"spec.{path_text(path)}"
+        if any(isinstance(part, str) and "${" in part for part in parts):
+            yield place, "'${' is not closed, so it is taken as text; close it, or write ${\"${\"} if text is meant"
+        expressions = [part for part in parts if isinstance(part, Expression)]
+        blanks = [part for part in parts if isinstance(part, str)]
+        if len(expressions) == 1 and blanks and not "".join(blanks).strip():
+            yield (
+                place,
+                "blanks or a line end stand around the expression, so the value is a text; take them out if the value of the expression is meant",
+            )
+
+
+def _unused(document: Document, definition: Definition) -> Iterator[tuple[str, str]]:
+    """Fields of instances that nothing reads, and custom types that no field has."""
+    described = document.value["spec"]["schema"]
+    reads = {read for program in definition.programs for read in program.reads if read[0] == "schema"}
+    if not any(len(read) < 3 and read[1:] in ((), ("spec",)) for read in reads):
+        read_fields = {read[2] for read in reads if read[1] == "spec"}
+        for field in definition.spec_schema.get("properties", {}):
+            if field not in read_fields:
+                yield f"spec.schema.spec.{field}", f"nothing reads schema.spec.{field}"
+    types = described.get("types") or {}
+    used = set(
+        re.findall(
+            r"\w+", " ".join(text.partition("|")[0] for _, text in strings([types, described.get("spec")], every=True))
+        )
+    )
+    for name in types:
+        if name not in used:
+            yield f"spec.schema.types.{name}", f"no field has the type {name}"
+
+
+def _unready(document: Document, definition: Definition) -> Iterator[tuple[str, str]]:
+    if missing := [node.id for node in definition.nodes if _should_say_when_ready(node)]:
+        index = next(
+            number for number, one in enumerate(document.value["spec"]["resources"]) if one["id"] == missing[0]
+        )
+        listed = ", ".join(missing)
+        yield f"spec.resources[{index}]", f"{listed}: no readyWhen, so Ready means only that the object exists"
+
+
+def _should_say_when_ready(node: Node) -> bool:
+    """Something goes on after the object exists: a controller of Kubernetes starts pods, or somebody else's controller does its work."""
+    runs = node.group_kind.kind in _WORKLOADS if is_built_in(node.group_kind) else not _is_passive(node.group_kind)
+    return runs and not node.ready_when and not node.external
+
+
+def _is_passive(kind: GroupKind) -> bool:
+    return kind.group.endswith(".k8s.io")

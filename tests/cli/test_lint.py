@@ -1,0 +1,124 @@
+"""`levelgate lint`: everything that is wrong, by file and line, and what is probably not meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops.cli import run
+from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance
+
+
+def written(folder: Path, **files: str) -> str:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return str(folder)
+
+
+def linted(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
+    assert run(["lint", *arguments]) == code
+    return capsys.readouterr().out
+
+
+def findings(capsys: pytest.CaptureFixture[str], folder: str, code: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(linted(capsys, folder, "-o", "json", code=code))["findings"]
+    return found
+
+
+def warnings(capsys: pytest.CaptureFixture[str], folder: Path, resources: list[dict[str, Any]], **schema: Any) -> Any:
+    schema = {"spec": {"text": "string | default=a"}, **schema}
+    place = written(folder, d=definition("Link", resources, **schema))
+    return {(one["path"], one["message"]) for one in findings(capsys, place, code=0) if one["severity"] == "warning"}
+
+
+def test_a_clean_repository_has_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert linted(capsys, "sample-repo", "--strict", code=0).endswith("0 errors, 0 warnings.\n")
+
+
+def test_findings_come_by_file_and_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    wrong = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: 1\n---\nkind: Pod\n"
+    place = written(tmp_path, b=UNREADABLE, a=wrong, c=definition("Link", [config_map("A"), config_map("b", "nosuch")]))
+    out = linted(capsys, place, code=1).splitlines()
+    assert [line.partition(": ")[0] for line in out[:-1]] == [
+        "a.yaml:4",
+        "a.yaml:6",
+        "b.yaml:4",
+        "c.yaml:1",
+        "c.yaml:1",
+    ]
+    assert out[-1] == "3 files: 5 errors, 0 warnings."
+
+
+def test_json_has_its_stable_shape(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = json.loads(linted(capsys, written(tmp_path, a=UNREADABLE), "-o", "json", code=1))
+    assert (found.keys(), found["errors"], found["warnings"]) == ({"errors", "warnings", "findings"}, 1, 0)
+    assert found["findings"][0].keys() == {"severity", "file", "line", "path", "message"}
+
+
+def test_what_only_instances_show_is_told_once_for_all_of_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    same = [config_map("a", name="same"), config_map("b", name="same")]
+    place = written(
+        tmp_path, d=definition("Link", same), x=instance("Link", "x"), y=instance("Link", "y"), z=instance("Link", "z")
+    )
+    errors = [one for one in findings(capsys, place) if one["severity"] == "error"]
+    assert [(one["file"], one["path"]) for one in errors] == [("d.yaml", "a"), ("d.yaml", "b")]
+    assert errors[0]["message"].startswith("identity collision")
+    assert errors[0]["message"].endswith(f"(in Link.{GROUP}/default/x and 2 more)")
+
+
+def test_endless_nesting_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    node = config_map("a")
+    node["template"] |= {"apiVersion": f"{GROUP}/v1", "kind": "Link", "spec": {"text": "${schema.spec.text}"}}
+    del node["template"]["data"]
+    place = written(tmp_path, d=definition("Link", [node]), x=instance("Link", "x"))
+    (error,) = (one for one in findings(capsys, place) if one["severity"] == "error")
+    assert "does links.g.test create instances of itself?" in error["message"]
+
+
+def test_warnings_fail_only_when_strict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = written(tmp_path, d=definition("Link", [deployment("web", readyWhen=[])]))
+    assert "d.yaml:1: warning: spec" in linted(capsys, place, code=0)
+    linted(capsys, place, "--strict", code=1)
+
+
+@pytest.mark.parametrize("ready", [[], ["${web.status.availableReplicas > 0}"]])
+def test_a_workload_without_readywhen(capsys: pytest.CaptureFixture[str], tmp_path: Path, ready: list[str]) -> None:
+    node = deployment("web")
+    node["readyWhen"] = ready
+    told = ("spec.resources[0]", "web: no readyWhen, so Ready means only that the object exists")
+    assert (told in warnings(capsys, tmp_path, [node])) is not bool(ready)
+
+
+def test_text_that_looks_like_an_expression(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    node = config_map("a")
+    node["template"]["data"] = {"open": "${schema.spec.text", "block": "${schema.spec.text}\n", "fine": "${'a'} b"}
+    found = dict(warnings(capsys, tmp_path, [node]))
+    assert found.keys() == {"spec.resources[0].template.data.open", "spec.resources[0].template.data.block"}
+    assert "is not closed" in found["spec.resources[0].template.data.open"]
+    assert "the value is a text" in found["spec.resources[0].template.data.block"]
+
+
+def test_what_nothing_uses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    spec = {"text": "string", "size": "integer | default=1", "port": "Port | default=1"}
+    found = warnings(capsys, tmp_path, [config_map("a")], spec=spec, types={"Port": "integer", "Old": "string"})
+    assert found == {
+        ("spec.schema.spec.size", "nothing reads schema.spec.size"),
+        ("spec.schema.spec.port", "nothing reads schema.spec.port"),
+        ("spec.schema.types.Old", "no field has the type Old"),
+    }
+
+
+def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = written(tmp_path, d=definition("Link", [config_map("a")]), x=instance("Lnik", "x"))
+    told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
+    assert told == [f"no definition here makes Lnik.{GROUP}; the object is applied as it stands"]
+
+
+def test_scalars_that_kubernetes_reads_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {a: 'b'}}\nimmutable: yes\n"
+    assert "a.yaml:4: warning: yes is read as true" in linted(capsys, written(tmp_path, a=text), code=0)
