@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,11 +100,17 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
     if output_dir is None:
         click.echo(_json(editor.any_of(schemas)))
         return code
-    for one in schemas:
-        group, _, version = one["properties"]["apiVersion"]["const"].rpartition("/")
-        _write(output_dir / group / f"{one['title'].lower()}_{version}.json", _json(one) + b"\n")
+    for path, content in schema_files(schemas):
+        _write(output_dir / path, content)
     click.echo(f"Wrote {len(schemas)} schemas to {output_dir}", err=True)
     return code
+
+
+def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, bytes]]:
+    """One file for each kind: `kro.run/webapp_v1alpha1.json`."""
+    for one in schemas:
+        group, _, version = one["properties"]["apiVersion"]["const"].rpartition("/")
+        yield Path(group) / f"{one['title'].lower()}_{version}.json", _json(one) + b"\n"
 
 
 def _read(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:

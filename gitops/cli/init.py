@@ -19,14 +19,21 @@ class InitError(GitopsError):
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> int:
-    """Write a small platform to DIR: a definition, two instances, and a job that checks every pull request.
+    """Write a small platform to DIR: a definition, two instances, schemas for editors, a job that checks pull requests.
 
     Files that are there already are never overwritten.
 
     \b
     levelgate init platform && cd platform && levelgate render .
     """
+    from gitops.cli.generate import schema_files
+    from renderer import editor
+    from renderer.catalog import load
+
     starter = dict(_files(files("gitops") / "starter", Path()))
+    definitions = load({str(name): content for name, content in starter.items() if name.suffix == ".yaml"}).definitions
+    schemas = [editor.definition_schema(), *map(editor.instance_schema, definitions.values())]
+    starter |= {Path(".schemas") / name: content for name, content in schema_files(schemas)}
     if taken := sorted(str(directory / name) for name in starter if (directory / name).exists()):
         raise InitError(f"{', '.join(taken)} exists already: nothing was written; name another directory")
     for name, content in starter.items():

@@ -22,6 +22,22 @@ def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest
     assert levels == [["config"], ["deployment"], ["service"]]
 
 
+def test_the_schema_that_a_file_names_is_there_and_is_what_generate_writes(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path)]) == 0
+    for file in ("apps/hello.yaml", "apps/docs.yaml", "definitions/webapp.yaml"):
+        first = (tmp_path / file).read_text().splitlines()[0]
+        schema = (tmp_path / file).parent / first.removeprefix("# yaml-language-server: $schema=")
+        assert orjson.loads(schema.read_bytes())["$schema"]
+    before = {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")}
+    assert run(["generate", "schema", str(tmp_path), "--output-dir", str(tmp_path / ".schemas")]) == 0
+    assert {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")} == before
+
+
+def test_lint_finds_nothing_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["init", str(tmp_path)])
+    assert run(["lint", "--strict", str(tmp_path)]) == 0
+
+
 def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "apps" / "hello.yaml"
     mine.parent.mkdir()
