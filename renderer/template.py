@@ -198,10 +198,6 @@ class Template:
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The finished value; shares nothing with the template or the variables. Raises TemplateError."""
-        with suppress(Exception):
-            value = self._build(variables)
-            if value is not OMIT:
-                return value
         value, _ = self.partial(variables, lambda _: False)
         return value
 
@@ -212,6 +208,10 @@ class Template:
 
         Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together.
         """
+        with suppress(Exception):  # what went wrong, and where, the slow way tells
+            value = self._build(variables)
+            if value is not OMIT:
+                return value, []
         waiting: list[tuple[str, ExpressionError]] = []
         wrong: list[TemplateError] = []
         values: dict[Path, Any] = {}
