@@ -1,0 +1,30 @@
+"""Server-side apply and field ownership as kube-apiserver does them; values in, values out.
+
+    type_of_schema(schema, crd=..., definitions=...) -> Type     how a kind's objects merge
+    DEDUCED                                                      the type of a kind without a schema
+    Writer(manager, type, version, time, subresource, reset, others)
+    apply(live, intent, writer, force=...) -> Object             raises ApplyConflicts (409), NotTyped (500)
+    track_update(live, new, writer) -> Object                    after create, update and patch; never raises
+    keep_times(live, final) -> Object                            last, before storing
+
+Invariants: nothing that is passed in is changed; results share parts with it. A write that changes neither content nor
+ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
+"""
+
+from applier.sandbox.merge.engine import ApplyConflicts, Conflict, Reset, Writer, apply, keep_times, track_update
+from applier.sandbox.merge.types import DEDUCED, Type, type_of_schema
+from applier.sandbox.merge.typing import NotTyped
+
+__all__ = [
+    "DEDUCED",
+    "ApplyConflicts",
+    "Conflict",
+    "NotTyped",
+    "Reset",
+    "Type",
+    "Writer",
+    "apply",
+    "keep_times",
+    "track_update",
+    "type_of_schema",
+]

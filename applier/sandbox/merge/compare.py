@@ -1,0 +1,176 @@
+"""Which fields a value has, and which differ between two values of a type.
+
+Declared fields with parts are recorded by their parts only; members of a free map and items of a list are recorded
+themselves as well, so that their existence is owned. Rules: structured-merge-diff, `typed`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from applier.sandbox.merge.fields import LEAF, NOTHING, SELF, Fields, union
+from applier.sandbox.merge.types import ListType, MapType, Type
+from applier.sandbox.merge.values import equal, keyed
+
+ABSENT: Final[Any] = object()
+"""A value that is not there; None is a null that is."""
+
+Comparison = tuple[Fields, Fields]
+"""What was added or changed, and what was removed."""
+
+_SAME: Final[Comparison] = (NOTHING, NOTHING)
+
+
+def fields_of(type_: Type, value: Any) -> Fields:
+    """Every field that applying `value` takes; for items with equal keys, the key alone."""
+    structure, items = _granular(type_, value)
+    if structure:
+        return _fields_of_map(structure, value)
+    if items:
+        return _fields_of_list(items, value)
+    return NOTHING if value is None and (type_.map or type_.list) and not _is_atomic(type_) else LEAF
+
+
+def _fields_of_map(structure: MapType, value: dict[str, Any]) -> Fields:
+    out: Fields = {}
+    for name, member in value.items():
+        type_ = structure.child(name) or _SCALAR
+        kind = member.__class__
+        if kind is not dict and kind is not list:
+            out[f"f:{name}"] = LEAF
+            continue
+        node = fields_of(type_, member)
+        if (kind is dict and not member) or not structure.declares(name):
+            node = {SELF: {}, **node}
+        if node:
+            out[f"f:{name}"] = node
+    return out
+
+
+def _fields_of_list(items: ListType, value: list[Any]) -> Fields:
+    element = items.element
+    return {
+        key: {SELF: {}, **fields_of(element, found[0])} if len(found) == 1 else LEAF
+        for key, found in keyed(items, value).items()
+    }
+
+
+def compare(type_: Type, left: Any, right: Any) -> Comparison:
+    """What `right` adds to or changes in `left`, and what it removes; either may be `ABSENT`."""
+    if left is right:
+        return _SAME
+    if left is ABSENT:
+        return all_of(type_, right), NOTHING
+    if right is ABSENT:
+        return NOTHING, all_of(type_, left)
+    if left.__class__ is right.__class__ or left is None or right is None:
+        return _compare_alike(type_, left, right)
+    return _compare_unlike(type_, left, right)
+
+
+def _compare_alike(type_: Type, left: Any, right: Any) -> Comparison:
+    value = right if left is None else left
+    structure, items = _granular(type_, value)
+    if structure and (left or right):
+        return _compare_maps(structure, left or {}, right or {})
+    if items and (left or right):
+        return _compare_lists(items, left or [], right or [])
+    return _SAME if equal(left, right) else (LEAF, NOTHING)
+
+
+def _compare_unlike(type_: Type, left: Any, right: Any) -> Comparison:
+    """A value became one of another kind, where the type allows several: parts vanish or appear."""
+    changed, removed = NOTHING, NOTHING
+    if left.__class__ in _CONTAINERS and left and any(_granular(type_, left)):
+        removed = _parts(all_of(type_, left))
+    elif not equal(left, right):
+        changed = LEAF
+    if right.__class__ in _CONTAINERS and right and any(_granular(type_, right)):
+        changed = union(changed, _parts(all_of(type_, right)))
+    elif not equal(left, right):
+        changed = union(changed, LEAF)
+    return changed, removed
+
+
+_CONTAINERS: Final = (dict, list)
+
+
+def _parts(fields: Fields) -> Fields:
+    return {key: node for key, node in fields.items() if key != SELF}
+
+
+def _compare_maps(structure: MapType, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
+    changed: Fields = {}
+    removed: Fields = {}
+    for name, value in right.items():
+        before = left.get(name, ABSENT)
+        if before is value:
+            continue
+        added, gone = compare(structure.child(name) or _SCALAR, before, value)
+        if added:
+            changed[f"f:{name}"] = added
+        if gone:
+            removed[f"f:{name}"] = gone
+    for name, value in left.items():
+        if name not in right:
+            removed[f"f:{name}"] = all_of(structure.child(name) or _SCALAR, value)
+    return changed, removed
+
+
+def _compare_lists(items: ListType, left: list[Any], right: list[Any]) -> Comparison:
+    changed: Fields = {}
+    removed: Fields = {}
+    before, after = keyed(items, left), keyed(items, right)
+    for key in {**before, **after}:
+        added, gone = _compare_items(items.element, before.get(key, []), after.get(key, []))
+        if added:
+            changed[key] = added
+        if gone:
+            removed[key] = gone
+    return changed, removed
+
+
+def _compare_items(element: Type, left: list[Any], right: list[Any]) -> Comparison:
+    """Items of one key; where there are several, they are one value."""
+    match len(left) > 1, len(right) > 1:
+        case False, False:
+            return compare(element, left[0] if left else ABSENT, right[0] if right else ABSENT)
+        case True, True:
+            return _SAME if equal(left, right) else (LEAF, NOTHING)
+        case True, _:
+            return all_of(element, right[0]) if right else NOTHING, LEAF
+        case _:
+            return LEAF, all_of(element, left[0]) if left else NOTHING
+
+
+def all_of(type_: Type, value: Any) -> Fields:
+    """A field with everything below it."""
+    structure, items = _granular(type_, value)
+    if structure and value:
+        return {SELF: {}} | {
+            f"f:{name}": all_of(structure.child(name) or _SCALAR, member) for name, member in value.items()
+        }
+    if items and value:
+        return {SELF: {}} | {
+            key: all_of(items.element, found[0]) if len(found) == 1 else LEAF
+            for key, found in keyed(items, value).items()
+        }
+    return LEAF
+
+
+_SCALAR: Final = Type(scalar="untyped")
+
+
+def _granular(type_: Type, value: Any) -> tuple[MapType | None, ListType | None]:
+    """The facet of a map or list that has parts of its own."""
+    kind = value.__class__
+    if kind is dict and (structure := type_.map) and not structure.atomic:
+        return structure, None
+    if kind is list and (items := type_.list) and not items.atomic:
+        return None, items
+    return None, None
+
+
+def _is_atomic(type_: Type) -> bool:
+    """Of a null: a map before all else."""
+    return type_.map.atomic if type_.map else not type_.scalar and bool(type_.list and type_.list.atomic)

@@ -1,0 +1,310 @@
+"""Server-side apply, and the ownership that all other writes leave behind. Pure: nothing is read, nothing changed.
+
+Rules: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from applier.cluster import Object
+from applier.sandbox.merge.combine import merged, without
+from applier.sandbox.merge.compare import Comparison, compare, fields_of
+from applier.sandbox.merge.entries import (
+    Entries,
+    Entry,
+    Operation,
+    Owner,
+    capped,
+    read,
+    read_or_nothing,
+    same_but_times,
+    write,
+)
+from applier.sandbox.merge.fields import (
+    NOTHING,
+    Fields,
+    InvalidFields,
+    difference,
+    intersection,
+    named_fields_too,
+    of_paths,
+    outside,
+    paths,
+    text_of,
+    union,
+)
+from applier.sandbox.merge.types import Type
+from applier.sandbox.merge.typing import NotTyped, check
+from applier.sandbox.merge.values import NoKey, equal
+
+Reset = frozenset[tuple[str, ...]]
+"""Paths whose value a write of this resource or subresource cannot change, so that nobody comes to own them by it."""
+
+_SERVERS: Final = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+_IDENTITY: Final = of_paths(
+    frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVERS)})
+)
+"""What nobody owns: it says which object is meant, or is the server's own."""
+
+_BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
+
+    `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
+    among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
+    conversion.
+    """
+
+    manager: str
+    type: Type
+    version: str
+    time: str
+    subresource: str = ""
+    reset: Reset = frozenset()
+    others: Mapping[str, Type] | None = None
+
+    def owner(self, operation: Operation) -> Owner:
+        version = self.version if operation == "Update" else ""
+        return Owner(self.manager or _UNKNOWN, operation, version, self.subresource)
+
+    def type_in(self, version: str) -> Type | None:
+        return self.type if version == self.version else (self.others or {}).get(version)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A cause of a 409 with reason FieldManagerConflict: `.data.a`, `conflict with "m1" using v1`."""
+
+    manager: str
+    field: str
+    message: str
+
+
+class ApplyConflicts(Exception):
+    """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
+
+    def __init__(self, owned: list[tuple[Owner, str]]) -> None:
+        self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in owned)
+        super().__init__(_summary(owned))
+
+
+def _summary(owned: list[tuple[Owner, str]]) -> str:
+    if len(owned) == 1:
+        owner, field = owned[0]
+        return f"Apply failed with 1 conflict: conflict with {owner}: {field}"
+    lines: list[str] = []
+    for owner in dict.fromkeys(owner for owner, _ in owned):
+        lines += [f"conflicts with {owner}:", *(f"- {field}" for each, field in owned if each == owner)]
+    return f"Apply failed with {len(owned)} conflicts: " + "\n".join(lines)
+
+
+def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = False) -> Object:
+    """The object after `intent` was applied to it, with `managedFields`; `live` None creates.
+
+    Fields that this manager applied before, leaves out now and nobody else owns are removed. The result equals `live`
+    if neither content nor ownership change. Defaulting, pruning and validation are the caller's, before it stores.
+
+    Raises `ApplyConflicts`, unless `force` takes the fields; `NotTyped` with the server's words for an intent that does
+    not fit the type.
+    """
+    try:
+        check(writer.type, intent)
+    except NotTyped as error:
+        raise NotTyped(f"failed to create typed patch object ({_named(intent)}): {error}") from None
+    before = live if live is not None else _empty(intent)
+    entries = read((before.get("metadata") or {}).get("managedFields"))
+    if live is not None and not entries:
+        entries = _updated({}, _empty(live), live, _first_update(writer))
+    content = _without_entries(before)
+    owner = writer.owner("Apply")
+    last = entries.get(owner)
+    wanted = outside(fields_of(writer.type, intent), of_paths(writer.reset))
+    entries[owner] = Entry(wanted, writer.version, last.time if last else "")
+    after = merged(writer.type, content, intent)
+    if last:
+        after = _pruned(after, entries, owner, last, writer)
+    _take(content, after, entries, owner, writer, force=force)
+    _strip(entries, owner)
+    if owner in entries and not equal(content, after):
+        entries[owner] = Entry(entries[owner].fields, writer.version, writer.time)
+    return _with_entries(after, entries)
+
+
+def track_update(live: Object | None, new: Object, writer: Writer) -> Object:
+    """`new` with the `managedFields` that follow from what it changes in `live`; None: it is created.
+
+    `new` is what a create, update or patch would store: defaulted and pruned, but before the server's own changes
+    (status dropped, generation, addresses allocated). It may carry managedFields that replace those of `live`; a list
+    of one empty entry stops the tracking until the next apply, an invalid one is ignored.
+    """
+    entries = _sent_entries(live, new, writer)
+    before = live if live is not None else _empty(new)
+    if entries or live is None:
+        entries = _updated(entries, before, new, writer)
+    return _with_entries(_without_entries(new), entries)
+
+
+def keep_times(live: Object, final: Object) -> Object:
+    """`final`, or `live` if the two differ in nothing but the times of managedFields, so that nothing needs a write."""
+    before, after = live["metadata"].get("managedFields") or [], final["metadata"].get("managedFields") or []
+    if same_but_times(before, after) and equal(_without_entries(live), _without_entries(final)):
+        return live
+    return final
+
+
+def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
+    stored = read_or_nothing(((live or {}).get("metadata") or {}).get("managedFields"))
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if writer.subresource or not sent:
+        return stored
+    if sent == [{}]:
+        return {}
+    return read_or_nothing(sent) or stored
+
+
+def _updated(entries: Entries, before: Object, after: Object, writer: Writer) -> Entries:
+    """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
+    entries = dict(entries)
+    old, new = _without_entries(before), _without_entries(after)
+    try:
+        check(writer.type, old, duplicates=True)
+        check(writer.type, new, duplicates=True)
+        changed, _ = _take(old, new, entries, None, writer, force=True)
+    except (NotTyped, NoKey):
+        return {}
+    owned = difference(outside(changed, of_paths(writer.reset)), _IDENTITY)
+    if owned:
+        owner = writer.owner("Update")
+        if previous := entries.get(owner):
+            owned = union(owned, previous.fields)
+        entries[owner] = Entry(owned, writer.version, writer.time)
+    return capped(entries)
+
+
+def _first_update(writer: Writer) -> Writer:
+    """Who owns what was there before the first apply to an object that is not tracked."""
+    return Writer(
+        manager=_BEFORE_FIRST_APPLY,
+        type=writer.type,
+        version=writer.version,
+        time=writer.time,
+        subresource=writer.subresource,
+        reset=writer.reset,
+        others=writer.others,
+    )
+
+
+def _take(
+    before: Object, after: Object, entries: Entries, owner: Owner | None, writer: Writer, *, force: bool
+) -> Comparison:
+    """Takes what changes between two objects, and what is gone, from all but `owner`. Raises `ApplyConflicts`."""
+    versions: dict[str, Comparison] = {writer.version: _compared(writer.type, before, after, of_paths(writer.reset))}
+    contested: dict[Owner, Fields] = {}
+    for other, entry in list(entries.items()):
+        if other == owner:
+            continue
+        if entry.version not in versions:
+            type_ = writer.type_in(entry.version)
+            if type_ is None:
+                del entries[other]
+                continue
+            versions[entry.version] = _compared(type_, before, after, NOTHING)
+        if found := intersection(entry.fields, versions[entry.version][0]):
+            contested[other] = found
+    if contested and not force:
+        ranked = sorted(contested.items(), key=lambda item: item[0].rank)
+        raise ApplyConflicts([(other, text_of(path)) for other, fields in ranked for path in paths(fields)])
+    for other, entry in list(entries.items()):
+        _, removed = versions.get(entry.version, (NOTHING, NOTHING)) if other != owner else (NOTHING, NOTHING)
+        left = difference(difference(entry.fields, contested.get(other, NOTHING)), removed)
+        if not left:
+            del entries[other]
+        elif left is not entry.fields:
+            entries[other] = Entry(left, entry.version, entry.time)
+    return versions[writer.version]
+
+
+def _compared(type_: Type, before: Object, after: Object, reset: Fields) -> Comparison:
+    changed, removed = compare(type_, before, after)
+    return outside(changed, reset), outside(removed, reset)
+
+
+def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: Writer) -> Object:
+    """Without what `owner` applied the last time, not this time, and nobody else owns.
+
+    What an owner adds below an item or member of ours keeps that; what nobody owns goes with it.
+    """
+    type_ = writer.type_in(last.version)
+    if type_ is None or not difference(last.fields, entries[owner].fields):
+        return after
+    mine = named_fields_too(last.fields, type_)
+    smaller = without(type_, after, mine)
+    owned: dict[str, Fields] = {}
+    for entry in entries.values():
+        owned[entry.version] = union(owned.get(entry.version, NOTHING), entry.fields)
+    for version in sorted(owned, key=lambda version: version != last.version):
+        if (versioned := writer.type_in(version)) is not None:
+            kept = union(_all_named(versioned, smaller), named_fields_too(owned[version], versioned))
+            smaller = without(versioned, after, difference(_all_named(versioned, after), kept))
+    gone = difference(_all_named(type_, after), _all_named(type_, smaller))
+    pruned: Object = without(type_, after, intersection(gone, mine))
+    return pruned
+
+
+def _all_named(type_: Type, value: Object) -> Fields:
+    return named_fields_too(fields_of(type_, value), type_)
+
+
+def _strip(entries: Entries, owner: Owner) -> None:
+    entry = entries.get(owner)
+    if entry is None:
+        return
+    if left := difference(entry.fields, _IDENTITY):
+        entries[owner] = Entry(left, entry.version, entry.time)
+    else:
+        del entries[owner]
+
+
+def _empty(like: Object) -> Object:
+    return {"apiVersion": like["apiVersion"], "kind": like["kind"]}
+
+
+def _without_entries(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def _with_entries(content: Object, entries: Entries) -> Object:
+    written = write(entries)
+    if not written:
+        return content
+    return {**content, "metadata": {**content["metadata"], "managedFields": written}}
+
+
+def _named(obj: Object) -> str:
+    """An object as the server names it in messages: `/name; v1, Kind=ConfigMap`."""
+    metadata: dict[str, Any] = obj.get("metadata") or {}
+    group, slash, version = obj["apiVersion"].rpartition("/")
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}{slash}{version}, Kind={obj['kind']}"
+
+
+__all__ = ["ApplyConflicts", "Conflict", "InvalidFields", "Writer", "apply", "keep_times", "track_update"]

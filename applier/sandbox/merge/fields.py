@@ -1,0 +1,263 @@
+"""Field sets: which fields of an object somebody owns, or which have changed.
+
+A set is a tree of dicts in the shape of `fieldsV1` (KEP-555): `f:name` is a member of a map, `k:{"name":"x"}` an item by
+its keys, `v:"x"` an item by its value; the key `.` says that the field itself is in the set. Unlike on the wire a field
+without parts is `{".": {}}`, so `{}` is always the empty set and all operations are uniform. No node is empty.
+
+Sets are never mutated once they are built; operations share what does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from applier.sandbox.merge.types import Type
+
+Fields = dict[str, Any]
+"""A set of fields; see the module's docstring."""
+
+SELF: Final = "."
+NOTHING: Final[Fields] = {}
+LEAF: Final[Fields] = {SELF: {}}
+
+Path = tuple[str, ...]
+"""The keys that lead to a field."""
+
+
+class InvalidFields(ValueError):
+    """Something in `managedFields` that is not a set of fields."""
+
+
+def union(left: Fields, right: Fields) -> Fields:
+    if left is right or not right:
+        return left
+    if not left:
+        return right
+    out = dict(left)
+    for key, node in right.items():
+        mine = out.get(key)
+        out[key] = node if mine is None else union(mine, node)
+    return out
+
+
+def intersection(left: Fields, right: Fields) -> Fields:
+    out: Fields = {}
+    for key, node in left.items():
+        theirs = right.get(key)
+        if theirs is None:
+            continue
+        if key == SELF:
+            out[key] = node
+        elif found := intersection(node, theirs):
+            out[key] = found
+    return out
+
+
+def difference(left: Fields, right: Fields) -> Fields:
+    """The fields of `left` that are not in `right`; having a field is not having its parts."""
+    if not right:
+        return left
+    out: Fields = {}
+    for key, node in left.items():
+        theirs = right.get(key)
+        if theirs is None:
+            out[key] = node
+        elif key != SELF and (rest := difference(node, theirs)):
+            out[key] = rest
+    return out
+
+
+def outside(left: Fields, right: Fields) -> Fields:
+    """The fields of `left` that are neither in `right` nor part of a field in it."""
+    if not right:
+        return left
+    out: Fields = {}
+    for key, node in left.items():
+        theirs = right.get(key)
+        if theirs is None:
+            out[key] = node
+        elif SELF not in theirs and (rest := outside(node, theirs)):
+            out[key] = rest
+    return out
+
+
+def named_fields_too(fields: Fields, type_: Type | None) -> Fields:
+    """With the declared fields whose parts are in the set; those are only recorded by their parts."""
+    out: Fields = {}
+    structure, items = (type_.map, type_.list) if type_ else (None, None)
+    for key, node in fields.items():
+        if key == SELF:
+            out[key] = node
+            continue
+        prefix = key[0]
+        if prefix == "f" and structure:
+            child = named_fields_too(node, structure.child(key[2:]))
+            if structure.declares(key[2:]):
+                child = {SELF: {}, **child}
+        elif prefix == "k" and items:
+            child = named_fields_too(node, items.element)
+        else:
+            child = named_fields_too(node, None)
+        out[key] = child
+    return out
+
+
+@lru_cache(maxsize=256)
+def of_paths(paths: frozenset[Sequence[str]]) -> Fields:
+    """The set of fields that are reached by names, such as `("status",)`."""
+    out: Fields = {}
+    for path in paths:
+        node = out
+        for name in path:
+            node = node.setdefault(f"f:{name}", {})
+        node[SELF] = {}
+    return out
+
+
+def paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+    """Every field of a set: of each level first the fields themselves, then what is below them."""
+    below = [(key, node) for key, node in _ordered(fields.items()) if key != SELF]
+    yield from ((*prefix, key) for key, node in below if SELF in node)
+    for key, node in below:
+        yield from paths(node, (*prefix, key))
+
+
+def text_of(path: Path) -> str:
+    """A path as the server writes it in messages: `.spec.ports[port=80,protocol="TCP"].name`."""
+    return "".join(map(element_text, path))
+
+
+def element_text(key: str) -> str:
+    kind, text = key[0], key[2:]
+    match kind:
+        case "f":
+            return f".{text}"
+        case "k":
+            return "[" + ",".join(f"{name}={_shown(value)}" for name, value in orjson.loads(text).items()) + "]"
+        case "v":
+            return f"[={_shown(orjson.loads(text))}]"
+        case _:
+            return f"[{text}]"
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def decode(fields: Mapping[str, Any]) -> Fields:
+    """Reads `fieldsV1`. Raises `InvalidFields`; keys of a kind that we do not know are left out, as the server does."""
+    out: Fields = {}
+    for key, node in fields.items():
+        if not isinstance(node, dict):
+            raise InvalidFields(f"{key!r} is not an object")
+        if key == SELF:
+            out[key] = node
+        elif canonical := _canonical(key):
+            out[canonical] = decode(node) if node else LEAF
+            if not out[canonical]:
+                out[canonical] = LEAF
+    return out
+
+
+def encode(fields: Fields) -> dict[str, Any]:
+    """Writes `fieldsV1`, its keys in the server's order."""
+    return {
+        key: {} if key == SELF or (len(node) == 1 and SELF in node) else encode(node)
+        for key, node in _ordered(fields.items())
+    }
+
+
+@lru_cache(maxsize=8192)
+def _canonical(key: str) -> str:
+    """A key as we would write it; "" if its kind is unknown. Clients may have sent other white space or another order."""
+    if len(key) < 2 or key[1] != ":":
+        raise InvalidFields(f"{key!r} has no kind")
+    kind, text = key[0], key[2:]
+    try:
+        match kind:
+            case "f":
+                return key
+            case "k":
+                value = orjson.loads(text)
+                if not isinstance(value, dict):
+                    raise InvalidFields(f"{key!r} is not an object")
+                return item_key(value)
+            case "v":
+                return value_key(orjson.loads(text))
+            case "i":
+                return f"i:{int(text)}"
+            case _:
+                return ""
+    except ValueError as error:
+        raise InvalidFields(f"{key!r}: {error}") from error
+
+
+def item_key(values: Mapping[str, Any]) -> str:
+    """The key of a list's item by the values of its key fields."""
+    return "k:{" + ",".join(f'"{name}":{_json(values[name])}' for name in sorted(values)) + "}"
+
+
+def value_key(value: Any) -> str:
+    return f"v:{_json(value)}"
+
+
+_ESCAPED: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def _json(value: Any) -> str:
+    """JSON as Go writes it: whole numbers without a fraction, and safe to stand in HTML."""
+    if value.__class__ is int:
+        return str(value)
+    if value.__class__ is float and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return orjson.dumps(value).decode().translate(_ESCAPED)
+
+
+def _ordered(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    pairs = list(nodes)
+    if len(pairs) > 1:
+        pairs.sort(key=_by_key if any(key[0] not in "f." for key, _ in pairs) else None or _by_name)
+    return pairs
+
+
+def _by_name(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+def _by_key(pair: tuple[str, Any]) -> tuple[Any, ...]:
+    return _rank(pair[0])
+
+
+@lru_cache(maxsize=8192)
+def _rank(key: str) -> tuple[Any, ...]:
+    """The order of the server: names, then items by keys, by value, by index; numbers by size."""
+    kind, text = key[0], key[2:]
+    match kind:
+        case ".":
+            return (0,)
+        case "f":
+            return (1, text)
+        case "k":
+            return (2, *((name, *_value_rank(value)) for name, value in sorted(orjson.loads(text).items())))
+        case "v":
+            return (3, *_value_rank(orjson.loads(text)))
+        case _:
+            return (4, int(text))
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    match value:
+        case bool():
+            return (2, value)
+        case int() | float():
+            return (0, value)
+        case str():
+            return (1, value)
+        case _:
+            return (3, _shown(value))

@@ -1,0 +1,224 @@
+"""How values merge: the types that server-side apply derives from an OpenAPI v3 schema.
+
+A type has up to three facets, because a schema may leave the kind of value open: what a scalar, a list and a map of this
+type may be. Map types are read field by field when a field is first met, so one kind's type costs only what is used of
+it, and recursive schemas are no special case. Types are immutable for everybody else.
+
+Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+Schema = Mapping[str, Any]
+
+Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What a value may be; a facet that is missing is not allowed."""
+
+    scalar: Scalar = ""
+    list: ListType | None = None
+    map: MapType | None = None
+
+
+class ListType:
+    """A list. Atomic: one value, whole. Else items are told apart by their `keys`, or by their value if there are none."""
+
+    def __init__(self, *, atomic: bool, items: Callable[[], Type], keys: tuple[str, ...] = ()) -> None:
+        self.atomic = atomic
+        self.keys = keys
+        self._items = items
+
+    @cached_property
+    def element(self) -> Type:
+        return self._items()
+
+    @cached_property
+    def key_defaults(self) -> Mapping[str, Any]:
+        """What the schema gives for key fields that an item leaves out, such as a port's protocol."""
+        structure = self.element.map
+        found = {name: structure.default(name) for name in self.keys} if structure else {}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class MapType:
+    """A map or a structure. Atomic: one value, whole. Else its declared fields have their types, all others `rest`."""
+
+    def __init__(
+        self,
+        *,
+        atomic: bool = False,
+        fields: Mapping[str, Schema] = MappingProxyType({}),
+        read: Callable[[Schema], Type] | None = None,
+        rest: Callable[[], Type] | None = None,
+    ) -> None:
+        self.atomic = atomic
+        self._fields = fields
+        self._read = read
+        self._rest = rest
+        self._types: dict[str, Type] = {}
+
+    def declares(self, name: str) -> bool:
+        return name in self._fields
+
+    def child(self, name: str) -> Type | None:
+        """The type of a member; None if there may be no such member."""
+        found = self._types.get(name)
+        if found is None:
+            schema = self._fields.get(name)
+            if schema is None or self._read is None:
+                return self.rest
+            found = self._types[name] = self._read(schema)
+        return found
+
+    @cached_property
+    def rest(self) -> Type | None:
+        return self._rest() if self._rest else None
+
+    def default(self, name: str) -> Any:
+        return self._fields.get(name, {}).get("default")
+
+    def as_atomic(self, atomic: bool) -> MapType:
+        return MapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
+
+
+class _Context:
+    """Reads schemas; remembers the types of named definitions."""
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+        self._named: dict[tuple[str, str], Type] = {}
+
+    def type_of(self, schema: Schema, *, preserves: bool) -> Type:
+        reference = _reference(schema)
+        if not reference:
+            return self._inline(schema, preserves=preserves)
+        override = schema.get("x-kubernetes-map-type", "")
+        found = self._named.get((reference, override))
+        if found is None:
+            found = _SPECIAL.get(reference) or self._inline(self._definitions[reference], preserves=False)
+            if override and found.map:
+                found = Type(map=found.map.as_atomic(override == "atomic"))
+            self._named[reference, override] = found
+        return found
+
+    def _inline(self, schema: Schema, *, preserves: bool) -> Type:
+        preserves = preserves or schema.get("x-kubernetes-preserve-unknown-fields") is True
+        match schema.get("type", ""):
+            case "object":
+                return Type(map=self._map(schema, preserves=preserves))
+            case "array":
+                return Type(list=self._list(schema, preserves=preserves))
+            case "integer" | "number":
+                return NUMERIC
+            case "boolean":
+                return BOOLEAN
+            case "string":
+                return STRING if schema.get("format", "") in ("", "byte") else UNTYPED
+            case _:
+                return Type(
+                    scalar="untyped",
+                    list=self._list(schema, preserves=preserves),
+                    map=self._map(schema, preserves=preserves),
+                )
+
+    def _map(self, schema: Schema, *, preserves: bool) -> MapType:
+        properties = schema.get("properties") or {}
+        rest: Any = schema.get("additionalProperties")
+        others: Callable[[], Type] | None = None
+        if isinstance(rest, Mapping):
+            others = partial(self.type_of, rest, preserves=preserves)
+        elif rest is True or (rest is None and (preserves or not properties)):
+            others = _deduced
+        return MapType(
+            atomic=schema.get("x-kubernetes-map-type") == "atomic",
+            fields=properties,
+            read=partial(self.type_of, preserves=preserves),
+            rest=others,
+        )
+
+    def _list(self, schema: Schema, *, preserves: bool) -> ListType:
+        atomic, keys = _list_rules(schema)
+        items = schema.get("items")
+        read = _atomic if items is None else partial(self.type_of, items, preserves=preserves)
+        return ListType(atomic=atomic, keys=keys, items=read)
+
+
+def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
+    """Whether a list is atomic, else its keys. Kinds older than server-side apply say it by the patch strategy."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind is None and schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
+        key: str = schema.get("x-kubernetes-patch-merge-key", "")
+        return False, (key,) if key else ()
+    return kind not in ("map", "set"), tuple(schema["x-kubernetes-list-map-keys"]) if kind == "map" else ()
+
+
+def _reference(schema: Schema) -> str:
+    """The name of the definition that a schema refers to; with other keywords beside it stands in an `allOf` of one."""
+    reference: str = schema.get("$ref", "")
+    parts: Sequence[Schema] = schema.get("allOf", ())
+    if not reference and len(parts) == 1:
+        reference = parts[0].get("$ref", "")
+    return reference.rpartition("/")[2]
+
+
+def _deduced() -> Type:
+    return DEDUCED
+
+
+def _atomic() -> Type:
+    return ATOMIC
+
+
+NUMERIC: Final = Type(scalar="numeric")
+STRING: Final = Type(scalar="string")
+BOOLEAN: Final = Type(scalar="boolean")
+UNTYPED: Final = Type(scalar="untyped")
+
+ATOMIC: Final = Type(
+    scalar="untyped", list=ListType(atomic=True, items=_atomic), map=MapType(atomic=True, rest=_atomic)
+)
+"""Anything, as one value."""
+
+DEDUCED: Final = Type(scalar="untyped", list=ListType(atomic=True, items=_atomic), map=MapType(rest=_deduced))
+"""Anything: maps merge member by member, lists are atomic. The type of what has no schema."""
+
+_SPECIAL: Final[Mapping[str, Type]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": ATOMIC,
+}
+
+_OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> Type:
+    """The type of a kind's objects.
+
+    `schema` is the kind's OpenAPI v3 schema; `definitions` what its `$ref`s name, by the last part of the reference.
+    With `crd` it is the structural schema of a CustomResourceDefinition: apiVersion, kind and metadata are the server's,
+    whatever it says about them, here and in embedded resources; `definitions` must hold ObjectMeta.
+    """
+    context = _Context(definitions)
+    return context.type_of(_with_identity(schema) if crd else schema, preserves=False)
+
+
+def _with_identity(schema: Schema, *, root: bool = True) -> Schema:
+    """A structural schema as the server completes it."""
+    out = dict(schema)
+    if properties := schema.get("properties"):
+        out["properties"] = {name: _with_identity(child, root=False) for name, child in properties.items()}
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(child := schema.get(keyword), Mapping):
+            out[keyword] = _with_identity(child, root=False)
+    if root or schema.get("x-kubernetes-embedded-resource"):
+        identity = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": _OBJECT_META}}
+        out["properties"] = {**out.get("properties", {}), **identity}
+    return out

@@ -1,0 +1,71 @@
+"""Equality of JSON values, and the keys that tell a list's items apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from applier.sandbox.merge.fields import item_key, value_key
+from applier.sandbox.merge.types import ListType
+
+
+class NoKey(ValueError):
+    """An item that cannot be told from others; says why as the server does."""
+
+
+def equal(left: Any, right: Any) -> bool:
+    """JSON equality: 80 is 80.0, but true is not 1."""
+    if left is right:
+        return True
+    if left != right:
+        return False
+    kind = left.__class__
+    if kind is dict:
+        return all(equal(value, right[name]) for name, value in left.items())
+    if kind is list:
+        return all(map(equal, left, right))
+    return (kind is bool) == (right.__class__ is bool)
+
+
+def key_of(items: ListType, item: Any) -> str:
+    """The element that stands for `item` in paths. Raises `NoKey`."""
+    if not items.keys:
+        return _value_key(item)
+    if item is None:
+        raise NoKey("associative list with keys may not have a null element")
+    if item.__class__ is not dict:
+        raise NoKey("associative list with keys may not have non-map elements")
+    found = {}
+    for name in items.keys:
+        if name in item:
+            found[name] = item[name]
+        elif name in items.key_defaults:
+            found[name] = items.key_defaults[name]
+    if not found:
+        names = " ".join(f'"{name}"' for name in items.keys)
+        raise NoKey(
+            f"associative list with keys has an element that omits all key fields [{names}]"
+            " (and doesn't have default values for any key fields)"
+        )
+    return item_key(found)
+
+
+def _value_key(item: Any) -> str:
+    if item.__class__ is dict:
+        raise NoKey("associative list without keys has an element that's a map type")
+    if item.__class__ is list:
+        raise NoKey("not supported: associative list with lists as elements")
+    if item is None:
+        raise NoKey("associative list without keys has an element that's an explicit null")
+    return value_key(item)
+
+
+def keyed(items: ListType, values: Sequence[Any]) -> dict[str, list[Any]]:
+    """The items by their keys, in order; more than one where keys are not unique, which an update may bring about.
+
+    Raises `NoKey`.
+    """
+    out: dict[str, list[Any]] = {}
+    for item in values:
+        out.setdefault(key_of(items, item), []).append(item)
+    return out
