@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help venv check test controlplane cluster demo bench format lock clean
+.PHONY: help venv check test controlplane cluster schemas demo bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ controlplane: venv ## the real kube-apiserver of the tests, built once and kept 
 
 cluster: controlplane ## a control plane in the foreground, to try things by hand: .cluster/kubeconfig
 	$(BIN)/python -m tests.controlplane.cluster
+
+schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
+	$(BIN)/python -m tests.controlplane.schemas
 
 demo: controlplane ## the main job on sample-repo: deploy, change, prune
 	$(BIN)/python -m tests.demo

@@ -138,9 +138,10 @@ class ControlPlane:
         *,
         user: str = "admin",
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Answer:
         """One HTTP request on a connection of its own; `body` is sent as JSON."""
-        headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": accept}
         payload = None
         if body is not None:
             headers["Content-Type"] = content_type
