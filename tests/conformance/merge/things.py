@@ -1,0 +1,176 @@
+"""A custom kind that has every way of merging, and random objects of it and of built-in kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+Json = dict[str, Any]
+
+GROUP = "merge.test"
+TEXT = {"type": "string"}
+WHOLE = {"type": "integer"}
+TEXTS = {"type": "array", "items": TEXT}
+MAP = {"type": "object", "additionalProperties": TEXT}
+
+SPEC: Json = {
+    "type": "object",
+    "properties": {
+        "text": TEXT,
+        "count": {**WHOLE, "default": 3},
+        "size": {"x-kubernetes-int-or-string": True},
+        "nullable": {**TEXT, "nullable": True},
+        "set": {**TEXTS, "x-kubernetes-list-type": "set"},
+        "numbers": {"type": "array", "items": WHOLE, "x-kubernetes-list-type": "set"},
+        "atomicList": {"type": "array", "items": WHOLE},
+        "atomicMap": {**MAP, "x-kubernetes-map-type": "atomic"},
+        "map": MAP,
+        "maps": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "properties": {"x": TEXT, "map": MAP}},
+        },
+        "struct": {
+            "type": "object",
+            "properties": {"inner": {"type": "object", "properties": {"deep": TEXT, "map": MAP}}, "other": WHOLE},
+        },
+        "keyed": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name", "proto"],
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": TEXT,
+                    "proto": {**TEXT, "default": "TCP"},
+                    "port": WHOLE,
+                    "tags": {**TEXTS, "x-kubernetes-list-type": "set"},
+                    "opts": {"type": "object", "properties": {"a": TEXT, "b": {**WHOLE, "default": 7}}},
+                },
+            },
+        },
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "half": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {"known": TEXT, "list": {**TEXTS, "x-kubernetes-list-type": "set"}},
+        },
+    },
+}
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "spec": SPEC,
+        "status": {"type": "object", "properties": {"phase": TEXT, "map": MAP}},
+    },
+}
+
+CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"things.{GROUP}"},
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": SCHEMA},
+                "subresources": {"status": {}},
+            }
+        ],
+    },
+}
+
+words = st.sampled_from(["a", "b", "c"])
+odd_words = st.sampled_from(["a", "b", "<c&>", "é", 'q"'])
+numbers = st.integers(0, 3)
+text_maps = st.dictionaries(words, words, max_size=3)
+free = st.recursive(
+    st.one_of(numbers, words, st.booleans(), st.just(1.5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(words, inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+def some(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def unique(items: st.SearchStrategy[Any], *, max_size: int = 3) -> st.SearchStrategy[list[Any]]:
+    return st.lists(items, max_size=max_size, unique=True)
+
+
+def _item_key(item: Json) -> tuple[str, str]:
+    return item["name"], item.get("proto", "TCP")
+
+
+items = st.builds(
+    lambda name, rest: {"name": name, **rest},
+    words,
+    some(
+        {
+            "proto": st.sampled_from(["TCP", "UDP"]),
+            "port": numbers,
+            "tags": unique(words),
+            "opts": some({"a": words, "b": numbers}),
+        }
+    ),
+)
+specs = some(
+    {
+        "text": words,
+        "count": numbers,
+        "size": st.one_of(numbers, words),
+        "nullable": st.one_of(words, st.none()),
+        "set": unique(odd_words),
+        "numbers": unique(numbers),
+        "atomicList": st.lists(numbers, max_size=2),
+        "atomicMap": text_maps,
+        "map": text_maps,
+        "maps": st.dictionaries(words, some({"x": words, "map": text_maps}), max_size=2),
+        "struct": some({"inner": some({"deep": words, "map": text_maps}), "other": numbers}),
+        "keyed": st.lists(items, max_size=3, unique_by=_item_key),
+        "free": st.dictionaries(words, free, max_size=3),
+        "half": st.builds(
+            lambda known, more: {**more, **known},
+            some({"known": words, "list": unique(words)}),
+            st.dictionaries(words, free, max_size=2),
+        ),
+    }
+)
+labels = st.dictionaries(words, words, min_size=1, max_size=3)
+metadata = some({"labels": labels, "annotations": labels})
+"""Nothing empty: the real server stores it once and then forgets it, which shows as a write without a difference."""
+
+
+def broken(spec: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    """Specs that an apply refuses."""
+    return st.builds(
+        lambda base, fault: {**base, **fault},
+        spec,
+        st.sampled_from(
+            [
+                {"zz": 1},
+                {"text": 1},
+                {"count": "x"},
+                {"count": True},
+                {"set": ["a", "a"]},
+                {"set": [None]},
+                {"set": [["a"]]},
+                {"set": [{"a": "b"}]},
+                {"keyed": [{"name": "a"}, {"name": "a", "proto": "TCP"}]},
+                {"keyed": ["a"]},
+                {"keyed": [{"port": 1}]},
+                {"keyed": {"a": "b"}},
+                {"struct": {"inner": {"deep": {"a": 1}}}},
+                {"struct": []},
+                {"map": {"a": ["x", 1]}},
+                {"map": "x"},
+            ]
+        ),
+    )
