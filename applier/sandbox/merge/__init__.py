@@ -6,12 +6,16 @@
     apply(live, intent, writer, force=...) -> Object             raises ApplyConflicts (409), NotTyped (500)
     track_update(live, new, writer) -> Object                    after create, update and patch; never raises
     keep_times(live, final) -> Object                            last, before storing
+    reset_by(resource, subresource, has_status=...) -> Reset     what a write cannot change, for `Writer.reset`
+    solid(type, obj) -> Object                                   what a built-in object always has, such as `resources: {}`
 
 Invariants: nothing that is passed in is changed; results share parts with it. A write that changes neither content nor
 ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
 """
 
-from applier.sandbox.merge.engine import ApplyConflicts, Conflict, Reset, Writer, apply, keep_times, track_update
+from applier.sandbox.merge.engine import ApplyConflicts, Conflict, Writer, apply, keep_times, track_update
+from applier.sandbox.merge.reset import Reset, reset_by
+from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import DEDUCED, Type, type_of_schema
 from applier.sandbox.merge.typing import NotTyped
 
@@ -25,6 +29,8 @@ __all__ = [
     "Writer",
     "apply",
     "keep_times",
+    "reset_by",
+    "solid",
     "track_update",
     "type_of_schema",
 ]

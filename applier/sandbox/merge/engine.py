@@ -6,7 +6,7 @@ Rules: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from applier.cluster import Object
@@ -27,7 +27,9 @@ from applier.sandbox.merge.fields import (
     NOTHING,
     Fields,
     InvalidFields,
+    Path,
     difference,
+    has,
     intersection,
     named_fields_too,
     of_paths,
@@ -36,12 +38,12 @@ from applier.sandbox.merge.fields import (
     text_of,
     union,
 )
+from applier.sandbox.merge.lastapplied import KUBECTL, unchanged_since, with_last_applied
+from applier.sandbox.merge.reset import Reset
+from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import Type
 from applier.sandbox.merge.typing import NotTyped, check
 from applier.sandbox.merge.values import NoKey, equal
-
-Reset = frozenset[tuple[str, ...]]
-"""Paths whose value a write of this resource or subresource cannot change, so that nobody comes to own them by it."""
 
 _SERVERS: Final = (
     "name",
@@ -100,9 +102,11 @@ class Conflict:
 class ApplyConflicts(Exception):
     """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
 
-    def __init__(self, owned: list[tuple[Owner, str]]) -> None:
-        self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in owned)
-        super().__init__(_summary(owned))
+    def __init__(self, owned: list[tuple[Owner, Path]]) -> None:
+        self.owned = owned
+        texts = [(owner, text_of(path)) for owner, path in owned]
+        self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in texts)
+        super().__init__(_summary(texts))
 
 
 def _summary(owned: list[tuple[Owner, str]]) -> str:
@@ -119,7 +123,8 @@ def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = 
     """The object after `intent` was applied to it, with `managedFields`; `live` None creates.
 
     Fields that this manager applied before, leaves out now and nobody else owns are removed. The result equals `live`
-    if neither content nor ownership change. Defaulting, pruning and validation are the caller's, before it stores.
+    if neither content nor ownership change. Defaulting, pruning and validation are the caller's, before it stores; a
+    null may be left where a map or list lost its last part.
 
     Raises `ApplyConflicts`, unless `force` takes the fields; `NotTyped` with the server's words for an intent that does
     not fit the type.
@@ -128,10 +133,31 @@ def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = 
         check(writer.type, intent)
     except NotTyped as error:
         raise NotTyped(f"failed to create typed patch object ({_named(intent)}): {error}") from None
+    try:
+        if live is not None and not force and writer.manager == KUBECTL:
+            after = _applied_by_kubectl(live, intent, writer)
+        else:
+            after = _applied(live, intent, writer, force=force)
+    except NoKey as error:
+        raise NotTyped(f"failed to create typed live object ({_named(intent)}): {error}") from None
+    return with_last_applied(after, intent) if writer.manager == KUBECTL else after
+
+
+def _applied_by_kubectl(live: Object, intent: Object, writer: Writer) -> Object:
+    try:
+        return _applied(live, intent, writer, force=False)
+    except ApplyConflicts as error:
+        mine = unchanged_since(live, writer.type, writer.version)
+        if foreign := [(owner, path) for owner, path in error.owned if not has(mine, path)]:
+            raise ApplyConflicts(foreign) from None
+        return _applied(live, intent, writer, force=True)
+
+
+def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool) -> Object:
     before = live if live is not None else _empty(intent)
     entries = read((before.get("metadata") or {}).get("managedFields"))
     if live is not None and not entries:
-        entries = _updated({}, _empty(live), live, _first_update(writer))
+        entries = _updated({}, _empty(live), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
     content = _without_entries(before)
     owner = writer.owner("Apply")
     last = entries.get(owner)
@@ -143,7 +169,7 @@ def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = 
     _take(content, after, entries, owner, writer, force=force)
     _strip(entries, owner)
     if owner in entries and not equal(content, after):
-        entries[owner] = Entry(entries[owner].fields, writer.version, writer.time)
+        entries[owner] = replace(entries[owner], time=writer.time)
     return _with_entries(after, entries)
 
 
@@ -151,8 +177,8 @@ def track_update(live: Object | None, new: Object, writer: Writer) -> Object:
     """`new` with the `managedFields` that follow from what it changes in `live`; None: it is created.
 
     `new` is what a create, update or patch would store: defaulted and pruned, but before the server's own changes
-    (status dropped, generation, addresses allocated). It may carry managedFields that replace those of `live`; a list
-    of one empty entry stops the tracking until the next apply, an invalid one is ignored.
+    (status dropped, generation, addresses allocated). It may carry managedFields that replace those of `live`; an empty
+    list, or one empty entry, stops the tracking until the next apply; invalid ones are ignored.
     """
     entries = _sent_entries(live, new, writer)
     before = live if live is not None else _empty(new)
@@ -172,9 +198,9 @@ def keep_times(live: Object, final: Object) -> Object:
 def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
     stored = read_or_nothing(((live or {}).get("metadata") or {}).get("managedFields"))
     sent = (new.get("metadata") or {}).get("managedFields")
-    if writer.subresource or not sent:
+    if writer.subresource or sent is None:
         return stored
-    if sent == [{}]:
+    if sent in ([], [{}]):
         return {}
     return read_or_nothing(sent) or stored
 
@@ -183,6 +209,8 @@ def _updated(entries: Entries, before: Object, after: Object, writer: Writer) ->
     """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
     entries = dict(entries)
     old, new = _without_entries(before), _without_entries(after)
+    if writer.type.solid:
+        old, new = solid(writer.type, old), solid(writer.type, new)
     try:
         check(writer.type, old, duplicates=True)
         check(writer.type, new, duplicates=True)
@@ -196,19 +224,6 @@ def _updated(entries: Entries, before: Object, after: Object, writer: Writer) ->
             owned = union(owned, previous.fields)
         entries[owner] = Entry(owned, writer.version, writer.time)
     return capped(entries)
-
-
-def _first_update(writer: Writer) -> Writer:
-    """Who owns what was there before the first apply to an object that is not tracked."""
-    return Writer(
-        manager=_BEFORE_FIRST_APPLY,
-        type=writer.type,
-        version=writer.version,
-        time=writer.time,
-        subresource=writer.subresource,
-        reset=writer.reset,
-        others=writer.others,
-    )
 
 
 def _take(
@@ -230,7 +245,7 @@ def _take(
             contested[other] = found
     if contested and not force:
         ranked = sorted(contested.items(), key=lambda item: item[0].rank)
-        raise ApplyConflicts([(other, text_of(path)) for other, fields in ranked for path in paths(fields)])
+        raise ApplyConflicts([(other, path) for other, fields in ranked for path in paths(fields)])
     for other, entry in list(entries.items()):
         _, removed = versions.get(entry.version, (NOTHING, NOTHING)) if other != owner else (NOTHING, NOTHING)
         left = difference(difference(entry.fields, contested.get(other, NOTHING)), removed)

@@ -126,6 +126,14 @@ def paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
         yield from paths(node, (*prefix, key))
 
 
+def has(fields: Fields, path: Path) -> bool:
+    for key in path:
+        if (node := fields.get(key)) is None:
+            return False
+        fields = node
+    return SELF in fields
+
+
 def text_of(path: Path) -> str:
     """A path as the server writes it in messages: `.spec.ports[port=80,protocol="TCP"].name`."""
     return "".join(map(element_text, path))
@@ -205,24 +213,29 @@ def value_key(value: Any) -> str:
     return f"v:{_json(value)}"
 
 
+_FLOATS_FROM: Final = 1e21
 _ESCAPED: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 
 
 def _json(value: Any) -> str:
-    """JSON as Go writes it: whole numbers without a fraction, and safe to stand in HTML."""
     if value.__class__ is int:
         return str(value)
-    if value.__class__ is float and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    return orjson.dumps(value).decode().translate(_ESCAPED)
+    if value.__class__ is float and value.is_integer() and abs(value) < _FLOATS_FROM:
+        return str(int(value))  # Go writes whole numbers without a fraction.
+    return json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON as Go writes it: names in order, and safe to stand in HTML."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_ESCAPED)
 
 
 def _ordered(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     pairs = list(nodes)
     if len(pairs) > 1:
-        pairs.sort(key=_by_key if any(key[0] not in "f." for key, _ in pairs) else None or _by_name)
+        pairs.sort(key=_by_key if any(key[0] not in "f." for key, _ in pairs) else _by_name)
     return pairs
 
 

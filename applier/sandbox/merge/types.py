@@ -10,7 +10,7 @@ Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -22,11 +22,15 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a value may be; a facet that is missing is not allowed."""
+    """What a value may be; a facet that is missing is not allowed.
+
+    `solid` objects are those of built-in kinds, which the server holds as structures that are never absent.
+    """
 
     scalar: Scalar = ""
     list: ListType | None = None
     map: MapType | None = None
+    solid: bool = False
 
 
 class ListType:
@@ -57,11 +61,13 @@ class MapType:
         *,
         atomic: bool = False,
         fields: Mapping[str, Schema] = MappingProxyType({}),
+        required: Sequence[str] = (),
         read: Callable[[Schema], Type] | None = None,
         rest: Callable[[], Type] | None = None,
     ) -> None:
         self.atomic = atomic
         self._fields = fields
+        self._required = required
         self._read = read
         self._rest = rest
         self._types: dict[str, Type] = {}
@@ -86,8 +92,20 @@ class MapType:
     def default(self, name: str) -> Any:
         return self._fields.get(name, {}).get("default")
 
+    @cached_property
+    def structures(self) -> Mapping[str, Type]:
+        """The fields that a built-in kind always has, if only as an empty structure: the schema's default for them."""
+        found = {name: self.child(name) for name, schema in self._fields.items() if schema.get("default") == {}}
+        return {name: type_ for name, type_ in found.items() if type_ and type_.map}
+
+    @cached_property
+    def obligatory(self) -> frozenset[str]:
+        """The lists, maps and optional structures that a built-in kind always has, if only as a null."""
+        found = {name: self.child(name) for name in self._required if "default" not in self._fields.get(name, {})}
+        return frozenset(name for name, type_ in found.items() if type_ and (type_.map or type_.list))
+
     def as_atomic(self, atomic: bool) -> MapType:
-        return MapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
+        return MapType(atomic=atomic, fields=self._fields, required=self._required, read=self._read, rest=self._rest)
 
 
 class _Context:
@@ -141,6 +159,7 @@ class _Context:
         return MapType(
             atomic=schema.get("x-kubernetes-map-type") == "atomic",
             fields=properties,
+            required=schema.get("required", ()),
             read=partial(self.type_of, preserves=preserves),
             rest=others,
         )
@@ -206,8 +225,8 @@ def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schem
     With `crd` it is the structural schema of a CustomResourceDefinition: apiVersion, kind and metadata are the server's,
     whatever it says about them, here and in embedded resources; `definitions` must hold ObjectMeta.
     """
-    context = _Context(definitions)
-    return context.type_of(_with_identity(schema) if crd else schema, preserves=False)
+    type_ = _Context(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
+    return type_ if crd else replace(type_, solid=True)
 
 
 def _with_identity(schema: Schema, *, root: bool = True) -> Schema:
