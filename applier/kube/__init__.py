@@ -35,7 +35,7 @@ async def connect(
     """
     from applier.kube.cluster import KubeCluster
     from applier.kube.configuration import choose
-    from applier.kube.transport import Transport
+    from applier.kube.transport import HttpTransport
 
-    transport = await Transport.open(choose(kubeconfig, context))
+    transport = await HttpTransport.open(choose(kubeconfig, context))
     return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
+from applier.kube.exchange import Answer, BrokenError, NotSentError, Transport
 from applier.kube.translate import translate
-from applier.kube.transport import Answer, BrokenError, NotSentError, Transport
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
 """Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a

@@ -18,7 +18,7 @@ from applier.cluster import ClusterName, Discovery, Object, Resource
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import Call, Client
 from applier.kube.discovery import DiscoveryCache, served
-from applier.kube.transport import Transport
+from applier.kube.exchange import Transport
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 T = TypeVar("T")

@@ -2,14 +2,13 @@
 
 The layer's own `request` serialises bodies again and asks the environment for a proxy on each request; its session,
 with that switched off, is several times faster. What failed is said by two exceptions: `NotSentError` (the server has
-certainly not seen the request) and `BrokenError` (it may have).
+certainly not seen the request) and `BrokenError` (it may have): see `exchange`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import aiohttp
@@ -17,36 +16,12 @@ from yarl import URL
 
 from applier.errors import ConfigurationError
 from applier.kube.configuration import Endpoint, Source
+from applier.kube.exchange import Answer, BrokenError, NotSentError
 
 CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
 
 
-class NotSentError(Exception):
-    """No connection, so no request. `final`: trying again cannot help (the server's certificate is not trusted)."""
-
-    def __init__(self, message: str, *, final: bool = False) -> None:
-        super().__init__(message)
-        self.final = final
-
-
-class BrokenError(Exception):
-    """The connection ended after the request may have been read. `seconds`: how long the server kept silent."""
-
-    def __init__(self, message: str, *, seconds: float = 0.0) -> None:
-        super().__init__(message)
-        self.seconds = seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One HTTP answer, read whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
-class Transport:
+class HttpTransport:
     """One session to one API server; credentials are read again once when the server does not accept them."""
 
     def __init__(self, source: Source, endpoint: Endpoint) -> None:

@@ -1,0 +1,49 @@
+"""What the client needs of a transport: one request, one answer, and two ways to fail.
+
+Apart from the transports, so that a cluster behind another one (the sandbox) needs neither aiohttp nor `kubernetes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class NotSentError(Exception):
+    """No connection, so no request. `final`: trying again cannot help (the server's certificate is not trusted)."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+class BrokenError(Exception):
+    """The connection ended after the request may have been read. `seconds`: how long the server kept silent."""
+
+    def __init__(self, message: str, *, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP answer, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """Carries requests to one API server."""
+
+    @property
+    def name(self) -> str:
+        """What the cluster is called."""
+
+    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
+
+    async def close(self) -> None:
+        """Give back connections."""
