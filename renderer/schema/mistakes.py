@@ -11,10 +11,15 @@ from renderer.errors import RendererError
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaMistake:
-    """One mistake; `path` is the place as it is written: `spec.database.size`, `types.Port`, `[2].name`."""
+    """One mistake; `path` is the place as it is written: `spec.database.size`, `types.Port`, `[2].name`.
+
+    `rule` is the keyword of the schema that a value breaks (`type`, `required`, `enum`, `duplicate`, `maxLength`), empty
+    for mistakes of schemas.
+    """
 
     path: str
     message: str
+    rule: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

@@ -32,16 +32,16 @@ def _mistakes(schema: Schema, value: Any, path: str) -> Iterator[SchemaMistake]:
         return
     if schema.get("x-kubernetes-int-or-string"):
         if type(value) not in (int, str):
-            yield SchemaMistake(path, f"{shown(value)} is neither a whole number nor text")
+            yield SchemaMistake(path, f"{shown(value)} is neither a whole number nor text", "type")
         return
     kind = schema.get("type")
     if kind is None:
         return
     if not _IS_OF[kind](value):
-        yield SchemaMistake(path, _wrong_type(kind, value))
+        yield SchemaMistake(path, _wrong_type(kind, value), "type")
         return
     if "enum" in schema and value not in schema["enum"]:
-        yield SchemaMistake(path, _not_in_enum(schema["enum"], value))
+        yield SchemaMistake(path, _not_in_enum(schema["enum"], value), "enum")
     yield from _CHECKS.get(kind, _nothing)(schema, value, path)
 
 
@@ -75,21 +75,21 @@ def _nothing(_schema: Schema, _value: Any, _path: str) -> Iterator[SchemaMistake
 def _string(schema: Schema, value: str, path: str) -> Iterator[SchemaMistake]:
     yield from _sized(len(value), "minLength", "maxLength", "characters", schema, path)
     if "pattern" in schema and not matches(schema["pattern"], value):
-        yield SchemaMistake(path, f"{shown(value)} does not match the pattern {schema['pattern']}")
+        yield SchemaMistake(path, f"{shown(value)} does not match the pattern {schema['pattern']}", "pattern")
 
 
 def _number(schema: Schema, value: float, path: str) -> Iterator[SchemaMistake]:
     if "minimum" in schema and value < schema["minimum"]:
-        yield SchemaMistake(path, f"{value} is below the minimum {schema['minimum']}")
+        yield SchemaMistake(path, f"{value} is below the minimum {schema['minimum']}", "minimum")
     if "maximum" in schema and value > schema["maximum"]:
-        yield SchemaMistake(path, f"{value} is above the maximum {schema['maximum']}")
+        yield SchemaMistake(path, f"{value} is above the maximum {schema['maximum']}", "maximum")
 
 
 def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: str) -> Iterator[SchemaMistake]:
     if size < schema.get(low, 0):
-        yield SchemaMistake(path, f"has {size} {unit}, at least {schema[low]} are needed")
+        yield SchemaMistake(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
     if high in schema and size > schema[high]:
-        yield SchemaMistake(path, f"has {size} {unit}, at most {schema[high]} are allowed")
+        yield SchemaMistake(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
 
 
 def _array(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMistake]:
@@ -113,7 +113,9 @@ def _unique(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMista
         first = seen.setdefault(_canonical(identity), index)
         if first != index:
             what = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) if keys else shown(item)
-            yield SchemaMistake(f"{path}[{index}]", f"{what} is already given at [{first}]; it must be unique")
+            yield SchemaMistake(
+                f"{path}[{index}]", f"{what} is already given at [{first}]; it must be unique", "duplicate"
+            )
 
 
 def _canonical(value: Any) -> bytes:
@@ -130,10 +132,10 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Schema
         elif isinstance(additional, Mapping):
             yield from _mistakes(additional, item, child(path, name))
         elif not open_ended:
-            yield SchemaMistake(child(path, name), _unknown_field(name, properties))
+            yield SchemaMistake(child(path, name), _unknown_field(name, properties), "unknown")
     for name in schema.get("required", ()):
         if name not in value:
-            yield SchemaMistake(child(path, name), "is required and not given")
+            yield SchemaMistake(child(path, name), "is required and not given", "required")
 
 
 def _unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
