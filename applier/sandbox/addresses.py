@@ -1,0 +1,89 @@
+"""What a request asks for, read from its method and path: Kubernetes API concepts, "Resource URIs".
+
+Pure text: whether the kind exists is the registry's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote
+
+from applier.sandbox.wire import Request, UnknownPathError, not_allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One resource request. `namespace` is empty for all namespaces and cluster scope, `name` for collections."""
+
+    verb: str
+    group: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    subresource: str
+    query: Mapping[str, str]
+
+
+def query_of(target: str) -> dict[str, str]:
+    """Parameters of a target, the first value of each, as the API server takes them."""
+    _, _, query = target.partition("?")
+    if not query:
+        return {}
+    return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True, max_num_fields=100).items()}
+
+
+def segments(target: str) -> list[str]:
+    path = target.partition("?")[0]
+    return [unquote(part) for part in path.strip("/").split("/")]
+
+
+def address(request: Request) -> Address:
+    """The address of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
+    match segments(request.target):
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            raise UnknownPathError
+    query = query_of(request.target)
+    namespace, plural, name, subresource = _place(rest)
+    verb = _verb(request.method, name, subresource, query)
+    return Address(verb, group, version, plural, namespace, name, subresource, query)
+
+
+def _place(rest: list[str]) -> tuple[str, str, str, str]:
+    """Namespace, plural, name and subresource. A namespace is itself an object, with subresources of its own."""
+    match rest:
+        case ["namespaces", name, "status" | "finalize"]:
+            return "", "namespaces", name, rest[2]
+        case ["namespaces", namespace, plural, *more] if len(more) <= 2:
+            name, subresource = [*more, "", ""][:2]
+            return namespace, plural, name, subresource
+        case [plural, *more] if len(more) <= 2:
+            name, subresource = [*more, "", ""][:2]
+            return "", plural, name, subresource
+        case _:
+            raise UnknownPathError
+
+
+def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) -> str:
+    match method, bool(name):
+        case "GET", True:
+            return "get"
+        case "GET", False:
+            return "watch" if query.get("watch") in ("1", "true") else "list"
+        case "POST", False:
+            return "create"
+        case "PUT", True:
+            return "update"
+        case "PATCH", True:
+            return "patch"
+        case "DELETE", True if not subresource:
+            return "delete"
+        case "DELETE", False:
+            return "deletecollection"
+        case _:
+            raise not_allowed()

@@ -1,0 +1,186 @@
+"""Custom kinds, from the structural schema of their CustomResourceDefinition.
+
+Source: Kubernetes, "Extend the Kubernetes API with CustomResourceDefinitions": pruning, defaulting, nullable,
+validation rules. Values are judged by `renderer.schema`; the messages of the causes are therefore ours, their fields
+and reasons the server's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from applier.sandbox.kinds import Fitted
+from applier.sandbox.merge import DEDUCED, Type, type_of_schema
+from applier.sandbox.wire import Mistake, invalid
+from renderer.schema import apply_defaults, validate
+
+Object = dict[str, Any]
+Schema = Mapping[str, Any]
+Evaluate = Callable[[str, Mapping[str, Any]], Any]
+"""Evaluates a CEL expression with variables; raises an exception, with a text for people, if it cannot."""
+
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
+_OLD = re.compile(r"\boldSelf\b")
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_REASONS: Mapping[str, str] = {
+    "type": "FieldValueTypeInvalid",
+    "required": "FieldValueRequired",
+    "enum": "FieldValueNotSupported",
+    "duplicate": "FieldValueDuplicate",
+    "maxLength": "FieldValueTooLong",
+    "maxItems": "FieldValueTooMany",
+}
+"""Of a cause, by the rule of the schema that a value breaks; all others are FieldValueInvalid."""
+
+
+class Custom:
+    """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
+
+    def __init__(
+        self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None, has_status: bool
+    ) -> None:
+        self._schema = schema
+        self._content = {
+            **schema,
+            "properties": {
+                name: field for name, field in (schema.get("properties") or {}).items() if name not in _IDENTITY
+            },
+        }
+        self._definitions = definitions
+        self._evaluate = evaluate
+        self._has_status = has_status
+        self._has_rules = "x-kubernetes-validations" in str(schema)
+
+    @cached_property
+    def type(self) -> Type:
+        if not self._schema:
+            return DEDUCED
+        return type_of_schema(self._schema, crd=True, definitions=self._definitions)
+
+    @property
+    def generation(self) -> bool:
+        return True
+
+    def fit(self, obj: Object) -> Fitted:
+        unknown: list[str] = []
+        identity = {name: obj[name] for name in obj if name in _IDENTITY}
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        return Fitted({**identity, **prune(self._content, content, "", unknown)}, tuple(unknown))
+
+    def default(self, obj: Object, live: Object | None) -> Object:
+        identity = {name: obj[name] for name in obj if name in _IDENTITY}
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        return {**identity, **apply_defaults(self._content, content)}
+
+    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        found = [
+            Mistake(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
+            for mistake in validate(self._content, content)
+        ]
+        if not self._has_rules or self._evaluate is None:
+            return found
+        if found:
+            return found if live else [*found, invalid("<nil>", None, _UNCHECKED)]
+        return list(self._rules(self._schema, obj, live, ""))
+
+    def _rules(self, schema: Schema, value: Any, old: Any, path: str) -> Iterator[Mistake]:
+        """Validation rules of a value and all below it; `old` is what it was, None if that cannot be told."""
+        for rule in schema.get("x-kubernetes-validations") or ():
+            yield from self._rule(rule, schema, value, old, path)
+        match value:
+            case dict():
+                properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+                for name, item in value.items():
+                    field = properties.get(name, rest)
+                    if isinstance(field, Mapping) and item is not None:
+                        before = old.get(name) if isinstance(old, dict) else None
+                        yield from self._rules(field, item, before, f"{path}.{name}" if path else name)
+            case list():
+                items, earlier = _mapping(schema.get("items")), _by_key(schema, old)
+                for index, item in enumerate(value if items else ()):
+                    yield from self._rules(items, item, earlier(item), f"{path}[{index}]")
+
+    def _rule(self, rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str) -> Iterator[Mistake]:
+        text = rule["rule"]
+        variables: dict[str, Any] = {"self": _typed(schema, value)}
+        if _OLD.search(text):
+            if old is None and not rule.get("optionalOldSelf"):
+                return
+            variables["oldSelf"] = _typed(schema, old)
+        assert self._evaluate is not None
+        try:
+            held = self._evaluate(text, variables)
+            message = rule.get("message") or f"failed rule: {text}"
+            if held is not True and rule.get("messageExpression"):
+                message = str(self._evaluate(rule["messageExpression"], variables))
+        except Exception as error:
+            held, message = False, f"rule cannot be evaluated: {error}"
+        if held is not True:
+            place = f"{path}{rule['fieldPath']}" if rule.get("fieldPath") else path
+            yield Mistake(place or "<nil>", rule.get("reason") or "FieldValueInvalid", f"Invalid value: {message}")
+
+
+def _by_key(schema: Schema, old: Any) -> Callable[[Any], Any]:
+    """Finds the earlier item of a list map with the same keys; items of other lists have no earlier one."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return lambda _: None
+
+    def identity(item: Any) -> Any:
+        return tuple(str(item.get(key)) for key in keys) if isinstance(item, dict) else None
+
+    known = {identity(item): item for item in old}
+    return lambda item: known.get(identity(item))
+
+
+def _typed(schema: Schema, value: Any) -> Any:
+    """A value as CEL sees it: whole numbers where the schema says `number` are doubles."""
+    match value:
+        case dict():
+            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+            return {name: _typed(properties.get(name) or _mapping(rest), item) for name, item in value.items()}
+        case list():
+            return [_typed(_mapping(schema.get("items")), item) for item in value]
+        case int() if schema.get("type") == "number" and not isinstance(value, bool):
+            return float(value)
+        case _:
+            return value
+
+
+def _mapping(value: Any) -> Schema:
+    return value if isinstance(value, Mapping) else {}
+
+
+def prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
+    """A value without the fields that its schema does not know; their paths are added to `unknown`."""
+    match value:
+        case dict():
+            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+            keeps = bool(schema.get(_PRESERVE)) or rest is True
+            embedded = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
+            found: dict[str, Any] = {}
+            for name, item in value.items():
+                place = f"{path}.{name}" if path else name
+                field = properties.get(name, rest)
+                if isinstance(field, Mapping):
+                    found[name] = prune(field, item, place, unknown)
+                elif keeps or name in embedded:
+                    found[name] = item
+                else:
+                    unknown.append(place)
+            return found
+        case list():
+            items = schema.get("items")
+            if not isinstance(items, Mapping):
+                return value
+            return [prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        case _:
+            return value

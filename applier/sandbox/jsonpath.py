@@ -1,0 +1,60 @@
+"""The JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a text.
+
+Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it. A path that is not understood finds
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+_STEP = re.compile(
+    r"""\.(?P<field>(?:[^.\[\]\\'"]|\\.)+)"""
+    r"""|\[\s*'(?P<quoted>[^']*)'\s*\]|\[\s*"(?P<double>[^"]*)"\s*\]"""
+    r"""|\[(?P<index>-?[0-9]+)\]|(?P<all>\[\*\]|\.\*)"""
+    r"""|\[\?\(\s*@(?P<left>(?:\.[A-Za-z0-9_-]+)+)\s*(?P<compare>==|!=)\s*(?P<right>'[^']*'|"[^"]*"|[^\s)'"]+)\s*\)\]"""
+)
+
+
+def find(path: str, document: Any) -> list[Any]:
+    """Every value at a path (`.status.conditions[?(@.type=="Ready")].status`), in order."""
+    found = [document]
+    for step in _steps(path):
+        found = [value for item in found for value in _take(step, item)]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _steps(path: str) -> tuple[dict[str, str | None], ...]:
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    steps: list[dict[str, str | None]] = []
+    position = 0
+    while position < len(text):
+        step = _STEP.match(text, position)
+        if step is None:
+            return ({"field": "\0"},)
+        steps.append(step.groupdict())
+        position = step.end()
+    return tuple(steps)
+
+
+def _take(step: dict[str, str | None], value: Any) -> list[Any]:
+    name = step.get("field") or step.get("quoted") or step.get("double")
+    if name is not None:
+        name = re.sub(r"\\(.)", r"\1", name)
+        return [value[name]] if isinstance(value, dict) and name in value else []
+    if step.get("all"):
+        return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    if (index := step.get("index")) is not None:
+        return [value[int(index)]] if -len(value) <= int(index) < len(value) else []
+    left, right = step.get("left") or "", (step.get("right") or "").strip("'\"")
+    equal = step.get("compare") == "=="
+    return [item for item in value if ([_text(one) for one in find(left, item)] == [right]) is equal]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,257 @@
+"""Rules of the metadata of every object: names, labels, annotations, finalizers, owners.
+
+Source: apimachinery `pkg/api/validation` and `pkg/util/validation`; the words are those that users know from kubectl.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from applier.sandbox.wire import Mistake, forbidden, invalid, required, too_long
+
+Object = dict[str, Any]
+
+ANNOTATION_BYTES = 256 * 1024
+"""Keys and values of all annotations of one object."""
+
+_LABEL_TEXT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_TEXT = rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*"
+_LABEL, _SUBDOMAIN = re.compile(_LABEL_TEXT), re.compile(_SUBDOMAIN_TEXT)
+_SERVICE = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+
+_RULES: Final = {
+    "subdomain": (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+        "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        f"'{_SUBDOMAIN_TEXT}')"
+    ),
+    "label": (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+        "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+        f"'{_LABEL_TEXT}')"
+    ),
+    "service": (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
+        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+    ),
+    "qualified": (
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    ),
+    "value": (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+        "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+        "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    ),
+}
+_NAME_RULES: Final = {"subdomain": (_SUBDOMAIN, 253), "label": (_LABEL, 63), "service": (_SERVICE, 63)}
+_STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+_MAPS = ("labels", "annotations")
+_TEXTS = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
+_KNOWN = frozenset(
+    {
+        *_MAPS,
+        *_TEXTS,
+        "generation",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "ownerReferences",
+        "managedFields",
+    }
+)
+_OWNER = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
+
+
+def read(metadata: Any) -> tuple[Object, list[str], str]:
+    """Metadata without nulls and unknown fields, the paths of the latter, and why it cannot be read ("" if it can)."""
+    if metadata is None:
+        return {}, [], ""
+    if not isinstance(metadata, dict):
+        return {}, [], _mismatch(metadata, "metadata", "v1.ObjectMeta", struct="")
+    kept = {name: value for name, value in metadata.items() if value is not None and name in _KNOWN}
+    unknown = [f"metadata.{name}" for name in metadata if name not in _KNOWN]
+    for name, value in kept.items():
+        if mistake := _misfit(name, value):
+            return {}, [], mistake
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in kept and not kept[name]:
+            del kept[name]
+    for name in _TEXTS:
+        if kept.get(name) == "":
+            del kept[name]
+    for index, owner in enumerate(kept.get("ownerReferences") or ()):
+        unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER]
+    return kept, unknown, ""
+
+
+def _misfit(name: str, value: Any) -> str:
+    match name:
+        case "labels" | "annotations":
+            if not isinstance(value, dict):
+                return _mismatch(value, name, "map[string]string")
+            for text in value.values():
+                if not isinstance(text, str):
+                    return _mismatch(text, name, "string")
+        case "finalizers":
+            if not isinstance(value, list):
+                return _mismatch(value, name, "[]string")
+            for text in value:
+                if not isinstance(text, str):
+                    return _mismatch(text, name, "string")
+        case "ownerReferences":
+            return _misfit_owners(value)
+        case "managedFields":
+            if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+                return _mismatch(value, name, "[]v1.ManagedFieldsEntry")
+        case "generation" | "deletionGracePeriodSeconds":
+            if type(value) is not int:
+                return _mismatch(value, name, "int64")
+        case _:
+            if not isinstance(value, str):
+                return _mismatch(value, name, "string")
+    return ""
+
+
+def _misfit_owners(value: Any) -> str:
+    if not isinstance(value, list):
+        return _mismatch(value, "ownerReferences", "[]v1.OwnerReference")
+    for owner in value:
+        if not isinstance(owner, dict):
+            return _mismatch(owner, "ownerReferences", "v1.OwnerReference")
+        for field, text in owner.items():
+            wanted, go = (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
+            if text is not None and not isinstance(text, wanted):
+                return _mismatch(text, field, go, struct="OwnerReference")
+    return ""
+
+
+def _mismatch(value: Any, field: str, go_type: str, *, struct: str = "ObjectMeta") -> str:
+    place = f"{struct}.{field}" if struct else field
+    return f"json: cannot unmarshal {go_kind(value)} into Go struct field {place} of type {go_type}"
+
+
+def go_kind(value: Any) -> str:
+    """What Go's JSON decoder calls a value."""
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def validate(metadata: Object, *, rule: str, namespaced: bool) -> list[Mistake]:
+    """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes."""
+    return [
+        *_name(metadata, rule),
+        *_labels(metadata.get("labels") or {}),
+        *_annotations(metadata.get("annotations") or {}),
+        *_owners(metadata.get("ownerReferences") or []),
+        *_finalizers(metadata.get("finalizers") or []),
+    ]
+
+
+def validate_update(metadata: Object, live: Object) -> list[Mistake]:
+    """What of the metadata may not change."""
+    found: list[Mistake] = []
+    if "deletionTimestamp" in live:
+        before = live.get("finalizers") or []
+        if added := [name for name in metadata.get("finalizers") or [] if name not in before]:
+            words = ", ".join(f'"{name}"' for name in added)
+            found.append(
+                forbidden(
+                    "metadata.finalizers",
+                    "no new finalizers can be added if the object is being deleted, "
+                    f"found new finalizers []string{{{words}}}",
+                )
+            )
+    if metadata.get("uid") != live.get("uid"):
+        found.append(invalid("metadata.uid", metadata.get("uid", ""), "field is immutable"))
+    return found
+
+
+def _name(metadata: Object, rule: str) -> Iterator[Mistake]:
+    name = metadata.get("name")
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+    elif rule == "segment":
+        if name in (".", "..") or "/" in name or "%" in name:
+            yield invalid("metadata.name", name, "may not be '.' or '..', nor contain '/' or '%'")
+    else:
+        pattern, longest = _NAME_RULES[rule]
+        if len(name) > longest:
+            yield invalid("metadata.name", name, f"must be no more than {longest} bytes")
+        if not pattern.fullmatch(name):
+            yield invalid("metadata.name", name, _RULES[rule])
+
+
+def _labels(labels: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
+    for key, value in labels.items():
+        yield from _key(key, field)
+        if len(value) > 63:
+            yield invalid(field, value, "must be no more than 63 bytes")
+        if not _VALUE.fullmatch(value):
+            yield invalid(field, value, _RULES["value"])
+
+
+def _key(key: str, field: str) -> Iterator[Mistake]:
+    """A qualified name: an optional DNS subdomain, a slash, a name."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not prefix:
+        yield invalid(field, key, "prefix part must be non-empty")
+    elif prefix and not _SUBDOMAIN.fullmatch(prefix):
+        yield invalid(field, key, f"prefix part {_RULES['subdomain']}")
+    if not name:
+        yield invalid(field, key, "name part must be non-empty")
+    elif len(name) > 63:
+        yield invalid(field, key, "name part must be no more than 63 bytes")
+    if not _QUALIFIED.fullmatch(name):
+        yield invalid(field, key, _RULES["qualified"])
+
+
+def _annotations(annotations: Mapping[str, str]) -> Iterator[Mistake]:
+    size = 0
+    for key, value in annotations.items():
+        yield from _key(key.lower(), "metadata.annotations")
+        size += len(key.encode()) + len(value.encode())
+    if size > ANNOTATION_BYTES:
+        yield too_long("metadata.annotations", f"may not be more than {ANNOTATION_BYTES} bytes")
+
+
+def _owners(owners: list[Object]) -> Iterator[Mistake]:
+    for index, owner in enumerate(owners):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                yield invalid(f"metadata.ownerReferences[{index}].{field}", owner.get(field, ""), "must not be empty")
+    if sum(bool(owner.get("controller")) for owner in owners) > 1:
+        yield invalid("metadata.ownerReferences", owners, "Only one reference can have Controller set to true")
+
+
+def _finalizers(finalizers: list[str]) -> Iterator[Mistake]:
+    for index, name in enumerate(finalizers):
+        field = f"metadata.finalizers[{index}]"
+        yield from _key(name, field)
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            yield invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        yield invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

@@ -1,0 +1,137 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) of plain JSON values. Nothing given is changed."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+MOST_OPERATIONS = 10_000
+"""Operations of one JSON patch; the API server's limit."""
+
+
+class PatchError(ValueError):
+    """The patch cannot be applied to this value."""
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386: null removes, objects are merged, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def json_patch(target: Any, operations: list[Any]) -> Any:
+    """RFC 6902. Raises PatchError.
+
+    As the API server's library does, `replace` of an absent key of an object adds it.
+    """
+    document = copy.deepcopy(target)
+    for operation in operations:
+        document = _apply(document, operation)
+    return document
+
+
+def _apply(document: Any, operation: Any) -> Any:
+    match operation:
+        case {"op": "add", "path": str(path), "value": value}:
+            return _add(document, _pointer(path), copy.deepcopy(value))
+        case {"op": "replace", "path": str(path), "value": value}:
+            return _replace(document, _pointer(path), copy.deepcopy(value))
+        case {"op": "remove", "path": str(path)}:
+            return _remove(document, _pointer(path))
+        case {"op": "test", "path": str(path)}:
+            if not _equal(_find(document, _pointer(path), absent=None), operation.get("value")):
+                raise PatchError(f"test of {path} failed")
+            return document
+        case {"op": "copy", "path": str(path), "from": str(source)}:
+            return _add(document, _pointer(path), copy.deepcopy(_find(document, _pointer(source))))
+        case {"op": "move", "path": str(path), "from": str(source)}:
+            value = _find(document, _pointer(source))
+            return _add(_remove(document, _pointer(source)), _pointer(path), value)
+        case _:
+            raise PatchError("an operation that RFC 6902 does not know")
+
+
+def _pointer(text: str) -> list[str]:
+    """The tokens of a JSON pointer (RFC 6901)."""
+    if text and not text.startswith("/"):
+        raise PatchError(f"{text!r} is not a JSON pointer")
+    return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]
+
+
+_RAISE: Any = object()
+
+
+def _find(document: Any, tokens: list[str], *, absent: Any = _RAISE) -> Any:
+    for token in tokens:
+        if isinstance(document, dict) and token in document:
+            document = document[token]
+        elif isinstance(document, list) and _index(token, len(document) - 1) is not None:
+            document = document[int(token)]
+        elif absent is _RAISE:
+            raise PatchError(f"nothing at {'/'.join(tokens)}")
+        else:
+            return absent
+    return document
+
+
+def _index(token: str, last: int) -> int | None:
+    return int(token) if re.fullmatch(r"0|[1-9][0-9]{0,8}", token) and int(token) <= last else None
+
+
+def _add(document: Any, tokens: list[str], value: Any) -> Any:
+    if not tokens:
+        return value
+    parent = _find(document, tokens[:-1])
+    match parent:
+        case dict():
+            parent[tokens[-1]] = value
+        case list():
+            index = len(parent) if tokens[-1] == "-" else _index(tokens[-1], len(parent))
+            if index is None:
+                raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
+            parent.insert(index, value)
+        case _:
+            raise PatchError(f"neither object nor list at {'/'.join(tokens[:-1])}")
+    return document
+
+
+def _replace(document: Any, tokens: list[str], value: Any) -> Any:
+    parent = _find(document, tokens[:-1]) if tokens else None
+    if isinstance(parent, list):
+        index = _index(tokens[-1], len(parent) - 1)
+        if index is None:
+            raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
+        parent[index] = value
+        return document
+    return _add(document, tokens, value)
+
+
+def _remove(document: Any, tokens: list[str]) -> Any:
+    parent = _find(document, tokens[:-1]) if tokens else None
+    match parent:
+        case dict() if tokens[-1] in parent:
+            del parent[tokens[-1]]
+        case list() if (index := _index(tokens[-1], len(parent) - 1)) is not None:
+            del parent[index]
+        case _:
+            raise PatchError(f"nothing to remove at {'/'.join(tokens)}")
+    return document
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equality of JSON values: `1` and `true` differ, `1` and `1.0` do not."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    return bool(left == right)

@@ -1,0 +1,53 @@
+"""The door for the same process: `KubeCluster`, the adapter of real servers, speaks to a sandbox without a socket.
+
+So discovery, pages, retries and the translation of refusals are one code for both. Neither aiohttp nor `kubernetes` is
+imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+from applier.kube.cluster import KubeCluster
+from applier.kube.exchange import Answer, BrokenError, NotSentError
+from applier.sandbox.wire import DroppedError, Request, Response
+
+Door = Callable[[Request], Awaitable[Response]]
+"""Answers requests: `Sandbox.answer`, or that behind faults. Raises DroppedError instead of an answer."""
+
+
+def cluster_of(
+    door: Door,
+    *,
+    name: str = "sandbox",
+    concurrency: int = 16,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    rng: Callable[[], float] = random.random,
+) -> KubeCluster:
+    """The port `applier.cluster.Cluster` on a sandbox in this process: `cluster_of(sandbox.answer)`."""
+    return KubeCluster(SandboxTransport(door, name), concurrency=concurrency, sleep=sleep, rng=rng)
+
+
+class SandboxTransport:
+    """See `applier.kube.exchange.Transport`."""
+
+    def __init__(self, door: Door, name: str) -> None:
+        self.name = name
+        self._door = door
+
+    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        lower = {key.lower(): value for key, value in headers.items()}
+        await asyncio.sleep(0)  # others may go first, as with a real server
+        try:
+            response = await self._door(Request(method, path, lower, body or b""))
+        except DroppedError as dropped:
+            if dropped.sent:
+                raise BrokenError(str(dropped)) from None
+            raise NotSentError(str(dropped)) from None
+        assert response.stream is None, "a watch is read by Sandbox.handle"
+        return Answer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
+
+    async def close(self) -> None:
+        return

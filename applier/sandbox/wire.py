@@ -1,0 +1,184 @@
+"""Requests, responses and refusals, as values: what crosses every door of the sandbox.
+
+A refusal is raised where it is found and becomes a `Status` object at the edge (`Sandbox.handle`), with the words of
+the API server: Kubernetes API conventions, "Response Status Kind".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+LARGEST_BODY = 3 * 1024 * 1024
+"""Bytes of a request's body; the limit of the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `target` is the percent-encoded path with its query; names of `headers` are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer. `stream`, where given, follows the headers in place of `body`: the events of a watch, line by line."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncIterator[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One cause of a refusal: `reason` as in `details.causes`, `field` a path, `message` for people."""
+
+    field: str
+    reason: str
+    message: str
+
+    @property
+    def as_cause(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+def required(field: str, why: str = "") -> Mistake:
+    return Mistake(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
+
+
+def invalid(field: str, value: object, why: str) -> Mistake:
+    return Mistake(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
+
+
+def forbidden(field: str, why: str) -> Mistake:
+    return Mistake(field, "FieldValueForbidden", f"Forbidden: {why}")
+
+
+def unsupported(field: str, value: object, allowed: Sequence[str]) -> Mistake:
+    words = ", ".join(f'"{word}"' for word in allowed)
+    return Mistake(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}")
+
+
+def too_long(field: str, why: str) -> Mistake:
+    return Mistake(field, "FieldValueTooLong", f"Too long: {why}")
+
+
+def shown(value: object) -> str:
+    """A value as messages of the API server show it: JSON."""
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()
+
+
+class Refusal(Exception):
+    """A request that is not carried out. `reason` is empty where the server gives none."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, *, details: Mapping[str, Any] | None = None, retry_after: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+        }
+        if reason:
+            self.status["reason"] = reason
+        if details is not None:
+            self.status["details"] = dict(details) | ({"retryAfterSeconds": retry_after} if retry_after else {})
+        self.status["code"] = code
+        self.retry_after = retry_after
+
+    @property
+    def response(self) -> Response:
+        headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
+        return Response(self.code, orjson.dumps(self.status), headers=headers)
+
+
+class UnknownPathError(Exception):
+    """Nothing is served at a path; the API server answers in plain text."""
+
+    response = Response(404, b"404 page not found\n", TEXT)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a refusal is about: the resource for messages about addresses, the kind for those about content."""
+
+    group: str
+    plural: str
+    kind: str
+    name: str = ""
+
+    @property
+    def resource(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def group_kind(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
+        """`details` of a Status: it calls the resource `kind`, except where the content is meant."""
+        found = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
+        return {key: value for key, value in found.items() if value}
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, "BadRequest", message)
+
+
+def not_found(subject: Subject) -> Refusal:
+    return Refusal(404, "NotFound", f'{subject.resource} "{subject.name}" not found', details=subject.details())
+
+
+def not_served() -> Refusal:
+    """A path below a served group version that names no resource."""
+    return Refusal(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def not_allowed() -> Refusal:
+    message = "the server does not allow this method on the requested resource"
+    return Refusal(405, "MethodNotAllowed", message, details={})
+
+
+def already_exists(subject: Subject) -> Refusal:
+    message = f'{subject.resource} "{subject.name}" already exists'
+    return Refusal(409, "AlreadyExists", message, details=subject.details())
+
+
+def conflict(subject: Subject, why: str, *, content: bool = False) -> Refusal:
+    name = subject.group_kind if content else subject.resource
+    message = f'Operation cannot be fulfilled on {name} "{subject.name}": {why}'
+    return Refusal(409, "Conflict", message, details=subject.details(content=content))
+
+
+def invalid_object(subject: Subject, mistakes: Sequence[Mistake]) -> Refusal:
+    """422 with every mistake as a cause."""
+    texts = [f"{mistake.field}: {mistake.message}" for mistake in mistakes]
+    told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{subject.group_kind} "{subject.name}" is invalid: {told}'
+    causes = [mistake.as_cause for mistake in mistakes]
+    return Refusal(422, "Invalid", message, details=subject.details(content=True, causes=causes))
+
+
+def expired(message: str) -> Refusal:
+    return Refusal(410, "Expired", message)
+
+
+class DroppedError(Exception):
+    """A connection that ends without an answer; `sent`: the request may have been carried out."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent

@@ -1,0 +1,37 @@
+"""One suite, two servers: every test here runs on the real API server and on the sandbox, and expects the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from applier.sandbox.api import Sandbox
+from tests.conformance.servers import Api, RealApi, SandboxApi
+
+
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox"])
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    """A server; a test that uses it runs once on each."""
+    if request.param == "real":
+        real = RealApi(request.getfixturevalue("control_plane"))
+        yield real
+        real.close()
+    else:
+        yield SandboxApi(Sandbox())
+
+
+@pytest.fixture
+def home(api: Api) -> Iterator[str]:
+    """A new namespace."""
+    name = f"c-{uuid4().hex[:8]}"
+    assert api.post("/api/v1/namespaces", {"metadata": {"name": name}}).code == 201
+    yield name
+    api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def configs(home: str) -> str:
+    """The path of the ConfigMaps of a new namespace."""
+    return f"/api/v1/namespaces/{home}/configmaps"
