@@ -316,10 +316,10 @@ def _with_entries(content: Object, entries: Entries) -> Object:
 
 
 def _named(obj: Object) -> str:
-    """An object as the server names it in messages: `/name; v1, Kind=ConfigMap`."""
+    """An object as the server names it in messages: `namespace/name; /v1, Kind=ConfigMap`."""
     metadata: dict[str, Any] = obj.get("metadata") or {}
-    group, slash, version = obj["apiVersion"].rpartition("/")
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}{slash}{version}, Kind={obj['kind']}"
+    group, _, version = obj["apiVersion"].rpartition("/")
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj['kind']}"
 
 
 __all__ = ["ApplyConflicts", "Conflict", "InvalidFields", "Writer", "apply", "keep_times", "track_update"]

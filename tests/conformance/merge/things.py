@@ -174,3 +174,126 @@ def broken(spec: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
             ]
         ),
     )
+
+
+# ---- built-in kinds
+
+config_maps = some(
+    {"data": st.dictionaries(words, st.one_of(words, st.just("")), max_size=3), "immutable": st.just(False)}
+)
+broken_config_maps = st.builds(
+    lambda base, fault: {**base, **fault},
+    config_maps,
+    st.sampled_from(
+        [{"spec": {}}, {"data": {"a": 1}}, {"data": []}, {"data": {"a": {"b": "c"}}}, {"immutable": "yes"}]
+    ),
+)
+
+ports = st.builds(
+    lambda port, rest: {"port": port, "name": f"p{port}{rest.get('protocol', 'TCP').lower()}", **rest},
+    st.sampled_from([80, 443]),
+    some(
+        {
+            "protocol": st.sampled_from(["TCP", "UDP"]),
+            "targetPort": st.sampled_from([8080, "web"]),
+            "appProtocol": words,
+        }
+    ),
+)
+services = st.builds(
+    lambda first, more, rest: {"spec": {"ports": _unique_ports([first, *more]), **rest}},
+    ports,
+    st.lists(ports, max_size=2),
+    some(
+        {
+            "selector": st.dictionaries(words, words, min_size=1, max_size=2),
+            "type": st.just("ClusterIP"),
+            "publishNotReadyAddresses": st.just(True),
+        }
+    ),
+)
+
+
+def _unique_ports(given: list[Json]) -> list[Json]:
+    return list({(port["port"], port.get("protocol", "TCP")): port for port in given}.values())
+
+
+broken_services = st.builds(
+    lambda base, fault: {"spec": {**base["spec"], **fault}},
+    services,
+    st.sampled_from(
+        [
+            {"zz": 1},
+            {"ports": [{"port": 80}, {"port": 80, "protocol": "TCP"}]},
+            {"ports": {"a": 1}},
+            {"ports": [80]},
+            {"selector": "a"},
+            {"externalIPs": "a"},
+        ]
+    ),
+)
+
+variables = st.one_of(
+    st.builds(lambda name, rest: {"name": name, **rest}, st.sampled_from(["A", "B"]), some({"value": words})),
+    st.just({"name": "F", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}),
+)
+containers = st.builds(
+    lambda name, image, rest: {"name": name, "image": f"{image}:1", **rest},
+    words,
+    words,
+    some(
+        {
+            "env": st.lists(variables, min_size=1, max_size=2, unique_by=lambda each: each["name"]),
+            "args": st.lists(words, min_size=1, max_size=2),
+            "ports": st.lists(
+                some({"protocol": st.sampled_from(["TCP", "UDP"])}).map(lambda rest: {"containerPort": 80, **rest}),
+                min_size=1,
+                max_size=1,
+            ),
+            "resources": st.sampled_from(
+                [{}, {"limits": {"cpu": "1"}}, {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}}]
+            ),
+            "livenessProbe": st.just({"httpGet": {"path": "/", "port": 80}}),
+        }
+    ),
+)
+
+
+def _deployment(containers: list[Json], pod: Json, labels: Json, rest: Json) -> Json:
+    metadata = {"labels": {"app": "x", **labels}}
+    spec = {"containers": containers, **pod}
+    return {
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": metadata, "spec": spec}, **rest}
+    }
+
+
+deployments = st.builds(
+    _deployment,
+    st.lists(containers, min_size=1, max_size=2, unique_by=lambda each: each["name"]),
+    some(
+        {
+            "priorityClassName": words,
+            "nodeSelector": st.dictionaries(words, words, min_size=1, max_size=2),
+            "terminationGracePeriodSeconds": numbers,
+            "securityContext": st.sampled_from([{}, {"runAsUser": 1}]),
+            "tolerations": st.just([{"key": "a", "operator": "Exists"}]),
+        }
+    ),
+    st.dictionaries(words, words, max_size=2),
+    some(
+        {
+            "replicas": numbers,
+            "paused": st.just(True),
+            "strategy": st.sampled_from(
+                [{"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, {"type": "RollingUpdate"}]
+            ),
+        }
+    ),
+)
+broken_deployments = st.builds(
+    lambda base, fault: {"spec": {**base["spec"], **fault}},
+    deployments,
+    st.sampled_from(
+        [{"zz": 1}, {"replicas": "x"}, {"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}}]
+    ),
+)

@@ -106,7 +106,7 @@ def test_an_unknown_field_is_refused_in_the_words_of_the_server() -> None:
     with pytest.raises(NotTyped) as caught:
         apply(None, {**config_map(), "spec": {"zz": 1}}, writer("m1"))
     assert str(caught.value) == (
-        "failed to create typed patch object (/x; v1, Kind=ConfigMap): .spec: field not declared in schema"
+        "failed to create typed patch object (/x; /v1, Kind=ConfigMap): .spec: field not declared in schema"
     )
 
 
