@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from applier.sandbox.api import Sandbox
 from tests.conformance.merge import things
 from tests.conformance.merge.servers import Connection, InProcess, OneObject, Write, comparable, content, ownership
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
 from tests.properties.test_convergence import examples
 
 Json = dict[str, Any]
@@ -39,30 +35,6 @@ def agree(real: OneObject, ours: OneObject, writes: list[Write]) -> None:
 def _text(obj: Json | None) -> list[str]:
     """Lines that pytest can compare."""
     return json.dumps(obj, indent=1, sort_keys=True).splitlines()
-
-
-@pytest.fixture(scope="module")
-def connection(control_plane: ControlPlane) -> Iterator[Connection]:
-    opened = Connection(control_plane)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> InProcess:
-    return InProcess(Sandbox())
-
-
-@pytest.fixture(scope="module")
-def thing_path(connection: Connection, sandbox: InProcess) -> Iterator[str]:
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    path = f"/apis/{things.GROUP}/v1/namespaces/default/things"
-    for server in (connection, sandbox):
-        code, body = server.request("POST", definitions, things.CRD)
-        assert code == 201, body
-        eventually(lambda server=server: server.request("GET", path)[0] == 200)
-    yield path
-    connection.request("DELETE", f"{definitions}/things.{things.GROUP}")
 
 
 def bodies(api_version: str, kind: str, content: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
@@ -134,20 +106,20 @@ def compare(connection: Connection, sandbox: InProcess, path: str, history: list
 
 @settings(examples(60), report_multiple_bugs=False)
 @given(histories(thing_objects, broken_things))
-def test_custom_resources(connection: Connection, sandbox: InProcess, thing_path: str, history: list[Write]) -> None:
-    compare(connection, sandbox, thing_path, history)
+def test_custom_resources(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+    compare(connection, embedded, things.PATH, history)
 
 
 @settings(examples(60), report_multiple_bugs=False)
 @given(histories(bodies("v1", "ConfigMap", things.config_maps), bodies("v1", "ConfigMap", things.broken_config_maps)))
-def test_config_maps(connection: Connection, sandbox: InProcess, history: list[Write]) -> None:
-    compare(connection, sandbox, "/api/v1/namespaces/default/configmaps", history)
+def test_config_maps(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+    compare(connection, embedded, things.CONFIG_MAPS, history)
 
 
 @settings(examples(40), report_multiple_bugs=False)
 @given(histories(bodies("v1", "Service", things.services), bodies("v1", "Service", things.broken_services)))
-def test_services(connection: Connection, sandbox: InProcess, history: list[Write]) -> None:
-    compare(connection, sandbox, "/api/v1/namespaces/default/services", history)
+def test_services(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+    compare(connection, embedded, things.SERVICES, history)
 
 
 @settings(examples(40), report_multiple_bugs=False)
@@ -156,5 +128,5 @@ def test_services(connection: Connection, sandbox: InProcess, history: list[Writ
         bodies("apps/v1", "Deployment", things.deployments), bodies("apps/v1", "Deployment", things.broken_deployments)
     )
 )
-def test_deployments(connection: Connection, sandbox: InProcess, history: list[Write]) -> None:
-    compare(connection, sandbox, "/apis/apps/v1/namespaces/default/deployments", history)
+def test_deployments(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+    compare(connection, embedded, things.DEPLOYMENTS, history)

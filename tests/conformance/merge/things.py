@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 Json = dict[str, Any]
 
 GROUP = "merge.test"
+PATH = f"/apis/{GROUP}/v1/namespaces/default/things"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+SERVICES = "/api/v1/namespaces/default/services"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
 TEXTS = {"type": "array", "items": TEXT}
