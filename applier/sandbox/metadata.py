@@ -160,14 +160,17 @@ def go_kind(value: Any) -> str:
             return "object"
 
 
-def validate(metadata: Object, *, rule: str, namespaced: bool) -> list[Mistake]:
-    """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes."""
+def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[Mistake]:
+    """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes.
+
+    Kinds with `standard_finalizers` take no finalizers of one word but Kubernetes' own.
+    """
     return [
         *_name(metadata, rule),
         *_labels(metadata.get("labels") or {}),
         *_annotations(metadata.get("annotations") or {}),
         *_owners(metadata.get("ownerReferences") or []),
-        *_finalizers(metadata.get("finalizers") or []),
+        *_finalizers(metadata.get("finalizers") or [], standard=standard_finalizers),
     ]
 
 
@@ -247,11 +250,11 @@ def _owners(owners: list[Object]) -> Iterator[Mistake]:
         yield invalid("metadata.ownerReferences", owners, "Only one reference can have Controller set to true")
 
 
-def _finalizers(finalizers: list[str]) -> Iterator[Mistake]:
+def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[Mistake]:
     for index, name in enumerate(finalizers):
         field = f"metadata.finalizers[{index}]"
         yield from _key(name, field)
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
+        if standard and "/" not in name and name not in _STANDARD_FINALIZERS:
             yield invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         yield invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

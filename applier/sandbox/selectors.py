@@ -13,7 +13,7 @@ from applier.sandbox.wire import bad_request
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
 
-_TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|[^\s=!,()]+)")
+_TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|>|<|[^\s=!,()<>]+)")
 _NAME = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
@@ -70,14 +70,14 @@ def _requirement(tokens: _Tokens) -> Predicate:
             if operator == "in":
                 return lambda labels: labels.get(key) in values
             return lambda labels: labels.get(key) not in values
-        case "gt" | "lt" | ">" | "<":
+        case ">" | "<":
             return _comparison(key, tokens)
         case other:
             raise bad_request(f"unable to parse requirement: found '{other}', expected: {_OPERATORS}")
 
 
 def _comparison(key: str, tokens: _Tokens) -> Predicate:
-    greater, text = tokens.take() in ("gt", ">"), tokens.take()
+    greater, text = tokens.take() == ">", tokens.take()
     if not re.fullmatch(r"-?[0-9]{1,18}", text):
         raise bad_request(f'unable to parse requirement: values[0][{key}]: Invalid value: "{text}": must be an integer')
     bound = int(text)

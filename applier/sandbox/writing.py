@@ -260,7 +260,8 @@ class Writing:
         return Written(final, False, warnings, self._state.write(key, final))
 
     def _validate(self, kind: Kind, obj: Object, live: Object | None) -> None:
-        mistakes = rules.validate(obj["metadata"], rule=self._name_rule(kind), namespaced=kind.namespaced)
+        standard = not kind.custom and kind.group != "apiextensions.k8s.io"
+        mistakes = rules.validate(obj["metadata"], rule=self._name_rule(kind), standard_finalizers=standard)
         if live is not None:
             mistakes += rules.validate_update(obj["metadata"], live["metadata"])
         mistakes += kind.model.validate(obj, live)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from applier.sandbox.api import Sandbox
+from renderer.cel import compile_expression
 from tests.conformance.servers import Api, RealApi, SandboxApi
+
+
+def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
+    """CEL rules of custom kinds, as `gitops` hands them in."""
+    return compile_expression(rule).evaluate(variables)
 
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox"])
@@ -19,7 +26,7 @@ def api(request: pytest.FixtureRequest) -> Iterator[Api]:
         yield real
         real.close()
     else:
-        yield SandboxApi(Sandbox())
+        yield SandboxApi(Sandbox(evaluate=evaluate))
 
 
 @pytest.fixture

@@ -164,6 +164,8 @@ def test_a_delete(api: Api, configs: str, stored: object, body: Any, refusal: tu
         ("labelSelector=a%20in%20(", (400, "BadRequest")),
         ("labelSelector=%3Dx", (400, "BadRequest")),
         ("labelSelector=a%3Db%20c", (400, "BadRequest")),
+        ("labelSelector=a%20lt%207", (400, "BadRequest")),
+        ("labelSelector=a%3Ex", (400, "BadRequest")),
         ("fieldSelector=foo%3Dbar", (400, "BadRequest")),
         ("fieldSelector=foo", (400, "BadRequest")),
         ("limit=x", (400, "BadRequest")),
