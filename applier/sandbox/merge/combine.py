@@ -5,11 +5,12 @@ Values are never changed; what stays the same is shared.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.merge.fields import SELF, Fields
 from applier.sandbox.merge.types import ListType, MapType, Type
-from applier.sandbox.merge.values import equal, key_of, keyed
+from applier.sandbox.merge.values import equal, key_of
 
 
 def merged(type_: Type, left: Any, right: Any) -> Any:
@@ -52,17 +53,19 @@ def _merged_lists(items: ListType, left: list[Any], right: list[Any]) -> list[An
     if not right:
         return left
     ours, theirs = [key_of(items, item) for item in left], [key_of(items, item) for item in right]
-    before = {key: found[0] if len(found) == 1 else None for key, found in keyed(items, left).items()}
+    before: dict[str, Any] = {}
+    for key, item in zip(ours, left, strict=True):
+        before[key] = None if key in before else item  # Items with one key are not merged, but replaced.
     wanted = dict(zip(theirs, right, strict=True))
 
-    def item(key: str) -> Any:
+    def combined(key: str) -> Any:
         return merged(items.element, before[key], wanted[key]) if key in before else wanted[key]
 
-    out = [item(key) for key in theirs] if ours == theirs else _ordered(left, ours, theirs, item)
+    out = [combined(key) for key in theirs] if ours == theirs else _ordered(left, ours, theirs, combined)
     return left if len(out) == len(left) and all(map(lambda a, b: a is b, out, left)) else out
 
 
-def _ordered(left: list[Any], ours: list[str], theirs: list[str], item: Any) -> list[Any]:
+def _ordered(left: list[Any], ours: list[str], theirs: list[str], item: Callable[[str], Any]) -> list[Any]:
     """The items in an order that keeps that of both lists where they agree, else that of the newer one."""
     known, wanted = set(ours), set(theirs)
     shared = iter([key for key in theirs if key in known])

@@ -18,9 +18,9 @@ from applier.sandbox.merge.entries import (
     Operation,
     Owner,
     capped,
-    read,
-    read_or_nothing,
     same_but_times,
+    sent,
+    stored,
     write,
 )
 from applier.sandbox.merge.fields import (
@@ -155,7 +155,7 @@ def _applied_by_kubectl(live: Object, intent: Object, writer: Writer) -> Object:
 
 def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool) -> Object:
     before = live if live is not None else _empty(intent)
-    entries = read((before.get("metadata") or {}).get("managedFields"))
+    entries = stored(live)
     if live is not None and not entries:
         entries = _updated({}, _empty(live), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
     content = _without_entries(before)
@@ -169,7 +169,9 @@ def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool
     _take(content, after, entries, owner, writer, force=force)
     _strip(entries, owner)
     if owner in entries and not equal(content, after):
-        entries[owner] = replace(entries[owner], time=writer.time)
+        entries[owner] = Entry(entries[owner].fields, writer.version, writer.time)
+    elif last and entries.get(owner) == last:
+        entries[owner] = last
     return _with_entries(after, entries)
 
 
@@ -196,13 +198,12 @@ def keep_times(live: Object, final: Object) -> Object:
 
 
 def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
-    stored = read_or_nothing(((live or {}).get("metadata") or {}).get("managedFields"))
-    sent = (new.get("metadata") or {}).get("managedFields")
-    if writer.subresource or sent is None:
-        return stored
-    if sent in ([], [{}]):
+    managed = (new.get("metadata") or {}).get("managedFields")
+    if writer.subresource or managed is None:
+        return stored(live)
+    if managed in ([], [{}]):
         return {}
-    return read_or_nothing(sent) or stored
+    return sent(managed) or stored(live)
 
 
 def _updated(entries: Entries, before: Object, after: Object, writer: Writer) -> Entries:

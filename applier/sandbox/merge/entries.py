@@ -7,11 +7,12 @@ An owner is a manager with an operation and a subresource; of updates, each API 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
+from applier.cluster import Object
 from applier.sandbox.merge.fields import Fields, InvalidFields, decode, encode, union
 
 Operation = Literal["Apply", "Update"]
@@ -54,6 +55,8 @@ class Entry:
     version: str
     time: str = ""
     """RFC 3339; "" if the object never changed by what this owner did."""
+    wire: Mapping[str, Any] | None = field(default=None, compare=False)
+    """How it stands in the live object, from which it was read; it need not be written anew."""
 
 
 Entries = dict[Owner, Entry]
@@ -63,14 +66,16 @@ def _quoted(text: str) -> str:
     return orjson.dumps(text).decode()
 
 
-def read(managed: Any) -> Entries:
-    """Raises `InvalidFields` where the server would not accept an entry."""
-    return {_owner(each): _entry(each) for each in managed or ()}
+def stored(obj: Object | None) -> Entries:
+    """Those of a live object, which we wrote."""
+    managed = ((obj or {}).get("metadata") or {}).get("managedFields") or ()
+    return {_owner(each): _entry(each, wire=each) for each in managed}
 
 
-def read_or_nothing(managed: Any) -> Entries:
+def sent(managed: Any) -> Entries:
+    """Those that a client sent; none of them if one is not valid."""
     try:
-        return read(managed)
+        return {_owner(each): _entry(each) for each in managed}
     except InvalidFields:
         return {}
 
@@ -85,7 +90,7 @@ def _owner(raw: Any) -> Owner:
     return Owner(raw.get("manager", ""), operation, version, raw.get("subresource", ""))
 
 
-def _entry(raw: Mapping[str, Any]) -> Entry:
+def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> Entry:
     if not raw.get("apiVersion"):
         raise InvalidFields("apiVersion must not be empty")
     if raw.get("fieldsType") != "FieldsV1":
@@ -93,12 +98,12 @@ def _entry(raw: Mapping[str, Any]) -> Entry:
     fields = raw.get("fieldsV1") or {}
     if not isinstance(fields, dict):
         raise InvalidFields("fieldsV1 is not an object")
-    return Entry(decode(fields), raw["apiVersion"], raw.get("time") or "")
+    return Entry(decode(fields), raw["apiVersion"], raw.get("time") or "", wire)
 
 
-def write(entries: Entries) -> list[dict[str, Any]]:
+def write(entries: Entries) -> list[Mapping[str, Any]]:
     """In the server's order: applies before updates, then by time, then by name."""
-    return [_written(owner, entry) for owner, entry in sorted(entries.items(), key=_order)]
+    return [entry.wire or _written(owner, entry) for owner, entry in sorted(entries.items(), key=_order)]
 
 
 def _order(item: tuple[Owner, Entry]) -> tuple[str, ...]:

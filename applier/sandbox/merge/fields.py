@@ -193,7 +193,8 @@ def _canonical(key: str) -> str:
                 value = orjson.loads(text)
                 if not isinstance(value, dict):
                     raise InvalidFields(f"{key!r} is not an object")
-                return item_key(value)
+                names = sorted(value)
+                return item_key(names, [value[name] for name in names])
             case "v":
                 return value_key(orjson.loads(text))
             case "i":
@@ -204,12 +205,22 @@ def _canonical(key: str) -> str:
         raise InvalidFields(f"{key!r}: {error}") from error
 
 
-def item_key(values: Mapping[str, Any]) -> str:
-    """The key of a list's item by the values of its key fields."""
-    return "k:{" + ",".join(f'"{name}":{_json(values[name])}' for name in sorted(values)) + "}"
+def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
+    """The key of a list's item by its key fields, whose names are in order."""
+    try:
+        return _item_key(tuple(names), *values)
+    except TypeError:  # A map or a list, which is a mistake that shows later.
+        return _item_key.__wrapped__(tuple(names), *values)
 
 
+@lru_cache(maxsize=8192, typed=True)
+def _item_key(names: tuple[str, ...], *values: Any) -> str:
+    return "k:{" + ",".join(f'"{name}":{_json(value)}' for name, value in zip(names, values, strict=True)) + "}"
+
+
+@lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
+    """The key of a set's item, a scalar."""
     return f"v:{_json(value)}"
 
 

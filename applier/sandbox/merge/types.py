@@ -39,6 +39,7 @@ class ListType:
     def __init__(self, *, atomic: bool, items: Callable[[], Type], keys: tuple[str, ...] = ()) -> None:
         self.atomic = atomic
         self.keys = keys
+        self.sorted_keys = sorted(keys)
         self._items = items
 
     @cached_property

@@ -35,19 +35,18 @@ def key_of(items: ListType, item: Any) -> str:
         raise NoKey("associative list with keys may not have a null element")
     if item.__class__ is not dict:
         raise NoKey("associative list with keys may not have non-map elements")
-    found = {}
-    for name in items.keys:
-        if name in item:
-            found[name] = item[name]
-        elif name in items.key_defaults:
-            found[name] = items.key_defaults[name]
-    if not found:
-        names = " ".join(f'"{name}"' for name in items.keys)
+    names, values = [], []
+    for name in items.sorted_keys:
+        if name in item or name in items.key_defaults:
+            names.append(name)
+            values.append(item[name] if name in item else items.key_defaults[name])
+    if not names:
+        wanted = " ".join(f'"{name}"' for name in items.keys)
         raise NoKey(
-            f"associative list with keys has an element that omits all key fields [{names}]"
+            f"associative list with keys has an element that omits all key fields [{wanted}]"
             " (and doesn't have default values for any key fields)"
         )
-    return item_key(found)
+    return item_key(names, values)
 
 
 def _value_key(item: Any) -> str:
