@@ -23,6 +23,7 @@ from applier.sandbox.merge.entries import (
     stored,
     write,
 )
+from applier.sandbox.merge.evolve import evolved
 from applier.sandbox.merge.fields import (
     NOTHING,
     Fields,
@@ -86,8 +87,10 @@ class Writer:
         version = self.version if operation == "Update" else ""
         return Owner(self.manager or _UNKNOWN, operation, version, self.subresource)
 
-    def type_in(self, version: str) -> Type | None:
-        return self.type if version == self.version else (self.others or {}).get(version)
+    @property
+    def types(self) -> Mapping[str, Type]:
+        """By API version, of all that are served."""
+        return {**(self.others or {}), self.version: self.type}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool
     entries = stored(live)
     if live is not None and not entries:
         entries = _updated({}, _empty(live), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
+    entries = _evolved(entries, writer)
     content = _without_entries(before)
     owner = writer.owner("Apply")
     last = entries.get(owner)
@@ -208,7 +212,7 @@ def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
 
 def _updated(entries: Entries, before: Object, after: Object, writer: Writer) -> Entries:
     """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
-    entries = dict(entries)
+    entries = _evolved(entries, writer)
     old, new = _without_entries(before), _without_entries(after)
     if writer.type.solid:
         old, new = solid(writer.type, old), solid(writer.type, new)
@@ -227,21 +231,28 @@ def _updated(entries: Entries, before: Object, after: Object, writer: Writer) ->
     return capped(entries)
 
 
+def _evolved(entries: Entries, writer: Writer) -> Entries:
+    """As today's schemas record ownership; that in a version without a schema is dropped. A new dict."""
+    types = writer.types
+    out: Entries = {}
+    for owner, entry in entries.items():
+        if type_ := types.get(entry.version):
+            fields = entry.fields if type_.solid else evolved(type_, entry.fields)
+            out[owner] = entry if fields is entry.fields else Entry(fields, entry.version, entry.time)
+    return out
+
+
 def _take(
     before: Object, after: Object, entries: Entries, owner: Owner | None, writer: Writer, *, force: bool
 ) -> Comparison:
     """Takes what changes between two objects, and what is gone, from all but `owner`. Raises `ApplyConflicts`."""
     versions: dict[str, Comparison] = {writer.version: _compared(writer.type, before, after, of_paths(writer.reset))}
     contested: dict[Owner, Fields] = {}
-    for other, entry in list(entries.items()):
+    for other, entry in entries.items():
         if other == owner:
             continue
         if entry.version not in versions:
-            type_ = writer.type_in(entry.version)
-            if type_ is None:
-                del entries[other]
-                continue
-            versions[entry.version] = _compared(type_, before, after, NOTHING)
+            versions[entry.version] = _compared(writer.types[entry.version], before, after, NOTHING)
         if found := intersection(entry.fields, versions[entry.version][0]):
             contested[other] = found
     if contested and not force:
@@ -267,18 +278,19 @@ def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: 
 
     What an owner adds below an item or member of ours keeps that; what nobody owns goes with it.
     """
-    type_ = writer.type_in(last.version)
-    if type_ is None or not difference(last.fields, entries[owner].fields):
+    if not difference(last.fields, entries[owner].fields):
         return after
-    mine = named_fields_too(last.fields, type_)
-    smaller = without(type_, after, mine)
-    owned: dict[str, Fields] = {}
+    types = writer.types
+    mine = named_fields_too(last.fields, types[last.version])
+    owned: dict[str, Fields] = {last.version: NOTHING}
     for entry in entries.values():
         owned[entry.version] = union(owned.get(entry.version, NOTHING), entry.fields)
-    for version in sorted(owned, key=lambda version: version != last.version):
-        if (versioned := writer.type_in(version)) is not None:
-            kept = union(_all_named(versioned, smaller), named_fields_too(owned[version], versioned))
-            smaller = without(versioned, after, difference(_all_named(versioned, after), kept))
+    smaller = without(types[last.version], after, mine)
+    for version, fields in owned.items():
+        type_ = types[version]
+        kept = union(_all_named(type_, smaller), named_fields_too(fields, type_))
+        smaller = without(type_, after, difference(_all_named(type_, after), kept))
+    type_ = types[last.version]
     gone = difference(_all_named(type_, after), _all_named(type_, smaller))
     pruned: Object = without(type_, after, intersection(gone, mine))
     return pruned

@@ -9,7 +9,7 @@ Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -72,6 +72,11 @@ class MapType:
         self._read = read
         self._rest = rest
         self._types: dict[str, Type] = {}
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of the declared fields."""
+        return self._fields.keys()
 
     def declares(self, name: str) -> bool:
         return name in self._fields

@@ -22,8 +22,9 @@ def connection(control_plane: ControlPlane) -> Iterator[Connection]:
     opened = Connection(control_plane)
     _define(opened)
     yield opened
-    opened.request("DELETE", f"{_DEFINITIONS}/things.{things.GROUP}")
-    eventually(lambda: opened.request("GET", things.PATH)[0] == 404)
+    for plural in ("things", "gadgets"):
+        opened.request("DELETE", f"{_DEFINITIONS}/{plural}.{things.GROUP}")
+    eventually(lambda: opened.request("GET", things.PATH)[0] == opened.request("GET", things.GADGETS)[0] == 404)
     opened.close()
 
 
@@ -35,9 +36,35 @@ def embedded() -> InProcess:
 
 
 def _define(server: Connection | InProcess) -> None:
-    code, body = server.request("POST", _DEFINITIONS, things.CRD)
-    assert code == 201, body
-    eventually(lambda: server.request("GET", things.PATH)[0] == 200)
+    for definition, path in ((things.CRD, things.PATH), (things.gadgets(), things.GADGETS)):
+        code, body = server.request("POST", _DEFINITIONS, definition)
+        assert code == 201, body
+        eventually(lambda path=path: server.request("GET", path)[0] == 200)
+
+
+@pytest.fixture
+def redefine(server: Connection | InProcess) -> Iterator[Callable[[str], None]]:
+    """Changes how the map of gadgets merges, and waits until the server does so."""
+
+    def change(map_type: str) -> None:
+        path = f"{_DEFINITIONS}/gadgets.{things.GROUP}"
+        patch = {"spec": things.gadgets(map_type)["spec"]}
+        assert server.request("PATCH", path, patch, "application/merge-patch+json")[0] == 200
+        eventually(lambda: _conflicts(server) == (map_type == "atomic"))
+
+    yield change
+    change("granular")
+
+
+def _conflicts(server: Connection | InProcess) -> bool:
+    """Whether two managers of different members disagree."""
+    path, codes = f"{things.GADGETS}/p{next(_numbers)}", []
+    for manager in ("m1", "m2"):
+        body = {"apiVersion": f"{things.GROUP}/v1", "kind": "Gadget", "spec": {"map": {manager: "x"}}}
+        body["metadata"] = {"name": path.rpartition("/")[2]}
+        code, _ = server.request("PATCH", f"{path}?fieldManager={manager}", body, "application/apply-patch+yaml")
+        codes.append(code)
+    return codes == [201, 409]
 
 
 @pytest.fixture(params=["real", "embedded"])

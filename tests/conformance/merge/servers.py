@@ -85,7 +85,7 @@ class OneObject:
     """One object on a server."""
 
     def __init__(self, server: Connection | InProcess, path: str, name: str) -> None:
-        self.name = name
+        self.server, self.name = server, name
         self._collection, self._path = path, f"{path}/{name}"
         self._request = server.request
         self._version = ""

@@ -407,3 +407,65 @@ class TestSubresources:
         assert thing.spec["text"] == "a"
         assert thing.owned("m1", subresource="status") == {"f:status": {"f:phase": {}}}
         assert thing.owned("m1") == {"f:spec": {"f:text": {}}}
+
+
+class TestVersions:
+    """One kind in two versions, whose objects look the same."""
+
+    @pytest.fixture
+    def gadget(self, one: New) -> tuple[Thing, Thing]:
+        obj = one(things.GADGETS)
+        newer = OneObject(obj.server, things.GADGETS.replace("/v1/", "/v2/"), obj.name)
+        return Thing(obj, f"{things.GROUP}/v1", "Gadget"), Thing(newer, f"{things.GROUP}/v2", "Gadget")
+
+    def test_ownership_holds_across_versions(self, gadget: tuple[Thing, Thing]) -> None:
+        v1, v2 = gadget
+        v1.apply("m1", spec(map={"a": "1"}))
+        assert v2.apply("m2", spec(map={"a": "2"})).causes == {(".spec.map.a", 'conflict with "m1"')}
+        assert v2.apply("m2", spec(map={"a": "2"}), force=True).code == 200
+        assert {each["manager"]: each["apiVersion"] for each in v1.entries} == {"m2": f"{things.GROUP}/v2"}
+
+    def test_an_apply_in_another_version_replaces_the_entry(self, gadget: tuple[Thing, Thing]) -> None:
+        v1, v2 = gadget
+        v1.apply("m1", spec(text="a", map={"a": "1", "b": "1"}))
+        v2.apply("m1", spec(text="a", map={"b": "1"}))
+        assert v1.spec == {"text": "a", "map": {"b": "1"}}
+        assert [(each["apiVersion"], each["fieldsV1"]) for each in v1.entries] == [
+            (f"{things.GROUP}/v2", {"f:spec": {"f:map": {"f:b": {}}, "f:text": {}}})
+        ]
+
+    def test_updates_have_an_entry_in_each_version(self, gadget: tuple[Thing, Thing]) -> None:
+        v1, v2 = gadget
+        v1.update("m1", spec(text="a"))
+        v2.patch("m1", spec(map={"a": "1"}))
+        assert {each["apiVersion"]: each["fieldsV1"] for each in v1.entries} == {
+            f"{things.GROUP}/v1": {"f:spec": {".": {}, "f:text": {}}},
+            f"{things.GROUP}/v2": {"f:spec": {"f:map": {".": {}, "f:a": {}}}},
+        }
+
+    def test_ownership_in_a_version_that_is_not_served_is_dropped(self, gadget: tuple[Thing, Thing]) -> None:
+        v1, _ = gadget
+        v1.apply("m1", spec(text="a"))
+        entry = {"manager": "x", "operation": "Apply", "apiVersion": f"{things.GROUP}/v9", "fieldsType": "FieldsV1"}
+        v1.patch("m2", {"metadata": {"managedFields": [{**entry, "fieldsV1": {"f:spec": {"f:text": {}}}}]}})
+        assert v1.entries == []
+
+    def test_parts_of_what_became_atomic_become_the_whole(
+        self, gadget: tuple[Thing, Thing], redefine: Callable[[str], None]
+    ) -> None:
+        v1, _ = gadget
+        v1.apply("m1", spec(text="a", map={"a": "1"}))
+        redefine("atomic")
+        v1.apply("m1", spec(text="a"))
+        assert v1.spec == {"text": "a"}
+        v1.apply("m2", spec(map={"b": "1"}))
+        assert v1.spec == {"text": "a", "map": {"b": "1"}}
+        assert v1.owned("m2") == {"f:spec": {"f:map": {}}}
+
+    def test_what_became_atomic_is_contested_as_a_whole(
+        self, gadget: tuple[Thing, Thing], redefine: Callable[[str], None]
+    ) -> None:
+        v1, _ = gadget
+        v1.apply("m1", spec(map={"a": "1"}))
+        redefine("atomic")
+        assert v1.apply("m2", spec(map={"b": "1"})).causes == {(".spec.map", 'conflict with "m1"')}

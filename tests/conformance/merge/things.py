@@ -90,6 +90,32 @@ CRD: Json = {
     },
 }
 
+GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
+
+
+def gadgets(map_type: str = "granular") -> Json:
+    """A kind with two versions; in the second one `map` has a closed set of members."""
+
+    def version(name: str, fields: Json) -> Json:
+        spec = {"type": "object", "properties": {"text": TEXT, **fields}}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        return {"name": name, "served": True, "storage": name == "v1", "schema": schema}
+
+    granular = {**MAP, "x-kubernetes-map-type": map_type}
+    closed = {"type": "object", "properties": {"a": TEXT, "b": TEXT}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"gadgets.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+            "versions": [version("v1", {"map": granular}), version("v2", {"map": closed})],
+        },
+    }
+
+
 words = st.sampled_from(["a", "b", "c"])
 odd_words = st.sampled_from(["a", "b", "<c&>", "é", 'q"'])
 numbers = st.integers(0, 3)
