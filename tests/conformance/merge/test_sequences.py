@@ -45,17 +45,17 @@ def bodies(api_version: str, kind: str, content: st.SearchStrategy[Json]) -> st.
     )
 
 
-def histories(objects: st.SearchStrategy[Json], broken: st.SearchStrategy[Json]) -> st.SearchStrategy[list[Write]]:
-    write = st.one_of(
-        st.builds(Write, st.just("apply"), managers, objects, st.booleans()),
-        st.builds(Write, st.just("apply"), managers, objects, st.booleans()),
-        st.builds(Write, st.just("apply"), managers, objects, st.just(True)),
-        st.builds(Write, st.just("update"), managers, objects),
-        st.builds(Write, st.just("patch"), managers, patches(objects)),
-        st.builds(Write, st.just("apply"), managers, broken, st.booleans()),
-        st.just(Write("delete")),
-    )
-    return st.lists(write, min_size=1, max_size=6)
+def histories(
+    objects: st.SearchStrategy[Json], broken: st.SearchStrategy[Json], *more: st.SearchStrategy[Write]
+) -> st.SearchStrategy[list[Write]]:
+    """A first apply, then writes of all sorts, most of them applies."""
+    applies = st.builds(Write, st.just("apply"), managers, objects, st.booleans())
+    updates = st.builds(Write, st.just("update"), managers, objects)
+    merges = st.builds(Write, st.just("patch"), managers, patches(objects))
+    mistakes = st.builds(Write, st.just("apply"), managers, broken, st.booleans())
+    rare = st.sampled_from([Write("delete"), Write("patch", "m1", {"metadata": {"managedFields": [{}]}})])
+    write = st.one_of(*[applies] * 8, *[updates] * 3, *[merges] * 3, mistakes, rare, *more)
+    return st.builds(lambda first, rest: [first, *rest], applies, st.lists(write, min_size=4, max_size=9))
 
 
 def patches(objects: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
@@ -98,31 +98,38 @@ broken_things = bodies(
 )
 
 
+statuses = bodies(f"{things.GROUP}/v1", "Thing", st.builds(lambda status: {"status": status}, things.statuses))
+status_writes = st.one_of(
+    st.builds(Write, st.just("apply"), managers, statuses, st.booleans(), st.just("status")),
+    st.builds(Write, st.just("patch"), managers, patches(statuses), st.just(False), st.just("status")),
+)
+
+
 def compare(connection: Connection, sandbox: InProcess, path: str, history: list[Write]) -> None:
     name = f"t{next(_numbers)}"
     writes = [named(write, name) for write in history]
     agree(OneObject(connection, path, name), OneObject(sandbox, path, name), writes)
 
 
-@settings(examples(60), report_multiple_bugs=False)
-@given(histories(thing_objects, broken_things))
+@settings(examples(40), report_multiple_bugs=False)
+@given(histories(thing_objects, broken_things, status_writes))
 def test_custom_resources(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
     compare(connection, embedded, things.PATH, history)
 
 
-@settings(examples(60), report_multiple_bugs=False)
+@settings(examples(25), report_multiple_bugs=False)
 @given(histories(bodies("v1", "ConfigMap", things.config_maps), bodies("v1", "ConfigMap", things.broken_config_maps)))
 def test_config_maps(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
     compare(connection, embedded, things.CONFIG_MAPS, history)
 
 
-@settings(examples(40), report_multiple_bugs=False)
+@settings(examples(25), report_multiple_bugs=False)
 @given(histories(bodies("v1", "Service", things.services), bodies("v1", "Service", things.broken_services)))
 def test_services(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
     compare(connection, embedded, things.SERVICES, history)
 
 
-@settings(examples(40), report_multiple_bugs=False)
+@settings(examples(25), report_multiple_bugs=False)
 @given(
     histories(
         bodies("apps/v1", "Deployment", things.deployments), bodies("apps/v1", "Deployment", things.broken_deployments)

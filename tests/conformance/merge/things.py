@@ -154,7 +154,7 @@ items = st.builds(
 specs = some(
     {
         "text": words,
-        "count": numbers,
+        "count": st.one_of(numbers, numbers, st.none()),
         "size": st.one_of(numbers, words),
         "nullable": st.one_of(words, st.none()),
         "set": unique(odd_words),
@@ -173,6 +173,7 @@ specs = some(
         ),
     }
 )
+statuses = some({"phase": words, "map": text_maps})
 labels = st.dictionaries(words, words, min_size=1, max_size=3)
 metadata = some({"labels": labels, "annotations": labels})
 """Nothing empty: the real server stores it once and then forgets it, which shows as a write without a difference."""
@@ -209,7 +210,7 @@ def broken(spec: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 # ---- built-in kinds
 
 config_maps = some(
-    {"data": st.dictionaries(words, st.one_of(words, st.just("")), max_size=3), "immutable": st.just(False)}
+    {"data": st.dictionaries(words, st.one_of(words, st.just(""), st.none()), max_size=3), "immutable": st.just(False)}
 )
 broken_config_maps = st.builds(
     lambda base, fault: {**base, **fault},
