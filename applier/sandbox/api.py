@@ -25,6 +25,7 @@ from applier.sandbox.custom import Evaluate
 from applier.sandbox.deleting import Deleting
 from applier.sandbox.discovery import Discovery
 from applier.sandbox.kinds import Kind, Registry
+from applier.sandbox.openapi import OpenApi
 from applier.sandbox.options import delete_options
 from applier.sandbox.reading import Reading
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
@@ -42,6 +43,7 @@ from applier.sandbox.wire import (
     not_found,
     not_served,
 )
+from applier.sandbox.workloads import Script, Workloads
 from applier.sandbox.writing import Writing, Written
 from renderer import schemas
 
@@ -61,7 +63,7 @@ _NAME_RULES = {
 
 class Sandbox:
     """`clock` answers seconds since 1970, `new_uid` texts that differ; `evaluate` judges the CEL rules of custom kinds,
-    which without it are not checked.
+    which without it are not checked; `store` may hold what an earlier sandbox left; with a `script` workloads get on.
 
     All methods belong to one thread; watches to the event loop in which they are read.
     """
@@ -73,6 +75,7 @@ class Sandbox:
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
         evaluate: Evaluate | None = None,
         store: Store | None = None,
+        script: Script | None = None,
     ) -> None:
         bundle = schemas.bundle()
         self.state = State(store or Store(), Registry(built_in_kinds(bundle)), clock, new_uid)
@@ -81,6 +84,7 @@ class Sandbox:
         self._deleting = Deleting(self.state, gone=self._after_removal)
         self._collector = Collector(self.state, self._deleting)
         self._discovery = Discovery(self.state.kinds, bundle.version)
+        self._openapi = OpenApi(self.state.kinds, bundle)
         self._reading = Reading(self.state)
         self._watching = Watching(self.state, served=self._is_served)
         self._writing = Writing(
@@ -89,6 +93,7 @@ class Sandbox:
             name_rule=lambda kind: _NAME_RULES.get(kind.resource, "subdomain"),
             gone=self._after_removal,
         )
+        self.workloads = Workloads(self.state, self.handle, script) if script else None
         self._start()
 
     def handle(self, request: Request) -> Response:
@@ -108,8 +113,10 @@ class Sandbox:
         return self.handle(request)
 
     def tick(self) -> bool:
-        """One step of garbage collection and of all that is being deleted; whether it changed anything."""
+        """One step of all controllers; whether it changed anything."""
         changed = self._collector.tick()
+        if self.workloads:
+            changed |= self.workloads.tick()
         for place in self.state.store.shelf(DEFINITIONS).keys(None):
             stored = self.state.store.get(Key(DEFINITIONS, *place))
             if stored and stored.deleting:
@@ -119,7 +126,7 @@ class Sandbox:
         return changed
 
     def settle(self) -> None:
-        """Steps until nothing changes any more."""
+        """Steps until nothing changes any more, at the time that it is."""
         for _ in range(_ROUNDS):
             if not self.tick():
                 return
@@ -128,6 +135,8 @@ class Sandbox:
 
     def _answer(self, request: Request) -> Response:
         path = segments(request.target)
+        if path[:2] == ["openapi", "v3"]:
+            return self._openapi.answer(path[2:])
         if len(path) <= (2 if path[0] == "api" else 3) or path[0] not in ("api", "apis"):
             return self._discovery.answer(request, path)
         if len(request.body) > LARGEST_BODY:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from applier.sandbox.decoding import Decoder, MisfitError
-from applier.sandbox.defaults import DEFAULTS, allocate
+from applier.sandbox.defaults import COMPLETIONS, DEFAULTS, Change
 from applier.sandbox.kinds import Fitted, Kind
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
 from applier.sandbox.validation import RULES, by_schema
@@ -39,23 +39,23 @@ class BuiltIn:
 
     def __init__(self, resource: str, kind: str, schema: Mapping[str, Any] | None, bundle: Bundle) -> None:
         self._resource = resource
-        self._schema = schema
+        self.schema: Mapping[str, Any] = schema or {}
         self._definitions = bundle.definitions
         self._decoder = Decoder(kind, bundle.definitions)
         self._fields: Mapping[str, Any] = schema.get("properties", {}) if schema else {}
 
     @cached_property
     def type(self) -> Type:
-        if self._schema is None:
+        if not self.schema:
             return DEDUCED
-        return type_of_schema(self._schema, crd=False, definitions=self._definitions)
+        return type_of_schema(self.schema, crd=False, definitions=self._definitions)
 
     @property
     def generation(self) -> bool:
         return self._resource in _COUNTING
 
     def fit(self, obj: Object) -> Fitted:
-        if self._schema is None:
+        if not self.schema:
             return Fitted(obj)
         unknown: list[str] = []
         found: Object = {}
@@ -76,37 +76,25 @@ class BuiltIn:
 
     def default(self, obj: Object, live: Object | None) -> Object:
         fill = DEFAULTS.get(self._resource)
-        if fill is None:
-            return obj
-        obj = orjson.loads(orjson.dumps(obj))
-        fill(obj)
-        if self._resource == "services":
-            _keep_addresses(obj, live)
-        elif self._resource == "namespaces":
-            obj["spec"] = live["spec"] if live else {"finalizers": ["kubernetes"]}
-            obj["status"] = live["status"] if live else {"phase": "Active"}
-        elif live is None and self._resource == "persistentvolumeclaims":
-            obj["status"] = {"phase": "Pending"}
-        return obj
+        return _changed(obj, fill, live) if fill else obj
+
+    def complete(self, obj: Object, live: Object | None) -> Object:
+        add = COMPLETIONS.get(self._resource)
+        return _changed(obj, add, live) if add else obj
 
     def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
         rule = RULES.get(self._resource)
-        found = list(by_schema(self._decoder, self._schema, obj)) if self._schema else []
+        found = list(by_schema(self._decoder, self.schema, obj)) if self.schema else []
         if rule:
             named = {mistake.field for mistake in found}
             found += [mistake for mistake in rule(obj, live) if mistake.field not in named]
         return found
 
 
-def _keep_addresses(obj: Object, live: Object | None) -> None:
-    """A Service that is written without its addresses keeps them, unless its type has none."""
-    before = (live or {}).get("spec") or {}
-    if before.get("type") != "ExternalName":
-        for name in ("clusterIP", "clusterIPs"):
-            if name in before and obj["spec"]["type"] != "ExternalName":
-                obj["spec"].setdefault(name, before[name])
-    metadata = obj["metadata"]
-    allocate(obj, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+def _changed(obj: Object, change: Change, live: Object | None) -> Object:
+    copy: Object = orjson.loads(orjson.dumps(obj))
+    change(copy, live)
+    return copy
 
 
 def built_in_kinds(bundle: Bundle) -> Iterator[Kind]:
@@ -135,9 +123,5 @@ def _kind(bundle: Bundle, group: str, version: str, entry: Mapping[str, Any]) ->
         tuple(entry["verbs"]),
         tuple(entry.get("shortNames", ())),
         tuple(entry.get("categories", ())),
-        tuple(
-            found["subresource"]
-            for found in entry.get("subresources", ())
-            if found["subresource"] in ("status", "scale")
-        ),
+        tuple(found["subresource"] for found in entry.get("subresources", ()) if found["subresource"] == "status"),
     )

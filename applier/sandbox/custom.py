@@ -46,7 +46,7 @@ class Custom:
     def __init__(
         self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None, has_status: bool
     ) -> None:
-        self._schema = schema
+        self.schema = schema
         self._content = {
             **schema,
             "properties": {
@@ -60,9 +60,9 @@ class Custom:
 
     @cached_property
     def type(self) -> Type:
-        if not self._schema:
+        if not self.schema:
             return DEDUCED
-        return type_of_schema(self._schema, crd=True, definitions=self._definitions)
+        return type_of_schema(self.schema, crd=True, definitions=self._definitions)
 
     @property
     def generation(self) -> bool:
@@ -79,6 +79,9 @@ class Custom:
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
         return {**identity, **apply_defaults(self._content, content)}
 
+    def complete(self, obj: Object, live: Object | None) -> Object:
+        return obj
+
     def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
         found = [
@@ -89,7 +92,7 @@ class Custom:
             return found
         if found:
             return found if live else [*found, invalid("<nil>", None, _UNCHECKED)]
-        return list(self._rules(self._schema, obj, live, ""))
+        return list(self._rules(self.schema, obj, live, ""))
 
     def _rules(self, schema: Schema, value: Any, old: Any, path: str) -> Iterator[Mistake]:
         """Validation rules of a value and all below it; `old` is what it was, None if that cannot be told."""

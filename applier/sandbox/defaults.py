@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 Object = dict[str, Any]
+Change = Callable[[Object, Object | None], None]
+"""Changes the object that it is given; the second is the stored one, None at creation."""
 
 
 def fill(obj: Object, values: Mapping[str, Any]) -> None:
@@ -77,7 +79,7 @@ def _template(spec: Object) -> None:
         _pod_spec(template.setdefault("spec", {}))
 
 
-def _deployment(obj: Object) -> None:
+def _deployment(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
     strategy = spec.setdefault("strategy", {})
@@ -87,7 +89,7 @@ def _deployment(obj: Object) -> None:
     _template(spec)
 
 
-def _stateful_set(obj: Object) -> None:
+def _stateful_set(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
     strategy = spec.setdefault("updateStrategy", {})
@@ -103,7 +105,7 @@ def _stateful_set(obj: Object) -> None:
     _template(spec)
 
 
-def _daemon_set(obj: Object) -> None:
+def _daemon_set(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("revisionHistoryLimit", 10)
     strategy = spec.setdefault("updateStrategy", {})
@@ -113,7 +115,7 @@ def _daemon_set(obj: Object) -> None:
     _template(spec)
 
 
-def _replica_set(obj: Object) -> None:
+def _replica_set(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     _template(spec)
@@ -135,20 +137,26 @@ def _job_spec(spec: Object) -> None:
     _template(spec)
 
 
-def _job(obj: Object) -> None:
+def _job(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("manualSelector", False)
     _job_spec(spec)
-    uid = obj["metadata"].get("uid")
-    if uid and "selector" not in spec:
+
+
+def _select_pods(obj: Object, live: Object | None) -> None:
+    """A Job finds its pods by its own uid."""
+    spec, uid = obj["spec"], obj["metadata"]["uid"]
+    if live is None and "selector" not in spec:
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    elif live is not None:
+        spec.setdefault("selector", live["spec"].get("selector"))
+    if not spec.get("manualSelector"):
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        name = obj["metadata"].get("name", "")
         for prefix in ("batch.kubernetes.io/", ""):
-            labels |= {f"{prefix}controller-uid": uid, f"{prefix}job-name": name}
+            labels |= {f"{prefix}controller-uid": uid, f"{prefix}job-name": obj["metadata"]["name"]}
 
 
-def _cron_job(obj: Object) -> None:
+def _cron_job(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     fill(
         spec,
@@ -164,13 +172,13 @@ def _cron_job(obj: Object) -> None:
         _template(template)
 
 
-def _pod(obj: Object) -> None:
+def _pod(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     _pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
 
 
-def _service(obj: Object) -> None:
+def _service(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
     for port in _objects(spec.get("ports")):
@@ -185,35 +193,48 @@ def _service(obj: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def allocate(obj: Object, key: str) -> None:
-    """Addresses and node ports of a Service, from its own name, so that equal worlds look equal."""
-    spec = obj["spec"]
-    number = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=4).digest(), "big")
-    if spec["type"] != "ExternalName":
-        spec.setdefault("clusterIP", f"10.0.{number >> 8 & 255}.{number % 254 + 1}")
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+def _allocate(obj: Object, live: Object | None) -> None:
+    """Addresses and node ports of a Service: those that it had, else some that follow from its name."""
+    spec, before = obj["spec"], (live or {}).get("spec") or {}
+    if spec["type"] == "ExternalName":
+        return
+    metadata = obj["metadata"]
+    place = f"{metadata.get('namespace', '')}/{metadata['name']}"
+    number = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest(), "big")
+    spec.setdefault("clusterIP", before.get("clusterIP") or f"10.0.{number >> 8 & 255}.{number % 254 + 1}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
     if spec["type"] in ("LoadBalancer", "NodePort"):
         for index, port in enumerate(_objects(spec.get("ports"))):
             port.setdefault("nodePort", 30000 + (number + index) % 2768)
 
 
-def _secret(obj: Object) -> None:
+def _secret(obj: Object, _: Object | None) -> None:
     obj.setdefault("type", "Opaque")
     if texts := obj.pop("stringData", None):
         data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
         obj["data"] = {**(obj.get("data") or {}), **data}
 
 
-def _claim(obj: Object) -> None:
+def _claim(obj: Object, _: Object | None) -> None:
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-def _namespace(obj: Object) -> None:
+def _namespace(obj: Object, _: Object | None) -> None:
     name = obj["metadata"].get("name", "")
     obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
 
 
-def _network_policy(obj: Object) -> None:
+def _activate(obj: Object, live: Object | None) -> None:
+    obj["spec"] = live["spec"] if live else {"finalizers": ["kubernetes"]}
+    obj["status"] = live["status"] if live else {"phase": "Active"}
+
+
+def _wait_for_volume(obj: Object, live: Object | None) -> None:
+    if live is None:
+        obj["status"] = {"phase": "Pending"}
+
+
+def _network_policy(obj: Object, _: Object | None) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
     for rule in _objects(spec.get("ingress"), spec.get("egress")):
@@ -221,7 +242,7 @@ def _network_policy(obj: Object) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def _role_binding(obj: Object) -> None:
+def _role_binding(obj: Object, _: Object | None) -> None:
     role = obj.get("roleRef")
     if isinstance(role, dict):
         role.setdefault("apiGroup", "rbac.authorization.k8s.io")
@@ -230,15 +251,15 @@ def _role_binding(obj: Object) -> None:
             subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
-def _autoscaler(obj: Object) -> None:
+def _autoscaler(obj: Object, _: Object | None) -> None:
     obj.setdefault("spec", {}).setdefault("minReplicas", 1)
 
 
-def _storage_class(obj: Object) -> None:
+def _storage_class(obj: Object, _: Object | None) -> None:
     fill(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
 
 
-def _definition(obj: Object) -> None:
+def _definition(obj: Object, _: Object | None) -> None:
     """A CustomResourceDefinition: names that follow from others, and no conversion."""
     spec = obj.setdefault("spec", {})
     spec.setdefault("conversion", {"strategy": "None"})
@@ -248,7 +269,7 @@ def _definition(obj: Object) -> None:
         names.setdefault("listKind", f"{names['kind']}List")
 
 
-DEFAULTS: Mapping[str, Callable[[Object], None]] = {
+DEFAULTS: Mapping[str, Change] = {
     "cronjobs.batch": _cron_job,
     "customresourcedefinitions.apiextensions.k8s.io": _definition,
     "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
@@ -267,4 +288,12 @@ DEFAULTS: Mapping[str, Callable[[Object], None]] = {
     "statefulsets.apps": _stateful_set,
     "storageclasses.storage.k8s.io": _storage_class,
 }
-"""By resource; each changes the object that it is given."""
+"""By resource: what whoever writes the object comes to own."""
+
+COMPLETIONS: Mapping[str, Change] = {
+    "jobs.batch": _select_pods,
+    "namespaces": _activate,
+    "persistentvolumeclaims": _wait_for_volume,
+    "services": _allocate,
+}
+"""By resource: what nobody owns."""

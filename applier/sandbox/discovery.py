@@ -36,7 +36,8 @@ class Discovery:
         if found is None:
             found = self._made[key] = self._make(path, aggregated=aggregated)
         if aggregated and request.headers.get("if-none-match") == found.headers["ETag"]:
-            return Response(304, headers=found.headers)
+            # A cache replaces the headers that it kept by these.
+            return Response(304, b"", _AGGREGATED, found.headers)
         return found
 
     def _make(self, path: list[str], *, aggregated: bool) -> Response:

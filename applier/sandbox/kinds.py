@@ -7,7 +7,7 @@ The registry holds the built-in kinds for good and custom kinds while their Cust
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -40,6 +40,10 @@ class Model(Protocol):
         """How server-side apply merges it."""
 
     @property
+    def schema(self) -> Mapping[str, Any]:
+        """What describes it, an OpenAPI v3 schema; empty where nothing does."""
+
+    @property
     def generation(self) -> bool:
         """Whether its objects count the changes of their content in metadata.generation."""
 
@@ -47,7 +51,10 @@ class Model(Protocol):
         """What of the content is known."""
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """With what the server fills in, at creation (no `live`) or update."""
+        """With the defaults of what is left out, at creation (no `live`) or update; whoever writes comes to own them."""
+
+    def complete(self, obj: Object, live: Object | None) -> Object:
+        """With what the server gives by itself and nobody owns: addresses, generated selectors, first statuses."""
 
     def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
         """What forbids to store it."""

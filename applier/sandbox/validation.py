@@ -26,7 +26,7 @@ _CONFIG_KEY_RULE = (
 
 
 def by_schema(decoder: Decoder, schema: Schema, value: Any, path: str = "") -> Iterator[Mistake]:
-    """Required fields and enumerations that the published schema names."""
+    """Required fields and enumerations that the published schema names, but for those of statuses."""
     schema = decoder.resolve(schema)
     match value:
         case dict():
@@ -36,7 +36,7 @@ def by_schema(decoder: Decoder, schema: Schema, value: Any, path: str = "") -> I
                     yield required(f"{path}.{name}" if path else name)
             for name, item in value.items():
                 field = properties.get(name, rest)
-                if isinstance(field, Mapping) and name != "metadata":
+                if isinstance(field, Mapping) and name not in ("metadata", "status"):
                     yield from by_schema(decoder, field, item, f"{path}.{name}" if path else name)
         case list():
             items: Schema = schema.get("items") or {}

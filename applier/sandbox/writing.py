@@ -206,10 +206,11 @@ class Writing:
             obj.pop("status", None)
         key = kind.key(metadata.get("namespace", ""), metadata.get("name", ""))
         self._check_namespace(kind, key)
+        obj = kind.model.complete(obj, None)
         self._validate(kind, obj, None)
         if self._state.store.get(key):
             raise already_exists(kind.subject(key.name))
-        obj["metadata"] = metadata = _ordered(metadata)
+        obj["metadata"] = _ordered(obj["metadata"])
         stored = None if options.dry_run else self._state.write(key, obj)
         return Written(obj, True, warnings, stored)
 
@@ -242,6 +243,8 @@ class Writing:
     ) -> Written:
         """From the object that a client wants to the one that is stored."""
         obj = _within(kind, address.subresource, live, obj)
+        if not address.subresource:
+            obj = kind.model.complete(obj, live)
         _keep_servers_own(obj["metadata"], live["metadata"])
         final = keep_times(live, obj)
         key = kind.key(address.namespace, address.name)
