@@ -42,6 +42,10 @@ class Transport(Protocol):
     def name(self) -> str:
         """What the cluster is called."""
 
+    @property
+    def namespace(self) -> str:
+        """Where a person names none."""
+
     async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
 

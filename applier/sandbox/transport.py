@@ -33,6 +33,8 @@ def cluster_of(
 class SandboxTransport:
     """See `applier.kube.exchange.Transport`."""
 
+    namespace = "default"
+
     def __init__(self, door: Door, name: str) -> None:
         self.name = name
         self._door = door
