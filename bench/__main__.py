@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench import rendering
 from tests.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,7 @@ OBJECTS = 1000
 
 def main() -> None:
     startup()
+    rendering.main()
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name)) as server:
         throughput(Path(name), server.kubeconfig("levelgate"))
 

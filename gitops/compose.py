@@ -95,11 +95,12 @@ def locations(place: str) -> tuple[frozenset[str], str]:
     return frozenset(map(redact, local.locations())), local.path
 
 
-def catalog_of(snapshot: Snapshot, *, source: str = "") -> Catalog:
-    """The catalog of a snapshot; what the source refuses to read is kept as unreadable."""
+def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
+    """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again."""
     return load(
         {path: file.data for path, file in snapshot.files.items()},
         source=source,
         revision=snapshot.revision,
         refused={problem.path: problem.message for problem in snapshot.problems},
+        previous=previous,
     )

@@ -106,7 +106,7 @@ class Follower:
             head = await asyncio.to_thread(mirror.head)
             if known is None or known.catalog.revision != head:
                 snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch()))
-                self._states[name] = state_of(name, mirror, snapshot)
+                self._states[name] = state_of(name, mirror, snapshot, known.catalog if known else None)
                 self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
             self._errors.pop(name, None)
         except SourceError as error:

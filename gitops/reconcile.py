@@ -6,7 +6,7 @@ A pass may be called again at any time; it does what is possible and says what i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from applier import observe
 from applier.cluster import PARENT, Cluster
@@ -24,6 +24,7 @@ from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
+from renderer.memo import Memo
 from renderer.model import Bundle
 from renderer.render import OWN_NAMESPACE, World, render, source_parent
 
@@ -55,6 +56,7 @@ class Reconciler:
     clock: Clock
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
+    memo: Memo = field(default_factory=Memo)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
@@ -109,7 +111,7 @@ class Reconciler:
         catalogs = [state.catalog for state in sources]
         while True:
             observed = replace(observed, discovery=await self.cluster.discover())
-            bundle = render(catalogs, _world(observed, catalogs, archive))
+            bundle = render(catalogs, _world(observed, catalogs, archive), self.memo)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await archive.read(self.cluster, bundle.unread)

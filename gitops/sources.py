@@ -20,15 +20,15 @@ class SourceState:
     hold: str = ""
 
 
-def state_of(name: str, mirror: Mirror, snapshot: Snapshot) -> SourceState:
-    """A snapshot as the pipeline takes it. An empty or vanished path holds back every deletion (rule 12)."""
+def state_of(name: str, mirror: Mirror, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+    """A snapshot as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
     hold = ""
     if not snapshot.path_exists:
         hold = f"the path {mirror.target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
     elif not snapshot.files and not snapshot.problems:
         hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
     return SourceState(
-        compose.catalog_of(snapshot, source=name),
+        compose.catalog_of(snapshot, source=name, previous=previous),
         ref=str(mirror.target.ref),
         url=str(mirror.target),
         path=mirror.target.path,

@@ -35,7 +35,8 @@ class Order:
             } - {key}
             parents[node.id] = sorted(str(other) for other in found if other in ordered)
             healthy[node.id] = frozenset(str(other) for other in wanted if other in ordered)
-            ordered[key] = replace(node, error=node.error or errors)
+            if errors and not node.error:
+                ordered[key] = replace(node, error=errors)
         by_id = {node.id: node for node in ordered.values()}
         levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
         return tuple(

@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from renderer import crd, keys
-from renderer.catalog import Catalog, Declared, located
+from renderer.catalog import Catalog
+from renderer.content import Declared, located
 from renderer.definition import Definition
 from renderer.definitions import Definitions
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
+from renderer.memo import Memo, Surroundings
 from renderer.model import Bundle, Issued, Live, Origin, RenderedNode, RenderedSet, Selected
 from renderer.order import Order
-from renderer.resolve import resolve, told, with_defaults
+from renderer.resolve import told
 from renderer.revision import Stored
 
 OWN_NAMESPACE = "levelgate-system"
@@ -46,21 +48,25 @@ def source_parent(source: str) -> ObjectKey:
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")
 
 
-def render(catalogs: Sequence[Catalog], world: World | None = None) -> Bundle:
-    """Render all sources of one cluster. Pure: equal input, equal output, in a stable order."""
-    return _Render(catalogs, world or World()).bundle()
+def render(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:
+    """Render all sources of one cluster. Pure: equal input, equal output, in a stable order; a `memo` only saves work."""
+    memo = memo or Memo()
+    memo.turn()
+    return _Render(catalogs, world or World(), memo).bundle()
 
 
 class _Render:
-    def __init__(self, catalogs: Sequence[Catalog], world: World) -> None:
+    def __init__(self, catalogs: Sequence[Catalog], world: World, memo: Memo) -> None:
         self.catalogs = catalogs
         self.world = world
+        self.memo = memo
         self.definitions = Definitions(catalogs, world.stored, world.live, world.owners)
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
         declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
         self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds])}
+        self.around = Surroundings(world.live, self.definitions.current, self.scopes, world.selected)
         self.instances: dict[ObjectKey, RenderedSet] = {}
 
     def bundle(self) -> Bundle:
@@ -152,7 +158,7 @@ class _Render:
     def _instance(
         self, source: str, declared: Declared, definition: Definition, manifest: Manifest, key: ObjectKey
     ) -> RenderedNode:
-        manifest, mistakes = with_defaults(definition, manifest)
+        manifest, mistakes = self.memo.with_defaults(definition, declared, key, manifest)
         self.problems += [
             Problem(declared.origin.file, declared.line_of(mistake.path), mistake.path, mistake.message)
             for mistake in mistakes
@@ -177,7 +183,8 @@ class _Render:
 
     def _keep_unreadable(self, catalog: Catalog) -> None:
         """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
-        if not catalog.unreadable:
+        unreadable = catalog.unreadable
+        if not unreadable:
             return
         owner = source_parent(catalog.source)
         for key, pair in self.world.stored.applied.items():
@@ -188,7 +195,7 @@ class _Render:
             file = (metadata.get("annotations") or {}).get(keys.SOURCE_FILE, "")
             is_member = (metadata.get("labels") or {}).get(keys.PART_OF) == applyset_id(owner)
             if is_member and catalog.protection.protects(file):
-                why = f"its file {file} cannot be read" if file in catalog.unreadable else f"its file {file} is gone"
+                why = f"its file {file} cannot be read" if file in unreadable else f"its file {file} is gone"
                 self._hold(key, f"{why}; the instance stays as it is", manifest={}, source=catalog.source, owner=owner)
 
     def _hold(
@@ -228,17 +235,11 @@ class _Render:
                 parent=key, manifest=manifest, error=why, source=source, definition=definition.name, owner=owner
             )
             return
-        rendered = resolve(
-            definition,
-            manifest,
-            observed=self.world.live,
-            definitions=self.definitions.current,
-            scopes=self.scopes,
-            selected=self.world.selected,
-            source=source,
-            owner=owner,
-        )
-        nodes = tuple(replace(node, error=node.error or self._undefined(node.group_kind)) for node in rendered.nodes)
+        rendered = self.memo.resolve(definition, manifest, self.around, source=source, owner=owner)
+        undefined = {kind: why for node in definition.nodes if (why := self._undefined(kind := node.group_kind))}
+        nodes = rendered.nodes
+        if undefined:
+            nodes = tuple(replace(one, error=one.error or undefined.get(one.group_kind, "")) for one in nodes)
         number = self.definitions.numbers.get(definition.group_kind, 0)
         self.instances[key] = replace(rendered, nodes=nodes, held=held, revision=number)
         for node in nodes:

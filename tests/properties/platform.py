@@ -19,6 +19,7 @@ from gitops.sources import SourceState
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash
+from renderer.memo import Memo
 from renderer.render import source_parent
 from tests.properties.memory import Crash, MemoryCluster, Write
 
@@ -54,6 +55,7 @@ class Platform:
     broken: list[str] = field(default_factory=list)
     parents_may_vanish: bool = False
     _commits: int = 0
+    _memo: Memo = field(default_factory=Memo)
 
     def __enter__(self) -> Self:
         self._runner = asyncio.Runner()
@@ -73,19 +75,24 @@ class Platform:
             self.cluster.edit(
                 parent, lambda obj: obj["metadata"]["annotations"].update({keys.APPROVED: f"{self._commits:040d}"})
             )
+        known = self.sources.get(source)
         catalog = load(
-            {name: text.encode() for name, text in files.items()}, source=source, revision=f"{self._commits:040d}"
+            {name: text.encode() for name, text in files.items()},
+            source=source,
+            revision=f"{self._commits:040d}",
+            previous=known.catalog if known else None,
         )
         self.sources[source] = SourceState(catalog, ref="main", url="file:///platform", hold=hold)
 
     def run(self, faults: Mapping[int, str] | None = None) -> Pass | None:
         """One pass of a new process; None when it died or gave up on the way."""
         self.cluster.revive(faults)
+        self._memo = Memo()
         return self.go_on()
 
     def go_on(self) -> Pass | None:
         """One more pass of the same process."""
-        reconciler = Reconciler(self.cluster, "0", self.clock)
+        reconciler = Reconciler(self.cluster, "0", self.clock, memo=self._memo)
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
             return self._runner.run(reconciler.reconcile(states))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from renderer.catalog import Catalog, load, located
+from renderer.catalog import Catalog, load
+from renderer.content import located
 from renderer.identity import GroupKind
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
 
@@ -45,7 +46,7 @@ def test_one_broken_file_costs_only_what_it_defines() -> None:
     assert names(found) == {"p", "x"}
     assert set(found.definitions) == {LINK}
     assert found.unreadable == {"b.yaml"}
-    assert found.files == {f"{name}.yaml" for name in "abcd"}
+    assert set(found.contents) == {f"{name}.yaml" for name in "abcd"}
     assert [problem.file for problem in found.problems] == ["b.yaml"]
     assert found.problems[0].line > 0
 
@@ -53,7 +54,7 @@ def test_one_broken_file_costs_only_what_it_defines() -> None:
 def test_a_file_that_git_refuses_is_unreadable_and_named() -> None:
     found = load({"a.yaml": plain("p").encode()}, refused={"link.yaml": "is a symbolic link"})
     assert found.unreadable == {"link.yaml"}
-    assert found.files == {"a.yaml", "link.yaml"}
+    assert set(found.contents) == {"a.yaml", "link.yaml"}
     assert list(map(str, found.problems)) == ["link.yaml: is a symbolic link"]
 
 

@@ -1,0 +1,164 @@
+"""What one file holds: definitions, declared objects, and what could not be read.
+
+A function of the file's name and bytes alone. A mistake costs only what it touches: a file that cannot be read defines nothing, an object that is
+refused is kept as `refused` (it is *not* "removed from Git"), a definition that does not build is kept as `broken`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from renderer import documents, keys, shape
+from renderer.definition import Definition, DefinitionErrors, build
+from renderer.documents import Document
+from renderer.errors import Problem
+from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
+from renderer.kinds import OWN_GROUP, RGD
+from renderer.model import Origin
+
+_RULES = frozenset({"PropagationWindow", "PropagationPolicy", "Cluster", "Placement"})
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """An object as it stands in Git. `line_of` tells the line of a path in it; `refused` says why it may not be applied as
+    it stands; empty: it may.
+    """
+
+    manifest: Manifest
+    origin: Origin
+    line_of: Callable[[str], int]
+    refused: str = ""
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return group_kind(self.manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """One file, worked out. An `unreadable` one may hold more than we know."""
+
+    data: bytes = b""
+    definitions: tuple[Definition, ...] = ()
+    broken: tuple[tuple[GroupKind, Origin], ...] = ()
+    objects: tuple[Declared, ...] = ()
+    rules: tuple[Declared, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unreadable: bool = False
+
+
+def read(file: str, data: bytes) -> FileContent:
+    """Everything that one file says, with its mistakes."""
+    found, problems = documents.load(file, data)
+    reading = _Reading(problems=problems, unreadable=bool(problems))
+    for document in found:
+        reading.add(document)
+    return FileContent(
+        data,
+        tuple(reading.definitions),
+        tuple(reading.broken),
+        tuple(reading.objects),
+        tuple(reading.rules),
+        tuple(reading.problems),
+        reading.unreadable,
+    )
+
+
+@dataclass
+class _Reading:
+    definitions: list[Definition] = field(default_factory=list)
+    broken: list[tuple[GroupKind, Origin]] = field(default_factory=list)
+    objects: list[Declared] = field(default_factory=list)
+    rules: list[Declared] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    unreadable: bool = False
+
+    def add(self, document: Document) -> None:
+        if mistake := _shape(document):
+            self._problem(document, *mistake)
+            self.unreadable = True
+            return
+        kind = group_kind(document.value)
+        if kind == RGD:
+            self._definition(document)
+        elif kind.group == OWN_GROUP:
+            self._rule(document, kind)
+        else:
+            self._object(document)
+
+    def _definition(self, document: Document) -> None:
+        try:
+            definition = build(document)
+        except DefinitionErrors as errors:
+            self.problems += errors.problems
+            if errors.group_kind is None:
+                self.unreadable = True
+            else:
+                self.broken.append((errors.group_kind, Origin(document.file, document.line)))
+            return
+        if definition.gates:
+            message = "gates are not supported yet; nothing is written past one, so the definition and its instances stay as they are"
+            self._problem(document, definition.gates[0].path, message)
+            self.broken.append((definition.group_kind, definition.origin))
+        else:
+            self.definitions.append(definition)
+
+    def _rule(self, document: Document, kind: GroupKind) -> None:
+        if kind.kind not in _RULES:
+            self._problem(
+                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(_RULES))}"
+            )
+        else:
+            self._problem(document, "kind", f"{kind.kind} is not supported yet: it governs nothing")
+            self.rules.append(Declared(document.value, Origin(document.file, document.line), document.line_of))
+
+    def _object(self, document: Document) -> None:
+        mistakes = [(mistake.path, mistake.message) for mistake in shape.mistakes(document.value)]
+        mistakes = mistakes or keys.refused(document.value)
+        for path, message in mistakes:
+            self._problem(document, path, message)
+        reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
+        origin = Origin(document.file, document.line)
+        self.objects.append(Declared(_content(document.value), origin, document.line_of, reason))
+
+    def _problem(self, document: Document, path: str, message: str) -> None:
+        self.problems.append(Problem(document.file, document.line_of(path), path, message))
+
+
+def _shape(document: Document) -> tuple[str, str] | None:
+    """What keeps this document from being a Kubernetes object at all, as (path, message)."""
+    value: dict[str, Any] = document.value
+    for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
+        if not isinstance(value.get(name), str) or not value[name]:
+            return name, f"missing: every document needs one, such as {example}"
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict):
+        return "metadata", "missing: every object needs a name"
+    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        if "generateName" in metadata:
+            return "metadata.generateName", "a generated name cannot be followed from commit to commit; give it a name"
+        return "metadata.name", "missing"
+    if not isinstance(metadata.get("namespace") or "", str):
+        return "metadata.namespace", "must be a text"
+    return None
+
+
+def _content(manifest: Manifest) -> Manifest:
+    """What of a manifest is content: no status and none of the fields that only the server writes."""
+    metadata = {
+        name: value
+        for name, value in manifest["metadata"].items()
+        if name not in {"creationTimestamp", "resourceVersion", "uid", "selfLink", "generation", "managedFields"}
+    }
+    return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
+
+
+def located(declared: Declared, *, namespaced: bool) -> ObjectKey:
+    """The key of a declared object; without a namespace a namespaced object goes to `default`, as kubectl does."""
+    metadata = declared.manifest["metadata"]
+    return ObjectKey(
+        *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]
+    )

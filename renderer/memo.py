@@ -1,0 +1,150 @@
+"""What was rendered before, so that only what changed is rendered again.
+
+Invariant: with or without a memo the rendering is the same. A set is a function of its definition, its instance, the definitions and scopes of its
+nodes' kinds, what selections found, and the live objects that were looked at while it was made; it is taken from the memo only when all of
+these are as they were. A live object is as it was when its uid and resourceVersion are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from renderer.content import Declared
+from renderer.definition import Definition
+from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.model import Live, RenderedSet, Selected
+from renderer.resolve import resolve, with_defaults
+from renderer.schema import SchemaMistake
+
+_Version = tuple[str, str, int] | None
+"""Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a rendering has in common for all its instances."""
+
+    live: Live
+    definitions: Mapping[GroupKind, Definition]
+    scopes: Mapping[GroupKind, bool]
+    selected: Selected
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    definition: Definition
+    manifest: Manifest
+    source: str
+    owner: ObjectKey | None
+    kinds: tuple[tuple[GroupKind, Definition | None, bool | None], ...]
+    seen: Mapping[ObjectKey, _Version]
+    selected: Selected
+    rendered: RenderedSet
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaulted:
+    definition: Definition
+    declared: Declared
+    manifest: Manifest
+    mistakes: list[SchemaMistake]
+
+
+@dataclass
+class Memo:
+    """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
+
+    _sets: dict[ObjectKey, _Entry] = field(default_factory=dict)
+    _new_sets: dict[ObjectKey, _Entry] = field(default_factory=dict)
+    _instances: dict[ObjectKey, _Defaulted] = field(default_factory=dict)
+    _new_instances: dict[ObjectKey, _Defaulted] = field(default_factory=dict)
+
+    def turn(self) -> None:
+        """A new rendering begins."""
+        self._sets, self._new_sets = self._new_sets, {}
+        self._instances, self._new_instances = self._new_instances, {}
+
+    def with_defaults(
+        self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest
+    ) -> tuple[Manifest, list[SchemaMistake]]:
+        """As `resolve.with_defaults` of the manifest, which is `declared` at `key`."""
+        known = self._instances.get(key)
+        if known is None or known.definition is not definition or known.declared is not declared:
+            known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
+        self._new_instances[key] = known
+        return known.manifest, known.mistakes
+
+    def resolve(
+        self, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
+    ) -> RenderedSet:
+        """As `resolve.resolve`."""
+        parent = ObjectKey.of(manifest)
+        kinds = tuple(
+            (node.group_kind, around.definitions.get(node.group_kind), around.scopes.get(node.group_kind))
+            for node in definition.nodes
+        )
+        known = self._sets.get(parent)
+        if known is None or not _holds(known, definition, manifest, around, kinds, source, owner):
+            seen = _Seen(around.live)
+            rendered = resolve(
+                definition,
+                manifest,
+                observed=seen,
+                definitions=around.definitions,
+                scopes=around.scopes,
+                selected=around.selected,
+                source=source,
+                owner=owner,
+            )
+            known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, rendered)
+        self._new_sets[parent] = known
+        return known.rendered
+
+
+def _holds(
+    known: _Entry,
+    definition: Definition,
+    manifest: Manifest,
+    around: Surroundings,
+    kinds: tuple[tuple[GroupKind, Definition | None, bool | None], ...],
+    source: str,
+    owner: ObjectKey,
+) -> bool:
+    return (
+        known.definition is definition
+        and (known.manifest is manifest or known.manifest == manifest)
+        and (known.source, known.owner) == (source, owner)
+        and all(a[1] is b[1] and a[2] == b[2] for a, b in zip(known.kinds, kinds, strict=True))
+        and known.selected == around.selected
+        and all(_version(around.live.get(key)) == version for key, version in known.seen.items())
+    )
+
+
+def _version(obj: Mapping[str, Any] | None) -> _Version:
+    if obj is None:
+        return None
+    metadata = obj["metadata"]
+    return metadata.get("uid", ""), metadata.get("resourceVersion", ""), len(obj)
+
+
+class _Seen(Mapping[ObjectKey, Mapping[str, Any]]):
+    """Live objects, and a note of which were asked for."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self.versions: dict[ObjectKey, _Version] = {}
+
+    def __getitem__(self, key: ObjectKey) -> Mapping[str, Any]:
+        found = self._live.get(key)
+        self.versions[key] = _version(found)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._live)
+
+    def __len__(self) -> int:
+        return len(self._live)

@@ -1,0 +1,50 @@
+"""What is rendered with the memory of earlier renderings is what is rendered without, whatever changed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitops import reconcile
+from renderer.catalog import Catalog, load
+from renderer.memo import Memo
+from renderer.model import Bundle
+from renderer.render import World, render
+from tests.properties.memory import MemoryCluster
+from tests.properties.platform import Files, Platform
+from tests.properties.repositories import config_map, definition, instance, repositories
+from tests.properties.test_convergence import examples
+
+
+@examples(30)
+@given(history=st.lists(repositories(), min_size=2, max_size=5), instant=st.booleans())
+def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None:
+    """Over commits, and over the rounds and passes of each, with controllers at work."""
+
+    def checked(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:
+        found = render(catalogs, world, memo)
+        assert found == render(catalogs, world)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, Platform(MemoryCluster(instant=instant)) as platform:
+        patch.setattr(reconcile, "render", checked)
+        for files in history:
+            platform.commit(files)
+            for _ in range(3):
+                platform.go_on()
+                platform.cluster.tick()
+        assert platform.broken == []
+
+
+def test_files_with_the_same_bytes_are_not_read_again() -> None:
+    """The definition of an unchanged file is the same object, a changed instance is a new one."""
+    files = {"l.json": definition("Link", [config_map("a")]).encode(), "x.json": instance("Link", "x").encode()}
+    before = load(files)
+    after = load({**files, "x.json": instance("Link", "x", text="two").encode()}, previous=before)
+    (kind,) = before.definitions
+    assert after.definitions[kind] is before.definitions[kind]
+    assert after.objects[0].manifest["spec"] == {"text": "two"}
+    assert load({"x.json": files["x.json"]}, previous=after).definitions == {}
