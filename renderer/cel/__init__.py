@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from renderer.cel.budget import OBJECT_UNITS, Meter
 from renderer.cel.conversion import to_json
+from renderer.cel.entry import evaluate
 from renderer.cel.faults import BudgetExceeded, NoSuchKey
 from renderer.cel.program import Program, compile_expression
-from renderer.cel.values import NONE, OMIT, Optional, UInt, type_name
+from renderer.cel.values import NONE, OMIT, Optional, TypeValue, UInt, type_name
 
 __all__ = [
     "NONE",
@@ -29,8 +30,10 @@ __all__ = [
     "NoSuchKey",
     "Optional",
     "Program",
+    "TypeValue",
     "UInt",
     "compile_expression",
+    "evaluate",
     "to_json",
     "type_name",
 ]

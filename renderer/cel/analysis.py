@@ -24,34 +24,37 @@ class Facts:
     optional_reads: frozenset[Path]
     """Those of `reads` that go through `.?`, `[?..]` or `has`: nothing is wrong when they lead nowhere."""
     calls: frozenset[str]
+    mistake: Fault | None
+    """The first call in the text of a function that does not exist, or not with so many arguments."""
 
 
 def analyse(tree: Node) -> Facts:
-    """Raises Fault for a function that does not exist, or not with so many arguments."""
-    calls = {_checked(node).function for node in walk(tree) if isinstance(node, Call)}
+    calls = [node for node in walk(tree) if isinstance(node, Call)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}
     return Facts(
         names=frozenset(path[0] for path, _ in reads),
         reads=tuple(sorted({path for path, _ in reads})),
         optional_reads=frozenset(path for path, _ in reads) - certain,
-        calls=frozenset(calls),
+        calls=frozenset(call.function for call in calls),
+        mistake=next(filter(None, map(call_mistake, calls)), None),
     )
 
 
-def _checked(call: Call) -> Call:
+def call_mistake(call: Call) -> Fault | None:
+    """What is wrong with a call, whatever the types of its operands."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
-        raise Fault(
+        return Fault(
             f"unknown {'method' if method else 'function'} {call.function}(){_suggestion(call.function, method)}",
             at=call.at,
         )
     if len(call.operands) not in function.arities:
         given = len(call.arguments)
         expected = " or ".join(str(count - method) for count in sorted(function.arities))
-        raise Fault(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
-    return call
+        return Fault(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
+    return None
 
 
 def _suggestion(name: str, method: bool) -> str:
@@ -68,7 +71,7 @@ def _reads(node: Node, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
     """The paths below a node, each with whether it is optional. `bound` are the variables of enclosing macros."""
     path, optional, dynamic = _chain(node)
     if path:
-        if path[0] not in bound:
+        if path[0] not in bound or _is_rooted(node):
             yield path, optional
         for key in dynamic:
             yield from _reads(key, bound)
@@ -80,6 +83,12 @@ def _reads(node: Node, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
         return
     for child in children(node):
         yield from _reads(child, bound)
+
+
+def _is_rooted(node: Node) -> bool:
+    while isinstance(node, Select | Has | Index):
+        node = node.operand
+    return isinstance(node, Name) and node.rooted
 
 
 def _chain(node: Node) -> tuple[Path, bool, list[Node]]:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.containers import MAPS
 from renderer.cel.faults import Fault
 from renderer.cel.operators import check_sortable
-from renderer.cel.values import NONE, Optional, type_name
+from renderer.cel.values import MAPS, NONE, Optional, type_name
 
 
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:

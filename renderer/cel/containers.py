@@ -9,48 +9,38 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from renderer.cel.faults import Fault, MissingFault, OverloadFault
-from renderer.cel.values import NONE, MixedMap, Optional, UInt, type_name
+from renderer.cel.values import MAPS, NONE, MixedMap, Optional, UInt, type_name
 
 NUMBERS: Final = frozenset((int, UInt, float))
-MAPS: Final = frozenset((dict, MixedMap))
 KEYS: Final = frozenset((str, int, UInt, bool))
 
 
 def lookup(container: Any, key: Any) -> Optional:
     """The value of a map's key or a list's index as an optional; a Fault where the types do not fit."""
-    if type(container) is dict:
-        return _lookup_text(container, key)
+    if type(container) in MAPS:
+        return _lookup_key(container, key)
     if type(container) is list:
         return _lookup_index(container, key)
-    if type(container) is MixedMap:
-        return _lookup_mixed(container, key)
     raise OverloadFault(f"{type_name(container)}[{type_name(key)}]", (container, key))
 
 
-def _lookup_text(container: dict[str, Any], key: Any) -> Optional:
-    if type(key) is str:
-        return Optional(container[key]) if key in container else NONE
-    _check_key(container, key)
-    return NONE
+def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
+    """Python calls `1` and `true` the same key, CEL does not."""
+    if type(key) not in KEYS and type(key) is not float:
+        raise OverloadFault(f"map[{type_name(key)}]", (container, key))
+    if key not in container:
+        return NONE
+    if type(key) is not str and key in (0, 1):
+        stored = next(known for known in container if known == key)
+        if (type(stored) is bool) is not (type(key) is bool):
+            return NONE
+    return Optional(container[key])
 
 
 def _lookup_index(container: list[Any], key: Any) -> Optional:
     if type(key) not in NUMBERS or (type(key) is float and not key.is_integer()):
         raise OverloadFault(f"list[{type_name(key)}]", (container, key))
     return Optional(container[int(key)]) if 0 <= key < len(container) else NONE
-
-
-def _lookup_mixed(container: MixedMap, key: Any) -> Optional:
-    _check_key(container, key)
-    try:
-        return Optional(container.find(key))
-    except KeyError:
-        return NONE
-
-
-def _check_key(container: Any, key: Any) -> None:
-    if type(key) not in KEYS and type(key) is not float:
-        raise OverloadFault(f"map[{type_name(key)}]", (container, key))
 
 
 def at(container: Any, key: Any) -> Any:

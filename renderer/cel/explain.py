@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from renderer.cel import comprehensions, containers, operators
+from renderer.cel.analysis import call_mistake
 from renderer.cel.budget import Meter
 from renderer.cel.faults import BudgetFault, Fault, MissingFault, OverloadFault, Path, suggestion
 from renderer.cel.functions import FUNCTIONS, LAZY
@@ -125,7 +126,7 @@ class _Evaluation:
         return node.value
 
     def name(self, node: Name, scope: Scope) -> Any:
-        if node.name in scope:
+        if node.name in scope and not node.rooted:
             return scope[node.name].value
         if node.name in self._variables:
             return self._variables[node.name]
@@ -222,6 +223,8 @@ class _Evaluation:
             operator = comprehensions.value_or if node.function == "orValue" else comprehensions.optional_or
             target = self.value(node.target, scope)
             return self.apply(node, (), operator, target, lambda: self.value(node.arguments[0], scope))
+        if mistake := call_mistake(node):
+            raise mistake
         values = [self.value(operand, scope) for operand in node.operands]
         function = FUNCTIONS[node.function, node.target is not None]
         return self.apply(node, node.operands, function, self._meter, *values)
@@ -292,8 +295,8 @@ class _Evaluation:
     def origin(self, node: Node, scope: Scope) -> Origin:
         """Where the value of a node comes from. Called for nodes that have been evaluated without a fault."""
         match node:
-            case Name(name=name):
-                return scope[name].origin if name in scope else Origin((name,), True)
+            case Name(name=name, rooted=rooted):
+                return scope[name].origin if name in scope and not rooted else Origin((name,), True)
             case Select(operand=operand, field=field):
                 return self.origin(operand, scope).step(field)
             case Index(operand=operand, key=key):

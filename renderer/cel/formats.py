@@ -6,8 +6,11 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from renderer.cel.precise import nanoseconds
+
 _LARGEST_POSITIONAL: Final = 6
-_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND: Final = 10**9
+"""Nanoseconds."""
 
 
 def double_text(value: float) -> str:
@@ -65,34 +68,34 @@ def timestamp_text(value: datetime) -> str:
     """RFC 3339 in UTC, with as many digits of the second as needed."""
     moment = value.astimezone(UTC)
     whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
-    return f"{whole}{_fraction(moment.microsecond)}Z"
+    return f"{whole}{_fraction(nanoseconds(value) % _SECOND)}Z"
 
 
 def seconds_text(value: timedelta) -> str:
     """`string(duration)`: seconds, `5400s`, `1.5s`."""
-    total = value // _MICROSECOND
-    whole, micros = divmod(abs(total), 1_000_000)
-    return f"{'-' if total < 0 else ''}{whole}{_fraction(micros)}s"
+    total = nanoseconds(value)
+    whole, fraction = divmod(abs(total), _SECOND)
+    return f"{'-' if total < 0 else ''}{whole}{_fraction(fraction)}s"
 
 
 def duration_text(value: timedelta) -> str:
     """Go's `Duration.String()`: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
-    total = value // _MICROSECOND
-    sign, micros = ("-" if total < 0 else ""), abs(total)
-    if micros == 0:
+    total = nanoseconds(value)
+    sign, nanos = ("-" if total < 0 else ""), abs(total)
+    if nanos == 0:
         return "0s"
-    if micros < 1_000:
-        return f"{sign}{micros}µs"
-    if micros < 1_000_000:
-        return f"{sign}{micros / 1000:.3f}".rstrip("0").rstrip(".") + "ms"
-    seconds, micros = divmod(micros, 1_000_000)
+    for unit, name in ((1, "ns"), (1_000, "µs"), (1_000_000, "ms")):
+        if nanos < 1_000 * unit:
+            whole, rest = divmod(nanos, unit)
+            return f"{sign}{whole}{_fraction(rest * (_SECOND // unit))}{name}"
+    seconds, fraction = divmod(nanos, _SECOND)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    text = f"{seconds}{_fraction(micros)}s"
+    text = f"{seconds}{_fraction(fraction)}s"
     if hours:
         return f"{sign}{hours}h{minutes}m{text}"
     return f"{sign}{minutes}m{text}" if minutes else sign + text
 
 
-def _fraction(micros: int) -> str:
-    return f".{micros:06d}".rstrip("0") if micros else ""
+def _fraction(billionths: int) -> str:
+    return f".{billionths:09d}".rstrip("0") if billionths else ""

@@ -140,8 +140,8 @@ class _Emitter:
         match node:
             case Literal(value=value):
                 return self._literal(value)
-            case Name(name=name):
-                return scope.get(name) or f"v[{name!r}]"
+            case Name(name=name, rooted=rooted):
+                return (not rooted and scope.get(name)) or f"v[{name!r}]"
             case Select():
                 return self._select(node, scope)
             case Has(operand=operand, field=field):

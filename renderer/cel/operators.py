@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.containers import KEYS, MAPS, NUMBERS, lookup
+from renderer.cel.containers import KEYS, NUMBERS, lookup
 from renderer.cel.faults import Fault, OverloadFault, no_operator
-from renderer.cel.values import INT_MAX, INT_MIN, UINT_MAX, MixedMap, Optional, UInt, type_name
+from renderer.cel.precise import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
+from renderer.cel.values import INT_MAX, INT_MIN, MAPS, UINT_MAX, MixedMap, Optional, UInt, type_name
 
-_ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta))
+_ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))
 _CONTAINERS: Final = frozenset((list, dict, MixedMap, Optional))
+_TIMES: Final = INSTANTS | SPANS
 _UNITS_PER_COMPARISON: Final = 4
 
 LONGEST_DURATION: Final = timedelta(microseconds=2**63 // 1000)
 """Go's: 64 bits of nanoseconds, some 292 years."""
-EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def truth(value: Any) -> bool:
@@ -73,6 +74,8 @@ def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any
             return compare(left, right)
         if kind in NUMBERS and type(right) in NUMBERS:
             return _across(compare, left, right)
+        if any(kind in times and type(right) in times for times in (INSTANTS, SPANS)):
+            return compare(left, right)
         raise no_operator(symbol, left, right)
 
     return ordered
@@ -125,9 +128,9 @@ def bounded_duration(compute: Callable[[], timedelta]) -> timedelta:
 
 def add(left: Any, right: Any, meter: Meter) -> Any:
     kind = type(left)
+    if kind in _TIMES:
+        return _add_times(left, right)
     if kind is not type(right):
-        if {kind, type(right)} == {datetime, timedelta}:
-            return bounded_time(lambda: left + right)
         raise no_operator("+", left, right)
     if kind is str or kind is bytes:
         meter.produce(len(left) + len(right))
@@ -141,16 +144,22 @@ def add(left: Any, right: Any, meter: Meter) -> Any:
         return left + right
     if kind is UInt:
         return bounded_unsigned(int(left) + int(right))
-    if kind is timedelta:
-        return bounded_duration(lambda: left + right)
+    raise no_operator("+", left, right)
+
+
+def _add_times(left: Any, right: Any) -> Any:
+    if type(left) in SPANS and type(right) in SPANS:
+        return bounded_duration(lambda: span(nanoseconds(left) + nanoseconds(right)))
+    if {type(left) in SPANS, type(right) in SPANS} == {True, False} and type(right) in _TIMES:
+        return bounded_time(lambda: instant(nanoseconds(left) + nanoseconds(right)))
     raise no_operator("+", left, right)
 
 
 def subtract(left: Any, right: Any) -> Any:
     kind = type(left)
+    if kind in _TIMES:
+        return _subtract_times(left, right)
     if kind is not type(right):
-        if kind is datetime and type(right) is timedelta:
-            return bounded_time(lambda: left - right)
         raise no_operator("-", left, right)
     if kind is int:
         return bounded(left - right)
@@ -158,9 +167,15 @@ def subtract(left: Any, right: Any) -> Any:
         return left - right
     if kind is UInt:
         return bounded_unsigned(int(left) - int(right))
-    if kind is timedelta or kind is datetime:
-        return bounded_duration(lambda: left - right)
     raise no_operator("-", left, right)
+
+
+def _subtract_times(left: Any, right: Any) -> Any:
+    if type(right) not in _TIMES or (type(left) in SPANS and type(right) in INSTANTS):
+        raise no_operator("-", left, right)
+    if type(left) in INSTANTS and type(right) in SPANS:
+        return bounded_time(lambda: instant(nanoseconds(left) - nanoseconds(right)))
+    return bounded_duration(lambda: span(nanoseconds(left) - nanoseconds(right)))
 
 
 def multiply(left: Any, right: Any) -> Any:
@@ -226,7 +241,7 @@ def invert(value: Any) -> bool:
 
 def check_sortable(keys: list[Any]) -> None:
     kinds = {type(key) for key in keys}
-    if len(kinds) > 1 or not kinds <= _ORDERED:
+    if not kinds <= _ORDERED or (len(kinds) > 1 and not any(kinds <= times for times in (INSTANTS, SPANS))):
         names = " and ".join(sorted({type_name(key) for key in keys}))
         raise Fault(f"cannot sort by {names}")
 

@@ -255,7 +255,7 @@ class _Builder:
             raise Fault(f"{name} is a reserved word and cannot be a variable", at=token.start_pos)
         if name in TYPES:
             return Literal(*place, TYPES[name])
-        return Name(*place, name)
+        return Name(*place, name, len(parts) == 2)
 
     def paren_expr(self, parts: list[Any]) -> Node:
         return parts[1]  # type: ignore[no-any-return]

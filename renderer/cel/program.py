@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @final
 class Program:
-    """An expression that parses and calls only functions that exist.
+    """An expression that parses. From `compile_expression`: one that calls only functions that exist.
 
     `names`: the variables that it needs. `reads`: the longest chains of fields and constant indexes from a
     variable, sorted, one for each place (`("deployment", "status", "conditions", "[0]", "type")`).
@@ -57,6 +57,11 @@ class Program:
     def calls(self) -> frozenset[str]:
         return self._facts.calls
 
+    @property
+    def mistake(self) -> Fault | None:
+        """What is wrong with its calls; None in a program of `compile_expression`."""
+        return self._facts.mistake
+
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value, as in `values`; may share parts with the variables. Raises ExpressionError, often NoSuchKey or
         BudgetExceeded.
@@ -78,6 +83,8 @@ class Program:
             raise fault.as_error(self.text) from None
         except RecursionError:
             raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
+        except MemoryError:
+            raise ExpressionError(self.text, "the expression needs too much memory") from None
         except Exception as error:
             raise ExpressionError(self.text, f"cannot be evaluated: {type(error).__name__}: {error}") from error
 
@@ -97,7 +104,7 @@ def source_of(program: Program, source: Source) -> str:
     from renderer.cel.explain import evaluate_exactly
     from renderer.cel.generate import DEEPEST
 
-    if program.tree.depth <= DEEPEST:
+    if program.tree.depth <= DEEPEST and program.mistake is None:
         return source.expression(program.tree)
     text, tree = program.text, program.tree
     return f"{source.constant(lambda variables, meter: evaluate_exactly(text, tree, variables, meter))}(v, m)"
@@ -107,19 +114,27 @@ def compile_expression(text: str) -> Program:
     """Compile an expression (without `${` and `}`). Raises ExpressionError with the column. Cached by text, mistakes
     too.
     """
-    found = _compiled(text)
+    program = parse_program(text)
+    if program.mistake:
+        raise program.mistake.as_error(text)
+    return program
+
+
+def parse_program(text: str) -> Program:
+    """Like `compile_expression`, but a call of a function that does not exist is an error only when it is evaluated."""
+    found = _parsed(text)
     if isinstance(found, Program):
         return found
-    raise ExpressionError(text, found.message, column=found.column)
+    raise found.as_error(text)
 
 
 @lru_cache(maxsize=16_384)
-def _compiled(text: str) -> Program | Fault:
+def _parsed(text: str) -> Program | Fault:
     from renderer.cel.analysis import analyse
     from renderer.cel.parser import parse
 
     try:
         tree = parse(text)
-        return Program(text, tree, analyse(tree))
     except Fault as fault:
         return fault.with_traceback(None)
+    return Program(text, tree, analyse(tree))

@@ -25,9 +25,10 @@ class Literal(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Name(Node):
-    """A variable: of the caller, or of an enclosing macro."""
+    """A variable: of the caller, or of an enclosing macro; `.name`, which is `rooted`, only of the caller."""
 
     name: str
+    rooted: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

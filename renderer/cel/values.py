@@ -5,6 +5,8 @@
     double  float               bool       bool      null_type  None                 type       TypeValue
     optional_type               Optional
 
+Timestamps and durations finer than a microsecond are `Instant` and `Span` of `precise`.
+
 Types are compared by identity (`type(x) is int`), so that a bool never passes for an int nor a uint for an int. A
 plain dict has string keys only, which is all that JSON has; maps with other keys are `MixedMap`.
 """
@@ -15,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, final
+
+from renderer.cel.precise import Instant, Span
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -34,6 +38,9 @@ class TypeValue:
     """A type as a value: what `type(1)` gives and `int` names."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @final
@@ -60,6 +67,11 @@ class Optional:
     def __repr__(self) -> str:
         return f"Optional({self.value!r})" if self.present else "NONE"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Optional) and (self.present, self.value) == (other.present, other.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 NONE: Final = Optional(None, present=False)
 
@@ -69,18 +81,10 @@ class MixedMap(dict[Any, Any]):
     """A map with at least one key that is not a string.
 
     Python calls `1`, `1.0` and `True` the same key; CEL keeps bool apart. A map that would need both is refused
-    when it is made, so that `find` only has to compare kinds.
+    when it is made, so that a lookup only has to compare kinds.
     """
 
     __slots__ = ()
-
-    def find(self, key: Any) -> Any:
-        """The value of a key; KeyError when CEL says that it is not there."""
-        if key in (0, 1) and type(key) is not str:
-            stored = next(k for k in self if k == key) if key in self else None
-            if (type(stored) is bool) is not (type(key) is bool):
-                raise KeyError(key)
-        return self[key]
 
     def __repr__(self) -> str:
         return f"MixedMap({dict(self)!r})"
@@ -97,6 +101,7 @@ class Omit:
 
 
 OMIT: Final = Omit()
+MAPS: Final = frozenset((dict, MixedMap))
 
 _NAMES: Final[dict[type, str]] = {
     int: "int",
@@ -110,7 +115,9 @@ _NAMES: Final[dict[type, str]] = {
     dict: "map",
     MixedMap: "map",
     datetime: "google.protobuf.Timestamp",
+    Instant: "google.protobuf.Timestamp",
     timedelta: "google.protobuf.Duration",
+    Span: "google.protobuf.Duration",
     TypeValue: "type",
     Optional: "optional_type",
     Omit: "omit",

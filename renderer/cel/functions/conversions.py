@@ -13,7 +13,8 @@ from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.formats import double_text, seconds_text, timestamp_text
 from renderer.cel.functions.table import overload
-from renderer.cel.operators import EARLIEST, bounded, bounded_duration, bounded_time, bounded_unsigned
+from renderer.cel.operators import bounded, bounded_duration, bounded_time, bounded_unsigned
+from renderer.cel.precise import EPOCH, instant, nanoseconds, span
 from renderer.cel.values import TypeValue, UInt, type_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
@@ -34,7 +35,6 @@ _NANOSECONDS: Final = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @overload("type(dyn): type")
@@ -78,7 +78,7 @@ def integer(value: Any) -> int:
         case str():
             return bounded(_digits(value, "int"))
         case datetime():
-            return int((value - _EPOCH) // timedelta(seconds=1))
+            return (value - EPOCH) // timedelta(seconds=1)
     return bounded(int(value))
 
 
@@ -130,10 +130,10 @@ def octets(meter: Meter, value: Any) -> bytes:
 
 @overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")
 def timestamp(value: Any) -> datetime:
-    if type(value) is datetime:
+    if isinstance(value, datetime):
         return value
     if type(value) is int:
-        return bounded_time(lambda: _EPOCH + timedelta(seconds=value))
+        return bounded_time(lambda: EPOCH + timedelta(seconds=value))
     return _instant(value)
 
 
@@ -142,25 +142,22 @@ def _instant(text: str) -> datetime:
     try:
         if found is None:
             raise ValueError
-        fraction = (found[2] or ".")[1:7].ljust(6, "0")
-        moment = datetime.fromisoformat(f"{found[1]}.{fraction}{'+00:00' if found[3] == 'Z' else found[3]}").astimezone(
-            UTC
-        )
+        moment = datetime.fromisoformat(f"{found[1]}{'+00:00' if found[3] == 'Z' else found[3]}").astimezone(UTC)
+        fraction = (found[2] or ".")[1:].ljust(9, "0")
+        return instant(nanoseconds(moment) + int(fraction))
     except (ValueError, OverflowError):
         raise Fault(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
-    return max(moment, EARLIEST)
 
 
 @overload("duration(duration): duration", "duration(string): duration")
 def duration(value: Any) -> timedelta:
-    if type(value) is timedelta:
+    if isinstance(value, timedelta):
         return value
     found = _DURATION.fullmatch(value) if len(value) <= 100 else None
     if found is None:
         raise Fault(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
-    nanoseconds = sum(map(_part, _DURATION_PART.finditer(found[2])))
-    length = bounded_duration(lambda: timedelta(microseconds=nanoseconds // 1000))
-    return -length if found[1] == "-" else length
+    length = sum(map(_part, _DURATION_PART.finditer(found[2])))
+    return bounded_duration(lambda: span(-length if found[1] == "-" else length))
 
 
 def _part(found: re.Match[str]) -> int:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from renderer.cel import NONE, OMIT, Optional, UInt, compile_expression, to_json
+from renderer.cel.precise import span
 from renderer.errors import ExpressionError
 
 FACTS = [
@@ -77,6 +78,9 @@ JSON = [
     (timedelta(milliseconds=300), "300ms"),
     (timedelta(microseconds=1500), "1.5ms"),
     (-timedelta(microseconds=7), "-7µs"),
+    (span(1), "1ns"),
+    (span(-1_500), "-1.5µs"),
+    (span(3_600_000_000_001), "1h0m0.000000001s"),
     ({"a": OMIT, "b": [1, OMIT]}, {"b": [1]}),
 ]
 

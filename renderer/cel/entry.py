@@ -1,0 +1,71 @@
+"""The entry point for everybody who has an expression and values, and wants a value.
+
+evaluate("size(names) > 1 ? names[0] : 'none'", {"names": ["a", "b"]})      # 'a'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.precise import coarse
+from renderer.cel.program import parse_program
+from renderer.cel.values import MAPS, Optional
+from renderer.errors import ExpressionError
+
+_SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
+
+
+def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
+    """The value of an expression, evaluated as CEL does without a type check.
+
+    Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta.
+    Out come also `Optional` (`NONE` is the empty one), `TypeValue`, and the value types of the Kubernetes libraries.
+    What a timestamp or duration has below a microsecond is cut off at the end.
+    Names may be qualified (`{"request.time": ...}`); the longest one that fits is meant.
+
+    Raises ExpressionError and nothing else, often its subclasses NoSuchKey and BudgetExceeded. The result shares
+    nothing with the bindings that the caller could change by accident: lists and maps are new.
+    """
+    program = parse_program(expression)
+    if any("." in name for name in bindings):
+        bindings = _nested(bindings)
+    value = program.evaluate(bindings)
+    if type(value) in _SCALARS:
+        return value
+    try:
+        return _native(value, Meter())
+    except Fault as fault:
+        raise fault.as_error(expression) from None
+    except RecursionError:
+        raise ExpressionError(expression, "the result is nested too deeply") from None
+
+
+def _nested(bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Qualified names as maps in maps, laid over the values of shorter names."""
+    made: dict[str, Any] = {}
+    for name in sorted(bindings, key=len):
+        *above, last = name.split(".")
+        level = made
+        for step in above:
+            held = level.get(step)
+            level[step] = dict(held) if isinstance(held, dict) else {}
+            level = level[step]
+        level[last] = bindings[name]
+    return made
+
+
+def _native(value: Any, meter: Meter) -> Any:
+    """A fresh copy without our own kinds of maps and times; its size is paid for."""
+    kind = type(value)
+    if kind is list:
+        meter.spend(2 * len(value))
+        return [item if type(item) in _SCALARS else _native(item, meter) for item in value]
+    if kind in MAPS:
+        meter.spend(2 * len(value))
+        return {key: item if type(item) in _SCALARS else _native(item, meter) for key, item in value.items()}
+    if kind is Optional:
+        return Optional(_native(value.value, meter)) if value.present else value
+    return coarse(value)

@@ -1,0 +1,88 @@
+"""Times finer than Python's.
+
+CEL's timestamps and durations count nanoseconds, `datetime` and `timedelta` microseconds. A value that needs the
+difference is an `Instant` or a `Span`: the Python type with 1 to 999 nanoseconds on top. All others stay Python's own.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, final
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _compared(compare: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]:
+    def method(self: Any, other: Any) -> bool:
+        if isinstance(other, datetime if isinstance(self, datetime) else timedelta):
+            return compare(nanoseconds(self), nanoseconds(other))
+        return NotImplemented  # type: ignore[no-any-return]
+
+    return method
+
+
+class _Finer:
+    nanos = 0
+
+    __eq__ = _compared(operator.eq)
+    __lt__ = _compared(operator.lt)
+    __le__ = _compared(operator.le)
+    __gt__ = _compared(operator.gt)
+    __ge__ = _compared(operator.ge)
+
+    def __hash__(self) -> int:
+        return hash(nanoseconds(self))
+
+
+@final
+class Instant(_Finer, datetime):
+    """A timestamp with `nanos` on top."""
+
+    __hash__ = _Finer.__hash__
+
+
+@final
+class Span(_Finer, timedelta):
+    """A duration with `nanos` on top."""
+
+    __hash__ = _Finer.__hash__
+
+
+INSTANTS: Final = frozenset((datetime, Instant))
+SPANS: Final = frozenset((timedelta, Span))
+
+
+def nanoseconds(value: Any) -> int:
+    """Of a duration; of a timestamp, since 1970."""
+    length: timedelta = value - EPOCH if isinstance(value, datetime) else value
+    micros = (length.days * 86_400 + length.seconds) * 1_000_000 + length.microseconds
+    return micros * 1000 + (value.nanos if isinstance(value, _Finer) else 0)
+
+
+def instant(nanos: int) -> datetime:
+    """The timestamp so many nanoseconds after 1970. Raises OverflowError outside of the years 1 to 9999."""
+    moment = EPOCH + timedelta(microseconds=nanos // 1000)
+    if not nanos % 1000:
+        return moment
+    finer = Instant.combine(moment.date(), moment.timetz())
+    finer.nanos = nanos % 1000
+    return finer
+
+
+def span(nanos: int) -> timedelta:
+    """The duration of so many nanoseconds. Raises OverflowError where Python has none."""
+    length = timedelta(microseconds=nanos // 1000)
+    if not nanos % 1000:
+        return length
+    finer = Span(length.days, length.seconds, length.microseconds)
+    finer.nanos = nanos % 1000
+    return finer
+
+
+def coarse(value: Any) -> Any:
+    """The Python value below a time: what is finer than a microsecond is cut off."""
+    if type(value) is Instant:
+        return datetime.combine(value.date(), value.timetz())
+    return timedelta(value.days, value.seconds, value.microseconds) if type(value) is Span else value
