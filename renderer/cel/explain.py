@@ -56,7 +56,7 @@ _NOWHERE: Final = Origin((), False)
 
 
 class Bound(NamedTuple):
-    """The value of a macro's variable, and its origin."""
+    """The value of a macro's variable, and its origin. In place of the value it may be a fault."""
 
     value: Any
     origin: Origin
@@ -127,7 +127,10 @@ class _Evaluation:
 
     def name(self, node: Name, scope: Scope) -> Any:
         if node.name in scope and not node.rooted:
-            return scope[node.name].value
+            value = scope[node.name].value
+            if isinstance(value, Fault):
+                raise value
+            return value
         if node.name in self._variables:
             return self._variables[node.name]
         hint = suggestion(node.name, {*self._variables, *scope})
@@ -232,11 +235,10 @@ class _Evaluation:
     # ---- macros
 
     def macro(self, node: Macro, scope: Scope) -> Any:
+        if node.name == "cel.bind":
+            return self.value(node.bodies[0], self._bind(node, scope, [self._bound(node.target, scope)]))
         target = self.value(node.target, scope)
         match node.name.removesuffix("2"):
-            case "cel.bind":
-                inner = self._bind(node, scope, [(target, self.origin(node.target, scope))])
-                return self.value(node.bodies[0], inner)
             case ("optMap" | "optFlatMap") as name:
                 operator = comprehensions.optional_map if name == "optMap" else comprehensions.optional_flat_map
                 origin = self.origin(node.target, scope)
@@ -252,6 +254,15 @@ class _Evaluation:
                 )
             case name:
                 return self._loop(name, node, target, scope)
+
+    def _bound(self, node: Node, scope: Scope) -> Bound:
+        """What `cel.bind` binds; a fault counts only where the variable is read (cel-go and cel-cpp)."""
+        try:
+            return Bound(self.value(node, scope), self.origin(node, scope))
+        except BudgetFault:
+            raise
+        except Fault as fault:
+            return Bound(fault, _NOWHERE)
 
     def _loop(self, name: str, node: Macro, target: Any, scope: Scope) -> Any:
         rounds = self._rounds(node, target, scope)

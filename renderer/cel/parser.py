@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from renderer.cel import literals
 from renderer.cel.faults import Fault
-from renderer.cel.functions import is_function
+from renderer.cel.functions import VARIADIC, is_function
 from renderer.cel.grammar import make_parser
 from renderer.cel.macros import METHODS
 from renderer.cel.tree import (
@@ -141,6 +141,11 @@ def _qualified(node: Node | None) -> str | None:
     return ".".join((node.name, *reversed(parts)))
 
 
+def _as_list(arguments: list[Node]) -> tuple[Node]:
+    place = _nest(arguments[0].at, arguments[-1].end, *arguments)
+    return (ListLiteral(*place, tuple((node, False) for node in arguments)),)
+
+
 def _as_variable(node: Node) -> Node:
     """Types have no fields: what is selected from is a variable, even if it is called `list`."""
     match node:
@@ -195,7 +200,10 @@ class _Builder:
         name = str(field).strip("`")
         if name in _KEYWORDS and field[0] != "`":
             raise Fault(f"syntax error: {name} is a keyword; write [{name!r}]", at=field.start_pos)
-        return Select(*_nest(operand.at, field.end_pos, operand), operand, name, len(parts) == 4)
+        place = _nest(operand.at, field.end_pos, operand)
+        select = Select(*place, operand, name, len(parts) == 4)
+        full = _qualified(select)
+        return Literal(*place, TYPES[full]) if full in TYPES else select
 
     member_optional_dot = member_dot
 
@@ -214,7 +222,8 @@ class _Builder:
         arguments: list[Node] = rest[1] if len(rest) == 3 else []
         qualifier = _qualified(target)
         if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
-            return Call(*_nest(target.at, end, *arguments), full, None, tuple(arguments))
+            operands = _as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
+            return Call(*_nest(target.at, end, *operands), full, None, operands)
         if qualifier == "cel" and name == "bind":
             return self._bind(target.at, end, arguments)
         target = _as_variable(target)

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from renderer.cel.functions import (
+    arithmetic,
     collections,
     conversions,
     encoders,
     formatting,
+    network,
     optionals,
+    patterns,
     quantities,
     seeded,
+    sets,
     strings,
     times,
+    urls,
+    versions,
 )
 from renderer.cel.functions.table import FUNCTIONS, Function, Overload, overload
 
-__all__ = ["FUNCTIONS", "LAZY", "Function", "Overload", "find_function", "is_function", "overload"]
+__all__ = ["FUNCTIONS", "LAZY", "VARIADIC", "Function", "Overload", "find_function", "is_function", "overload"]
 
-_LIBRARIES = (collections, conversions, encoders, formatting, optionals, quantities, seeded, strings, times)
+_LIBRARIES = (
+    arithmetic,
+    collections,
+    conversions,
+    encoders,
+    formatting,
+    network,
+    optionals,
+    patterns,
+    quantities,
+    seeded,
+    sets,
+    strings,
+    times,
+    urls,
+    versions,
+)
 
 LAZY = frozenset(("or", "orValue"))
 """Methods of optionals whose argument is evaluated only when it is needed."""
+
+VARIADIC = frozenset(("math.greatest", "math.least"))
+"""Functions that get several arguments as one list."""
 
 
 def is_function(name: str) -> bool:

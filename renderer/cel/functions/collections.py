@@ -10,7 +10,7 @@ from renderer.cel.containers import lookup
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.operators import add, check_sortable, equal
-from renderer.cel.values import OMIT, Omit, type_name
+from renderer.cel.values import NONE, OMIT, Omit, Optional, type_name
 
 
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
@@ -66,8 +66,20 @@ def sort(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("lists.range(int): list")
 def number_range(meter: Meter, count: int) -> list[int]:
-    meter.spend(max(count, 0))
+    if count < 0:
+        raise Fault(f"lists.range: {count} is negative")
+    meter.spend(count)
     return list(range(count))
+
+
+@overload("list.first(): optional_type")
+def first(values: list[Any]) -> Optional:
+    return Optional(values[0]) if values else NONE
+
+
+@overload("list.last(): optional_type")
+def last(values: list[Any]) -> Optional:
+    return Optional(values[-1]) if values else NONE
 
 
 @overload("list.isSorted(): bool")

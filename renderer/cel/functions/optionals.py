@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from renderer.cel.comprehensions import optional_or, value_or
+from renderer.cel.budget import Meter
+from renderer.cel.comprehensions import expect_optional, optional_or, value_or
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.values import NONE, Optional
@@ -37,6 +38,13 @@ def value_of(value: Optional) -> Any:
     if value.present:
         return value.value
     raise Fault("the optional has no value; use orValue(...)")
+
+
+@overload("optional.unwrap(list): list", "list.unwrapOpt(): list")
+def unwrap(meter: Meter, values: list[Any]) -> list[Any]:
+    """The values of those that have one."""
+    meter.spend(len(values))
+    return [held.value for held in map(expect_optional, values) if held.present]
 
 
 @overload("optional_type.or(optional_type): optional")

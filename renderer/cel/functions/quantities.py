@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -57,7 +58,7 @@ def is_quantity(text: str) -> bool:
     return parse(text) is not None
 
 
-@overload("quantity.sign(): int")
+@overload("quantity.sign(): int", "sign(quantity): int")
 def sign(value: Quantity) -> int:
     return (value.nanos > 0) - (value.nanos < 0)
 
@@ -76,7 +77,10 @@ def as_integer(value: Quantity) -> int:
 
 @overload("quantity.asApproximateFloat(): double")
 def as_approximate_float(value: Quantity) -> float:
-    return value.nanos / _BILLION
+    try:
+        return value.nanos / _BILLION
+    except OverflowError:
+        return math.inf if value.nanos > 0 else -math.inf
 
 
 @overload("quantity.add(quantity): quantity", "quantity.add(int): quantity")

@@ -1,11 +1,10 @@
-"""Strings: CEL core and cel-go's strings extension; regular expressions (RE2), also Kubernetes' `find` and `findAll`.
+"""Strings: CEL core and cel-go's strings extension.
 
 Positions and sizes count code points. Every function pays for the text that it produces before it is built.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
@@ -30,7 +29,6 @@ _QUOTED: Final = str.maketrans(
         '"': '\\"',
     }
 )
-_LONGEST_PATTERN: Final = 10_000
 
 
 @overload("string.startsWith(string): bool")
@@ -152,64 +150,6 @@ def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
 def quote(meter: Meter, text: str) -> str:
     meter.produce(len(text))
     return f'"{text.translate(_QUOTED)}"'
-
-
-@overload("string.matches(string): bool", "matches(string, string): bool")
-def matches(meter: Meter, text: str, pattern: str) -> bool:
-    return _search(meter, text, pattern) is not None
-
-
-@overload("string.find(string): string")
-def find(meter: Meter, text: str, pattern: str) -> str:
-    found = _search(meter, text, pattern)
-    return found[0] if found else ""
-
-
-@overload("string.findAll(string): list", "string.findAll(string, int): list")
-def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str]:
-    _pay(meter, text, pattern)
-    found: list[str] = []
-    for match in _compiled(pattern).finditer(text):
-        if len(found) == limit:
-            break
-        meter.spend(1)
-        found.append(match[0])
-    return found
-
-
-def _search(meter: Meter, text: str, pattern: str) -> Any:
-    _pay(meter, text, pattern)
-    return _compiled(pattern).search(text)
-
-
-def _pay(meter: Meter, text: str, pattern: str) -> None:
-    meter.spend((1 + len(text) // 10) * (1 + len(pattern) // 4))
-
-
-def _compiled(pattern: str) -> Any:
-    found = _compile(pattern)
-    if isinstance(found, str):
-        raise Fault(f"invalid regular expression {pattern!r}: {found}")
-    return found
-
-
-@lru_cache(maxsize=512)
-def _compile(pattern: str) -> Any:
-    """The compiled pattern, or what is wrong with it. Only RE2, whose time is linear in the text, whatever the
-    pattern.
-    """
-    import re2
-
-    if len(pattern) > _LONGEST_PATTERN:
-        return f"it is longer than {_LONGEST_PATTERN:,} characters"
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = 1 << 22
-    try:
-        return re2.compile(pattern, options=options)
-    except re2.error as error:
-        reason = error.args[0]
-        return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _inside(index: int, length: int) -> None:

@@ -87,24 +87,26 @@ FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
 """(name, is a method) -> function. Filled while the library modules are imported."""
 
 
-def overload(*signatures: str) -> Callable[[_F], _F]:
-    """Declare a function as the implementation of one or more signatures."""
+def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
+    """Declare a function as the implementation of one or more signatures. `namespaced`: the qualifier is part of the
+    name, even if it is also that of a type (`ip.isCanonical`).
+    """
 
     def declare(implementation: _F) -> _F:
         for signature in signatures:
-            _declare(signature, implementation)
+            _declare(signature, implementation, namespaced)
         return implementation
 
     return declare
 
 
-def _declare(signature: str, implementation: Implementation) -> None:
+def _declare(signature: str, implementation: Implementation, namespaced: bool) -> None:
     found = _SIGNATURE.fullmatch(signature)
     if found is None:
         raise ValueError(f"not a signature: {signature}")
     qualifier, name = found["qualifier"], found["name"]
     parameters = [part for part in found["parameters"].split(", ") if part]
-    method = qualifier is not None and _accepted(qualifier) != frozenset()
+    method = qualifier is not None and not namespaced and _accepted(qualifier) != frozenset()
     if method:
         parameters.insert(0, qualifier)
     elif qualifier:

@@ -1,0 +1,144 @@
+"""`math`: cel-go's math extension, version 2."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.containers import NUMBERS
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.operators import bounded, greater, less
+from renderer.cel.values import UINT_MAX, UInt, type_name
+
+_BITS: Final = 64
+_INTEGERS: Final = {int: "int", UInt: "uint"}
+
+
+@overload("math.greatest(list): dyn", "math.greatest(int): int", "math.greatest(uint): uint")
+@overload("math.greatest(double): double")
+def greatest(meter: Meter, values: Any) -> Any:
+    return _extreme("math.greatest", greater, meter, values)
+
+
+@overload("math.least(list): dyn", "math.least(int): int", "math.least(uint): uint", "math.least(double): double")
+def least(meter: Meter, values: Any) -> Any:
+    return _extreme("math.least", less, meter, values)
+
+
+def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
+    """The first of the most extreme numbers; types may be mixed. Several arguments come as one list."""
+    numbers = values if type(values) is list else [values]
+    if not numbers:
+        raise Fault(f"{name} of an empty list")
+    meter.spend(len(numbers))
+    best = numbers[0]
+    for number in numbers:
+        if type(number) not in NUMBERS:
+            raise Fault(f"{name} takes numbers, not {type_name(number)}")
+        if better(number, best, meter):
+            best = number
+    return best
+
+
+@overload("math.ceil(double): double")
+def ceil(value: float) -> float:
+    return float(math.ceil(value)) if math.isfinite(value) else value
+
+
+@overload("math.floor(double): double")
+def floor(value: float) -> float:
+    return float(math.floor(value)) if math.isfinite(value) else value
+
+
+@overload("math.trunc(double): double")
+def trunc(value: float) -> float:
+    return float(math.trunc(value)) if math.isfinite(value) else value
+
+
+@overload("math.round(double): double")
+def round_half_away(value: float) -> float:
+    """Halves go away from zero."""
+    if not math.isfinite(value):
+        return value
+    whole = math.trunc(value)
+    return float(whole + (abs(value - whole) >= 0.5) * (1 if value > 0 else -1))
+
+
+@overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")
+def sqrt(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
+@overload("math.isInf(double): bool")
+def is_inf(value: float) -> bool:
+    return math.isinf(value)
+
+
+@overload("math.isNaN(double): bool")
+def is_nan(value: float) -> bool:
+    return math.isnan(value)
+
+
+@overload("math.isFinite(double): bool")
+def is_finite(value: float) -> bool:
+    return math.isfinite(value)
+
+
+@overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")
+def absolute(value: Any) -> Any:
+    return bounded(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
+
+
+@overload("math.sign(int): int", "math.sign(uint): uint", "math.sign(double): double")
+def sign(value: Any) -> Any:
+    if value != value:
+        return value
+    return type(value)((value > 0) - (value < 0))
+
+
+# ---- bits: of 64, negative ints as two's complement
+
+
+def _signed(bits: int) -> int:
+    bits &= UINT_MAX
+    return bits - (1 << _BITS) if bits >> (_BITS - 1) else bits
+
+
+def _like(value: int, bits: int) -> int:
+    return UInt(bits & UINT_MAX) if type(value) is UInt else _signed(bits)
+
+
+def _pairwise(name: str, combine: Callable[[int, int], int]) -> None:
+    @overload(*(f"math.{name}({kind}, {kind}): {kind}" for kind in _INTEGERS.values()))
+    def combined(left: int, right: int) -> int:
+        return _like(left, combine(left, right))
+
+
+for _name, _combine in (("bitAnd", operator.and_), ("bitOr", operator.or_), ("bitXor", operator.xor)):
+    _pairwise(_name, _combine)
+
+
+@overload("math.bitNot(int): int", "math.bitNot(uint): uint")
+def bit_not(value: int) -> int:
+    return _like(value, ~int(value))
+
+
+@overload("math.bitShiftLeft(int, int): int", "math.bitShiftLeft(uint, int): uint")
+def bit_shift_left(value: int, bits: int) -> int:
+    return _like(value, int(value) << _shift(bits))
+
+
+@overload("math.bitShiftRight(int, int): int", "math.bitShiftRight(uint, int): uint")
+def bit_shift_right(value: int, bits: int) -> int:
+    """Zeros move in from the left, also for negative numbers."""
+    return _like(value, (int(value) & UINT_MAX) >> _shift(bits))
+
+
+def _shift(bits: int) -> int:
+    if bits < 0:
+        raise Fault(f"cannot shift by {bits} bits; the number of bits is negative")
+    return min(bits, _BITS)

@@ -1,0 +1,175 @@
+"""IP addresses and CIDR ranges (Kubernetes' `ip` and `cidr` libraries).
+
+Texts are read as Go's net/netip reads them: no leading zeros, no zones; IPv4 addresses mapped into IPv6 are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.values import register_type
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+_LONGEST: Final = 64
+_PREFIX_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
+_BROADCAST: Final = "255.255.255.255"
+
+
+@dataclass(frozen=True, slots=True)
+class IP:
+    address: IPv4Address | IPv6Address
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class CIDR:
+    """A range; `ip` may have bits behind the prefix, as in `10.0.0.7/8`."""
+
+    ip: IP
+    bits: int
+
+    @property
+    def first(self) -> int:
+        """The range's first address as a number."""
+        behind = self.ip.address.max_prefixlen - self.bits
+        return int(self.ip.address) >> behind << behind
+
+    def __str__(self) -> str:
+        return f"{self.ip}/{self.bits}"
+
+
+register_type(IP, "net.IP", "ip")
+register_type(CIDR, "net.CIDR", "cidr")
+
+
+def _ip(text: str) -> IP | None:
+    from ipaddress import IPv6Address, ip_address
+
+    if len(text) > _LONGEST or "%" in text or not text.isascii():
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return None if isinstance(address, IPv6Address) and address.ipv4_mapped is not None else IP(address)
+
+
+def _cidr(text: str) -> CIDR | None:
+    address, slash, length = text.rpartition("/")
+    found = _ip(address)
+    if found is None or not slash or not _PREFIX_LENGTH.fullmatch(length):
+        return None
+    return CIDR(found, int(length)) if int(length) <= found.address.max_prefixlen else None
+
+
+@overload("ip(string): ip")
+def ip(text: str) -> IP:
+    found = _ip(text)
+    if found is None:
+        raise Fault(f"{text[:_LONGEST]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1")
+    return found
+
+
+@overload("isIP(string): bool")
+def is_ip(text: str) -> bool:
+    return _ip(text) is not None
+
+
+@overload("ip.isCanonical(string): bool", namespaced=True)
+def is_canonical(text: str) -> bool:
+    """Whether the text is the address as RFC 5952 writes it."""
+    return str(ip(text)) == text
+
+
+@overload("cidr(string): cidr")
+def cidr(text: str) -> CIDR:
+    found = _cidr(text)
+    if found is None:
+        raise Fault(f"{text[:_LONGEST]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32")
+    return found
+
+
+@overload("isCIDR(string): bool")
+def is_cidr(text: str) -> bool:
+    return _cidr(text) is not None
+
+
+@overload("string(ip): string", "string(cidr): string")
+def text_of(value: IP | CIDR) -> str:
+    return str(value)
+
+
+@overload("ip.family(): int")
+def family(value: IP) -> int:
+    return value.address.version
+
+
+@overload("ip.isUnspecified(): bool")
+def is_unspecified(value: IP) -> bool:
+    return value.address.is_unspecified
+
+
+@overload("ip.isLoopback(): bool")
+def is_loopback(value: IP) -> bool:
+    return value.address.is_loopback
+
+
+@overload("ip.isLinkLocalMulticast(): bool")
+def is_link_local_multicast(value: IP) -> bool:
+    """224.0.0.0/24, and ff02::/16 with any flags."""
+    packed = value.address.packed
+    if value.address.version == 4:
+        return packed[:3] == b"\xe0\x00\x00"
+    return packed[0] == 0xFF and packed[1] & 0x0F == 0x02
+
+
+@overload("ip.isLinkLocalUnicast(): bool")
+def is_link_local_unicast(value: IP) -> bool:
+    return value.address.is_link_local
+
+
+@overload("ip.isGlobalUnicast(): bool")
+def is_global_unicast(value: IP) -> bool:
+    """Go's sense: private ranges are global too."""
+    address = value.address
+    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not special and str(address) != _BROADCAST
+
+
+@overload("cidr.ip(): ip")
+def ip_of(value: CIDR) -> IP:
+    return value.ip
+
+
+@overload("cidr.prefixLength(): int")
+def prefix_length(value: CIDR) -> int:
+    return value.bits
+
+
+@overload("cidr.masked(): cidr")
+def masked(value: CIDR) -> CIDR:
+    return CIDR(IP(type(value.ip.address)(value.first)), value.bits)
+
+
+@overload("cidr.containsIP(ip): bool", "cidr.containsIP(string): bool")
+def contains_ip(value: CIDR, other: IP | str) -> bool:
+    inner = ip(other) if isinstance(other, str) else other
+    return _covers(value, CIDR(inner, inner.address.max_prefixlen))
+
+
+@overload("cidr.containsCIDR(cidr): bool", "cidr.containsCIDR(string): bool")
+def contains_cidr(value: CIDR, other: CIDR | str) -> bool:
+    return _covers(value, cidr(other) if isinstance(other, str) else other)
+
+
+def _covers(outer: CIDR, inner: CIDR) -> bool:
+    same_family = outer.ip.address.version == inner.ip.address.version
+    return same_family and outer.bits <= inner.bits and CIDR(inner.ip, outer.bits).first == outer.first

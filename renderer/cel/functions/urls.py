@@ -1,0 +1,146 @@
+"""URLs (Kubernetes' `url` library), read as Go's net/url reads them: an absolute URI or an absolute path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.values import register_type
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
+_PORT: Final = re.compile(r"(:[0-9]*)?")
+_USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+_HOST: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"\u0080-\U0010ffff]*")
+_WRITTEN_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]/%]*")
+_PLAIN_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~$&+,/:;=@")
+
+
+@dataclass(frozen=True, slots=True)
+class URL:
+    """`host` has the port and brackets; `path` is escaped; `query` is as written."""
+
+    scheme: str
+    user: str
+    host: str
+    path: str
+    query: str
+    fragment: str
+
+
+register_type(URL, "kubernetes.URL", "url")
+
+
+def _parse(text: str) -> URL | str:
+    """The URL, or what is wrong with it. The order of the checks is that of `url.ParseRequestURI` and `url.Parse`."""
+    if not text:
+        return "it is empty"
+    if _CONTROL.search(text):
+        return "it holds a control character"
+    whole, mark, fragment = text.partition("#")
+    if text.startswith(":"):
+        return "the scheme before : is missing"
+    found = _SCHEME.fullmatch(whole)
+    scheme, rest = (found[1].lower(), found[2]) if found else ("", whole)
+    rest, _, query = rest.partition("?")
+    if not rest.startswith("/"):
+        return URL(scheme, "", "", "", query, fragment) if scheme else "it is neither absolute nor begins with /"
+    user = host = ""
+    if rest.startswith("//") and (scheme or not rest.startswith("///")):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+        user, _, host = authority.rpartition("@")
+        if problem := _authority_problem(user, host):
+            return problem
+        if mark and not slash and "?" not in whole:
+            return "the host holds a #"
+    if any(escape[1] is None for part in (user, rest, fragment) for escape in _ESCAPE.finditer(part)):
+        return "% is not followed by two hexadecimal digits"
+    return URL(scheme, user, _unescaped(host), _escaped(rest), query, fragment)
+
+
+def _authority_problem(user: str, host: str) -> str | None:
+    if not _USER.fullmatch(user):
+        return "the user before @ holds a character that must be escaped"
+    if host.startswith("["):
+        address, closing, port = host.rpartition("]")
+        if not closing:
+            return "the ] of the address is missing"
+    else:
+        address, colon, port = host.rpartition(":")
+        address, port = (address, colon + port) if colon else (host, "")
+    if not _PORT.fullmatch(port):
+        return f"invalid port {port!r}"
+    return None if _HOST.fullmatch(_ESCAPE.sub("", address)) else "the host holds a character that it must not"
+
+
+def _unescaped(text: str) -> str:
+    if "%" not in text:
+        return text
+    octets = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
+    return octets.decode(errors="replace")
+
+
+def _escaped(path: str) -> str:
+    """Go's `URL.EscapedPath()`: as written where that is well formed, else with every special character escaped."""
+    if _WRITTEN_PATH.fullmatch(path):
+        return path
+    octets = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), path.encode())
+    return "".join(chr(octet) if octet in _PLAIN_IN_PATH else f"%{octet:02X}" for octet in octets)
+
+
+@overload("url(string): url")
+def url(meter: Meter, text: str) -> URL:
+    meter.read(text)
+    found = _parse(text)
+    if isinstance(found, str):
+        raise Fault(f"{text[:100]!r} is not a URL: {found}")
+    return found
+
+
+@overload("isURL(string): bool")
+def is_url(meter: Meter, text: str) -> bool:
+    meter.read(text)
+    return isinstance(_parse(text), URL)
+
+
+def _getter(name: str, get: Callable[[URL], str]) -> None:
+    @overload(f"url.{name}(): string")
+    def part(value: URL) -> str:
+        return get(value)
+
+
+def _split_port(host: str) -> tuple[str, str]:
+    name, colon, port = host.rpartition(":")
+    if not colon or not _PORT.fullmatch(colon + port):
+        name, port = host, ""
+    return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), port
+
+
+for _name, _get in (
+    ("getScheme", lambda value: value.scheme),
+    ("getHost", lambda value: value.host),
+    ("getHostname", lambda value: _split_port(value.host)[0]),
+    ("getPort", lambda value: _split_port(value.host)[1]),
+    ("getEscapedPath", lambda value: value.path),
+):
+    _getter(_name, _get)
+
+
+@overload("url.getQuery(): map")
+def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
+    """All values of each key, unescaped. What is malformed is left out, as Go leaves it out."""
+    meter.spend(len(value.query))
+    found: dict[str, list[str]] = {}
+    for pair in value.query.split("&"):
+        if not pair or ";" in pair or any(escape[1] is None for escape in _ESCAPE.finditer(pair)):
+            continue
+        key, _, text = pair.replace("+", " ").partition("=")
+        found.setdefault(_unescaped(key), []).append(_unescaped(text))
+    return found
