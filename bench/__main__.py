@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import rendering
+from bench import cel, rendering
 from tests.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +26,7 @@ OBJECTS = 1000
 def main() -> None:
     startup()
     rendering.main()
+    cel.main()
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name)) as server:
         throughput(Path(name), server.kubeconfig("levelgate"))
 

@@ -45,8 +45,9 @@ class Meter:
             raise BudgetFault(f"stopped: {whose} units of work")
 
     def read(self, text: str | bytes) -> None:
-        """Pay for going through a text once."""
-        self.spend(len(text) // _CHARACTERS_PER_UNIT)
+        """Pay for going through a text once; nothing where it is short."""
+        if len(text) > _LONG:
+            self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str, right: str) -> None:
         """Pay for comparing two texts; nothing where they are short."""

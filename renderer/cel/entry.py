@@ -30,8 +30,11 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     nothing with the bindings that the caller could change by accident: lists and maps are new.
     """
     program = parse_program(expression)
-    if any("." in name for name in bindings):
-        bindings = _nested(bindings)
+    try:
+        if "." in "".join(bindings):
+            bindings = _nested(bindings)
+    except TypeError:
+        raise ExpressionError(expression, "the names of the bindings must be strings") from None
     value = program.evaluate(bindings)
     if type(value) in _SCALARS:
         return value

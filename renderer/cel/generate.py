@@ -223,8 +223,9 @@ class _Emitter:
             return (
                 f"{'value_or' if node.function == 'orValue' else 'optional_or'}({operands[0]}, lambda: {operands[1]})"
             )
-        function = self._source.constant(FUNCTIONS[node.function, node.target is not None])
-        return f"{function}({', '.join(['m', *operands])})"
+        function = FUNCTIONS[node.function, node.target is not None]
+        entry = {1: function.unary, 2: function.binary}.get(len(operands), function)
+        return f"{self._source.constant(entry)}({', '.join(['m', *operands])})"
 
     def _macro(self, node: Macro, scope: Scope) -> str:
         names = {variable: self._source.fresh("i") for variable in node.variables}

@@ -3,8 +3,8 @@
 Taken: the levels of precedence and the forms of expressions. Added: optional selection, index, element and entry
 (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``), trailing commas. Replaced: the terminals for
 numbers, strings and bytes, which in celpy accept text that CEL does not and end raw strings in the wrong place (CEL
-language definition, "Syntax"); the rules for operators, one per level instead of one per operator, and none for messages,
-which halves the time that it takes to build the parser.
+language definition, "Syntax"); the rules for operators, one per level instead of one per operator, which shortens the time
+that it takes to build the parser.
 
 celpy itself is never imported, only its grammar file is read; Lark is imported when the first expression is compiled.
 """
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 GRAMMAR: Final = r"""
 %import cel (expr, conditionalor, conditionaland, relation, addition, multiplication, unary)
-%import cel (member, member_dot, member_dot_arg, member_index)
+%import cel (member, member_dot, member_dot_arg, member_index, member_object)
 %import cel (primary, ident_arg, ident, paren_expr, list_lit, map_lit, exprlist, literal)
 %import cel (IDENT, NULL_LIT, WHITESPACE, COMMENT)
 
@@ -26,11 +26,14 @@ GRAMMAR: Final = r"""
 %override multiplication: unary | multiplication PRODUCT unary
 %override unary: member | SIGN unary
 
-%override member: primary | member_dot | member_optional_dot | member_dot_arg | member_index | member_optional_index
+%override member: primary | member_dot | member_optional_dot | member_dot_arg | member_index | member_optional_index | member_object
 %override member_dot: member "." field
 member_optional_dot: member "." "?" field
 member_optional_index: member "[" "?" expr "]"
 field: IDENT | ESCAPED
+%override member_object: member "{" "}" | member "{" fields "}" | member "{" fields "," "}"
+fields: assignment | fields "," assignment
+assignment: field ":" expr | "?" field ":" expr
 
 %override primary: literal | ident_arg | ident | paren_expr | list_lit | map_lit
 %override ident: IDENT | "." IDENT

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from renderer.cel import literals
 from renderer.cel.faults import Fault
-from renderer.cel.functions import VARIADIC, is_function
+from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
 from renderer.cel.macros import METHODS
 from renderer.cel.tree import (
@@ -64,7 +64,6 @@ RESERVED: Final = frozenset(
 _KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
 
 _HINTS: Final = {
-    "{": "there are no message types; a map is {'key': value}",
     "=": "compare with ==",
     "&": "write && for and",
     "|": "write || for or",
@@ -203,7 +202,9 @@ class _Builder:
         place = _nest(operand.at, field.end_pos, operand)
         select = Select(*place, operand, name, len(parts) == 4)
         full = _qualified(select)
-        return Literal(*place, TYPES[full]) if full in TYPES else select
+        if full in TYPES:
+            return Literal(*place, TYPES[full])
+        return Literal(*place, CONSTANTS[full]) if full in CONSTANTS else select
 
     member_optional_dot = member_dot
 
@@ -224,8 +225,8 @@ class _Builder:
         if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
             operands = _as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
             return Call(*_nest(target.at, end, *operands), full, None, operands)
-        if qualifier == "cel" and name == "bind":
-            return self._bind(target.at, end, arguments)
+        if qualifier == "cel" and (made := self._namespaced_macro(name, target.at, end, arguments)):
+            return made
         target = _as_variable(target)
         form = METHODS.get((name, len(arguments)))
         if form is None:
@@ -235,6 +236,21 @@ class _Builder:
             raise Fault(f"{name}() needs two different variables", at=token.start_pos)
         bodies = tuple(arguments[form.variables :])
         return Macro(*_nest(target.at, end, target, *bodies), form.name, target, variables, bodies)
+
+    def _namespaced_macro(self, name: str, at: int, end: int, arguments: list[Node]) -> Node | None:
+        """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
+        match name, arguments:
+            case "bind", _:
+                return self._bind(at, end, arguments)
+            case "block", [ListLiteral(elements=slots), body]:
+                for index, (slot, _) in reversed(list(enumerate(slots))):
+                    body = Macro(*_nest(at, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
+                return body
+            case "index", [Literal(value=int() as index)]:
+                return Name(*_nest(at, end), f"@index{index}")
+            case (("iterVar" | "accuVar"), [Literal(value=int() as depth), Literal(value=int() as index)]):
+                return Name(*_nest(at, end), f"@{name}:{depth}:{index}")
+        return None
 
     def _bind(self, at: int, end: int, arguments: list[Node]) -> Node:
         if len(arguments) != 3:
@@ -272,7 +288,21 @@ class _Builder:
     def _sequence(self, parts: list[Any]) -> list[Any]:
         return [*parts[0], parts[2]] if len(parts) == 3 else parts
 
-    elements = entries = _sequence
+    elements = entries = fields = _sequence
+
+    def assignment(self, parts: list[Any]) -> tuple[Node, Node, bool]:
+        """A field of a message: as the entry of a map."""
+        token = parts[-3]
+        return Literal(*_nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
+
+    def member_object(self, parts: list[Any]) -> Node:
+        name = _qualified(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
+        function = f"{name}{{}}"
+        if not is_function(function):
+            what = f"there is no message type {name}" if name else "syntax error: unexpected {"
+            raise Fault(f"{what}; a map is {{'key': value}}", at=parts[1].start_pos)
+        fields = self.map_lit(parts[1:])
+        return Call(*_nest(parts[0].at, fields.end, fields), function, None, (fields,))
 
     def element(self, parts: list[Any]) -> tuple[Node, bool]:
         return parts[-1], len(parts) == 2

@@ -18,10 +18,22 @@ from renderer.cel.functions import (
     times,
     urls,
     versions,
+    wellknown,
 )
 from renderer.cel.functions.table import FUNCTIONS, Function, Overload, overload
+from renderer.cel.functions.wellknown import CONSTANTS
 
-__all__ = ["FUNCTIONS", "LAZY", "VARIADIC", "Function", "Overload", "find_function", "is_function", "overload"]
+__all__ = [
+    "CONSTANTS",
+    "FUNCTIONS",
+    "LAZY",
+    "VARIADIC",
+    "Function",
+    "Overload",
+    "find_function",
+    "is_function",
+    "overload",
+]
 
 _LIBRARIES = (
     arithmetic,
@@ -39,6 +51,7 @@ _LIBRARIES = (
     times,
     urls,
     versions,
+    wellknown,
 )
 
 LAZY = frozenset(("or", "orValue"))

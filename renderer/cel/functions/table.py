@@ -4,7 +4,8 @@
     def split(text: str, separator: str) -> list[str]: ...
 
 A signature starting with a type is a method of that type; another qualifier (`json.marshal`) is part of the name. `dyn`
-takes every type. An implementation whose first parameter is called `meter` is handed the budget.
+takes every type. `Type{}` is the construction of a message from the map of its fields. An implementation whose first
+parameter is called `meter` is handed the budget.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from renderer.cel.values import python_types, type_name
 
 Implementation = Any
 _F = TypeVar("_F", bound=Implementation)
-_SIGNATURE: Final = re.compile(r"(?:(?P<qualifier>\w+)\.)?(?P<name>\w+)\((?P<parameters>[^)]*)\): (?P<result>\w+)")
+_SIGNATURE: Final = re.compile(
+    r"(?:(?P<qualifier>[\w.]+)\.)?(?P<name>\w+(?:\{\})?)\((?P<parameters>[^)]*)\): (?P<result>\w+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,19 @@ class Function:
         self._chosen: dict[tuple[type, ...], Implementation] = {}
 
     def __call__(self, meter: Meter, *operands: Any) -> Any:
-        kinds = tuple(map(type, operands))
-        implementation = self._chosen.get(kinds)
-        if implementation is None:
-            implementation = self._choose(kinds, operands)
+        implementation = self._chosen.get(tuple(map(type, operands))) or self._choose(*operands)
         return implementation(meter, *operands)
 
-    def _choose(self, kinds: tuple[type, ...], operands: tuple[Any, ...]) -> Implementation:
+    def unary(self, meter: Meter, operand: Any) -> Any:
+        """A call with one operand, faster."""
+        return (self._chosen.get((type(operand),)) or self._choose(operand))(meter, operand)
+
+    def binary(self, meter: Meter, left: Any, right: Any) -> Any:
+        """A call with two operands, faster."""
+        return (self._chosen.get((type(left), type(right))) or self._choose(left, right))(meter, left, right)
+
+    def _choose(self, *operands: Any) -> Implementation:
+        kinds = tuple(map(type, operands))
         for candidate in self.overloads:
             if candidate.accepts(kinds):
                 self._chosen[kinds] = candidate.implementation
@@ -123,6 +132,9 @@ def _accepted(name: str) -> frozenset[type] | None:
 
 
 def _metered(implementation: Implementation) -> Implementation:
-    if implementation.__code__.co_varnames[:1] == ("meter",):
+    code = implementation.__code__
+    if code.co_varnames[:1] == ("meter",):
         return implementation
+    if code.co_argcount == 1:
+        return lambda _, operand: implementation(operand)
     return lambda _, *operands: implementation(*operands)

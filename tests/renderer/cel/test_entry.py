@@ -74,6 +74,12 @@ def test_errors_are_of_one_family(text: str, error: type[Exception]) -> None:
         deep = deep.pop()
 
 
+def test_names_that_are_no_strings_are_an_error() -> None:
+    names: Any = {1: 2}
+    with pytest.raises(ExpressionError, match="names of the bindings must be strings"):
+        evaluate("1", names)
+
+
 TOKENS = st.sampled_from(
     "a b ' \" ` ( ) [ ] { } . ? : , + - * / % ! && || == < in 0 1 1u 1.5 9223372036854775808 'x' b'x' r'' null true "
     "map filter size matches format duration timestamp cel.bind optional.of has string bytes // \\ \ud800 é".split(" ")

@@ -109,9 +109,27 @@ VALUES: list[tuple[str, object]] = [
     ("[].first().hasValue() || [].last().hasValue()", False),
     ("[optional.of(1), optional.none()].unwrapOpt()", [1]),
     ("optional.unwrap([optional.of(1), optional.none()])", [1]),
+    # protobuf's well-known types
+    ("google.protobuf.Int32Value{value: -3} + 1", -2),
+    ("google.protobuf.UInt64Value{}", UInt(0)),
+    ("google.protobuf.FloatValue{value: 3.1}", 3.0999999046325684),
+    ("google.protobuf.FloatValue{value: 1e55}", float("inf")),
+    ("google.protobuf.StringValue{?value: optional.none()}", ""),
+    (".google.protobuf.BytesValue{value: b'a'}", b"a"),
+    ("google.protobuf.Struct{fields: {'a': [1, true, 'x', null]}}", {"a": [1.0, True, "x", None]}),
+    (
+        "google.protobuf.ListValue{values: [9007199254740993, b'abc', duration('1m')]}",
+        ["9007199254740993", "YWJj", "60s"],
+    ),
+    ("google.protobuf.Value{number_value: 1.5}", 1.5),
+    ("google.protobuf.Value{null_value: google.protobuf.NullValue.NULL_VALUE} == google.protobuf.Value{}", True),
+    ("google.protobuf.Timestamp{seconds: 1} - google.protobuf.Duration{seconds: 1} == timestamp(0)", True),
+    ("type(timestamp(0)) == google.protobuf.Timestamp", True),
     # bind
     ("cel.bind(x, 1 / 0, x == 1 || true)", True),
     ("cel.bind(x, 1 / 0, 7)", 7),
+    ("cel.block([1, cel.index(0) + 1, 1 / 0], cel.index(1) * 10)", 20),
+    ("[1, 2].map(cel.iterVar(0, 0), cel.iterVar(0, 0) + 1)", [2, 3]),
 ]
 
 
@@ -141,6 +159,12 @@ FAILURES = [
     ("semver('1.2')", "'1.2' is not a semantic version such as 1.2.3; semver(text, true) also reads v1.2"),
     ("lists.range(-1)", "lists.range: -1 is negative"),
     ("cel.bind(x, 1 / 0, x + 1)", "division by zero"),
+    ("google.protobuf.Int32Value{value: 2147483648}", "2147483648 is out of range"),
+    ("google.protobuf.Int32Value{value: 1u}", "google.protobuf.Int32Value.value is int, not uint"),
+    ("google.protobuf.Int32Value{val: 1}", "google.protobuf.Int32Value has no field 'val', only value"),
+    ("google.protobuf.Duration{seconds: 1, nanos: -1}", "google.protobuf.Duration: 1 seconds and -1 nanos"),
+    ("google.protobuf.Struct{fields: {1: 2}}", "google.protobuf.Struct: the keys must be strings"),
+    ("google.protobuf.Any{}", "there is no message type google.protobuf.Any"),
 ]
 
 
