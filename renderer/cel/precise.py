@@ -82,7 +82,10 @@ def span(nanos: int) -> timedelta:
 
 
 def coarse(value: Any) -> Any:
-    """The Python value below a time: what is finer than a microsecond is cut off."""
+    """A time as Python's own: the digits below a microsecond are cut off."""
     if type(value) is Instant:
         return datetime.combine(value.date(), value.timetz())
-    return timedelta(value.days, value.seconds, value.microseconds) if type(value) is Span else value
+    if type(value) is Span:
+        length = nanoseconds(value)
+        return timedelta(microseconds=length // 1000 if length > 0 else -(-length // 1000))
+    return value

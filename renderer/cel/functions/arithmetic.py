@@ -46,26 +46,28 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
 
 @overload("math.ceil(double): double")
 def ceil(value: float) -> float:
-    return float(math.ceil(value)) if math.isfinite(value) else value
+    return _whole(math.ceil, value)
 
 
 @overload("math.floor(double): double")
 def floor(value: float) -> float:
-    return float(math.floor(value)) if math.isfinite(value) else value
+    return _whole(math.floor, value)
 
 
 @overload("math.trunc(double): double")
 def trunc(value: float) -> float:
-    return float(math.trunc(value)) if math.isfinite(value) else value
+    return _whole(math.trunc, value)
 
 
 @overload("math.round(double): double")
 def round_half_away(value: float) -> float:
     """Halves go away from zero."""
-    if not math.isfinite(value):
-        return value
-    whole = math.trunc(value)
-    return float(whole + (abs(value - whole) >= 0.5) * (1 if value > 0 else -1))
+    return _whole(lambda number: math.trunc(number) + math.trunc(2 * (number - math.trunc(number))), value)
+
+
+def _whole(rounded: Callable[[float], int], value: float) -> float:
+    """Infinities and NaN stay, and so does the sign of zero."""
+    return math.copysign(rounded(value), value) if math.isfinite(value) else value
 
 
 @overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")

@@ -86,7 +86,7 @@ def integer(value: Any) -> int:
 def unsigned(value: Any) -> UInt:
     match value:
         case float():
-            return bounded_unsigned(_truncated(value, -1.0, 2.0**64))
+            return bounded_unsigned(_truncated(value, -math.ulp(0.0), 2.0**64))
         case str():
             return bounded_unsigned(_digits(value, "uint"))
     return bounded_unsigned(int(value))

@@ -21,6 +21,7 @@ VALUES: list[tuple[str, object]] = [
     ("math.round(-2.5)", -3.0),
     ("math.round(0.49999999999999994)", 0.0),
     ("math.ceil(1.0 / 0.0)", float("inf")),
+    ("[math.round(-0.4), math.ceil(-0.5), math.trunc(-0.0)].map(x, 1.0 / x)", [-float("inf")] * 3),
     ("math.sqrt(9)", 3.0),
     ("math.isNaN(math.sqrt(-1.0))", True),
     ("math.isInf(-1.0 / 0.0) && !math.isFinite(1.0 / 0.0)", True),
