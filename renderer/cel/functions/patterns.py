@@ -16,6 +16,9 @@ from renderer.cel.values import NONE, Optional
 _LONGEST_PATTERN: Final = 10_000
 _MEMORY: Final = 1 << 22
 """Bytes that one compiled pattern may take."""
+_UNITS_PER_MATCH: Final = 35
+_CHARACTERS_PER_UNIT: Final = 100
+"""A match may look at all the rest of the text before it is found; RE2 goes through some hundred characters a unit."""
 _REFERENCE: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 
@@ -92,7 +95,7 @@ def _all(meter: Meter, text: str, pattern: str, limit: int) -> list[Any]:
     for match in _compiled(pattern).finditer(text):
         if len(found) == limit:
             break
-        meter.spend(1)
+        meter.spend(_UNITS_PER_MATCH + (len(text) - match.end()) // _CHARACTERS_PER_UNIT)
         if not (found and match.end() == match.start() == found[-1].end()):
             found.append(match)
     return found
