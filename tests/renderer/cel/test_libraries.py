@@ -102,6 +102,30 @@ VALUES: list[tuple[str, object]] = [
     ("semver('v01.2', true) == semver('1.2.0')", True),
     ("isSemver('1.2') || isSemver('v1.2.3') || isSemver('1.2.03') || isSemver('1.2.3-')", False),
     ("isSemver('v1', true) && !isSemver('1.2-rc', true)", True),
+    # format
+    ("format.dns1123Label().validate('orders-db').hasValue()", False),
+    (
+        "format.dns1123Label().validate('Orders').value()",
+        ["must be lower case letters, digits and -, which neither begins nor ends it"],
+    ),
+    ("format.named('dns1123Subdomain').value().validate('a.b-c.d').hasValue()", False),
+    ("format.named('nothing').hasValue()", False),
+    ("format.dns1035Label().validate('1a').hasValue() && !format.dns1123Label().validate('1a').hasValue()", True),
+    ("format.dns1123LabelPrefix().validate('orders-').hasValue()", False),
+    ("format.qualifiedName().validate('example.com/Name_1.x').hasValue()", False),
+    ("format.qualifiedName().validate('Example.com/x').hasValue()", True),
+    ("format.labelValue().validate('').hasValue() || format.labelValue().validate('A.b-c_1').hasValue()", False),
+    (
+        "['uri', 'uuid', 'byte', 'date', 'datetime'].map(f, format.named(f).value().validate('x').hasValue())",
+        [True] * 5,
+    ),
+    ("format.uri().validate('https://example.com').hasValue() || format.byte().validate('aGk=').hasValue()", False),
+    ("format.uuid().validate('123e4567-e89b-12d3-a456-426614174000').hasValue()", False),
+    (
+        "format.date().validate('2026-01-31').hasValue() || format.datetime().validate('2026-01-31t08:00:00z').hasValue()",
+        False,
+    ),
+    ("format.date().validate('2026-02-31').hasValue()", True),
     # quantity
     ("sign(quantity('-1'))", -1),
     ("quantity('1e999').asApproximateFloat()", float("inf")),
