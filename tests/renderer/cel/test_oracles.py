@@ -212,6 +212,8 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("base64.decode(' aGk=')", FAILED, b"hi"),
     ("double('0x10')", FAILED, 16.0),
     ("!!1", FAILED, 1),
+    ("has(null.a)", False, FAILED),
+    ("null.?a.hasValue()", False, FAILED),
     ("[1, 2].sortBy(x, -x)", [2, 1], FAILED),
     ("[1, 2].transformList(i, x, i * x)", [0, 2], FAILED),
 ]
