@@ -14,7 +14,7 @@ from typing import Any
 from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.formats import duration_text, timestamp_text
-from renderer.cel.values import INT_MAX, OMIT, MixedMap, Optional, UInt, type_name
+from renderer.cel.values import INT_MAX, OMIT, MixedMap, Omit, Optional, UInt, type_name
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
@@ -55,6 +55,8 @@ def _special(value: Any, meter: Meter) -> Any:
             return duration_text(value)
         case bytes():
             raise Fault("bytes cannot be a field; use base64.encode(...) or string(...)")
+        case Omit():
+            raise Fault("omit() drops a whole field; it cannot stand inside another value")
         case MixedMap():
             raise Fault("the keys of a map must be strings; use string(...)")
     raise Fault(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")

@@ -16,7 +16,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.containers import KEYS, NUMBERS, lookup
 from renderer.cel.faults import Fault, OverloadFault, no_operator
 from renderer.cel.precise import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
-from renderer.cel.values import INT_MAX, INT_MIN, MAPS, UINT_MAX, MixedMap, Optional, UInt, type_name
+from renderer.cel.values import INT_MAX, INT_MIN, MAPS, UINT_MAX, MixedMap, Omit, Optional, UInt, type_name
 
 _ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))
 _CONTAINERS: Final = frozenset((list, dict, MixedMap, Optional))
@@ -47,9 +47,12 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
             return _equal_containers(left, right, meter)
         if kind is str:
             meter.compare(left, right)
-        return left == right  # type: ignore[no-any-return]
+        if kind is not Omit:
+            return left == right  # type: ignore[no-any-return]
     if kind in NUMBERS:
         return type(right) in NUMBERS and _across(operator.eq, left, right)
+    if kind is Omit or type(right) is Omit:
+        raise Fault("omit() stands for a whole field and cannot be compared")
     return kind in MAPS and type(right) in MAPS and _equal_containers(left, right, meter)
 
 

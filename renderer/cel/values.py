@@ -92,9 +92,14 @@ class MixedMap(dict[Any, Any]):
 
 @final
 class Omit:
-    """What `omit()` gives: the template drops the field that it stands for."""
+    """What `omit()` gives: the template drops the field that it stands for. There is one, to be known by `is`."""
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("omit() cannot be compared")
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return "OMIT"
@@ -149,7 +154,7 @@ def python_types(name: str) -> Iterable[type]:
 
 def type_of(value: Any) -> TypeValue:
     name = _NAMES.get(type(value))
-    return TYPES[name] if name else TypeValue(type(value).__name__)
+    return TYPES.get(name or "") or TypeValue(name or type(value).__name__)
 
 
 def type_name(value: Any) -> str:

@@ -159,6 +159,10 @@ def test_compiling_finds_all_mistakes() -> None:
 FAILING = [
     ({"a": "x${schema.spec.replicas}"}, "a: ${schema.spec.replicas}: expected string inside a text, got int; use string(schema.spec.replicas)"),
     ({"a": "x${schema.?spec.x}"}, "a: ${schema.?spec.x}: expected string inside a text, got optional; use schema.?spec.x.orValue('')"),
+    ({"a": "${omit() == 'x'}"}, "a: ${omit() == 'x'}: omit() stands for a whole field and cannot be compared"),
+    ({"a": "${[omit()] == [omit()]}"}, "a: ${[omit()] == [omit()]}: omit() stands for a whole field and cannot be compared"),
+    ({"a": "${optional.of(omit())}"},
+     "a: ${optional.of(omit())}: omit() drops a whole field; it cannot stand inside another value"),
     ({"a": "x${omit()}"}, "a: ${omit()}: omit() drops a whole field; it cannot stand inside a text"),
     ({"a": ["${schema.spec.sze}"]}, "a[0]: ${schema.spec.sze}: no such key 'sze' in schema.spec"),
     ({"a": "${b'x'}"}, "a: ${b'x'}: bytes cannot be a field; use base64.encode(...) or string(...)"),
