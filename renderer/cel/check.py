@@ -1,0 +1,361 @@
+"""The type check: what is wrong with an expression before any data is there.
+
+It reports only what cannot work whatever the data: a field that its schema does not have, an operator or function
+that does not take operands of these types. What is not known is `DYN`, about which nothing is said. The types of
+literals, operators and functions are those that evaluation has; functions declare theirs in `functions.table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from renderer.cel.analysis import call_mistake
+from renderer.cel.faults import Fault, suggestion
+from renderer.cel.functions import FUNCTIONS
+from renderer.cel.parser import parse
+from renderer.cel.tree import (
+    Binary,
+    Call,
+    Conditional,
+    Has,
+    Index,
+    ListLiteral,
+    Literal,
+    Logic,
+    Macro,
+    MapLiteral,
+    Name,
+    Node,
+    Select,
+    Unary,
+)
+from renderer.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    NUMBER,
+    NUMBERS,
+    STRING,
+    Dyn,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Record,
+    Scalar,
+    Type,
+    element_of,
+    join,
+)
+from renderer.cel.values import Optional, python_types, type_name
+
+Scope = Mapping[str, Type]
+
+_ARITHMETIC: Final = {
+    "+": frozenset(("int", "uint", "double", "string", "bytes", "duration")),
+    "-": frozenset(("int", "uint", "double", "duration")),
+    "*": frozenset(("int", "uint", "double")),
+    "/": frozenset(("int", "uint", "double")),
+    "%": frozenset(("int", "uint")),
+}
+_TIMES: Final = {
+    ("timestamp", "+", "duration"): "timestamp",
+    ("duration", "+", "timestamp"): "timestamp",
+    ("timestamp", "-", "duration"): "timestamp",
+    ("timestamp", "-", "timestamp"): "duration",
+}
+_ORDERED: Final = frozenset(("string", "bool", "bytes", "timestamp", "duration"))
+_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
+_OF_ELEMENT: Final = frozenset(("min", "max", "first", "last"))
+_LONGEST_QUOTE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """`column` counts characters of the expression from 1; None where the whole expression is meant."""
+
+    column: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The type of an expression's value, and its mistakes in the order of the text."""
+
+    type: Type
+    mistakes: tuple[Mistake, ...]
+
+
+def check(expression: str, declared: Mapping[str, Type]) -> Checked:
+    """Check an expression whose variables have these types; a variable without one is `DYN`.
+
+    Never raises for what an author writes: an expression that does not parse is a mistake too.
+    """
+    try:
+        tree = parse(expression)
+    except Fault as fault:
+        return Checked(DYN, (Mistake(fault.column, fault.message),))
+    checker = _Checker(expression)
+    found = checker.type(tree, declared)
+    return Checked(found, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
+
+
+class _Checker:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.mistakes: list[Mistake] = []
+
+    def type(self, node: Node, scope: Scope) -> Type:
+        match node:
+            case Literal(value=value):
+                return _of_value(value)
+            case Name(name=name):
+                return scope.get(name, DYN)
+            case Select(operand=operand, field=field, optional=optional):
+                return self._select(node, self.type(operand, scope), field, optional)
+            case Has(operand=operand, field=field):
+                self._select(node, self.type(operand, scope), field, True)
+                return BOOL
+            case Index(operand=operand, key=key, optional=optional):
+                return self._index(node, self.type(operand, scope), self.type(key, scope), optional)
+            case Unary(operator="!", operand=operand):
+                self._condition(operand, scope)
+                return BOOL
+            case Unary(operand=operand):
+                return self._negated(node, self.type(operand, scope))
+            case Binary(operator=operator, left=left, right=right):
+                return self._binary(node, operator, self.type(left, scope), self.type(right, scope))
+            case Logic(operands=operands):
+                for operand in operands:
+                    self._condition(operand, scope)
+                return BOOL
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                self._condition(condition, scope)
+                return join((self.type(then, scope), self.type(otherwise, scope)))
+            case ListLiteral(elements=elements):
+                kinds = (self._present(element, optional, scope) for element, optional in elements)
+                return ListOf(join(list(kinds)))
+            case MapLiteral():
+                return self._map(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case Macro():
+                return self._macro(node, scope)
+        return DYN
+
+    def _fail(self, node: Node, message: str) -> Type:
+        self.mistakes.append(Mistake(node.at + 1, message))
+        return DYN
+
+    def _source(self, node: Node) -> str:
+        text = " ".join(self._text[node.at : node.end].split())
+        return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
+
+    def _condition(self, node: Node, scope: Scope) -> None:
+        kind = self.type(node, scope)
+        if not isinstance(kind, Dyn) and kind != BOOL:
+            self._fail(node, f"expected bool, got {kind}: {self._source(node)}")
+
+    # ---- fields, indexes, literals
+
+    def _select(self, node: Select | Has, operand: Type, field: str, optional: bool) -> Type:
+        match operand:
+            case OptionalOf(value=held):
+                found = element_of(held) if not isinstance(held, Record) else held.fields.get(field, DYN)
+                return OptionalOf(found)
+            case Record(fields=fields, open=is_open):
+                if field not in fields and not (optional or is_open):
+                    place = self._source(node.operand)
+                    return self._fail(node, f"no field {field!r} in {place}{suggestion(field, fields)}")
+                found = fields.get(field, DYN)
+            case MapOf(value=found):
+                pass
+            case Dyn() | Scalar(name="null"):
+                found = DYN
+            case _:
+                return self._fail(node, f"{operand} has no fields: {self._source(node.operand)}")
+        return OptionalOf(found) if optional else found
+
+    def _index(self, node: Index, operand: Type, key: Type, optional: bool) -> Type:
+        container = operand.value if isinstance(operand, OptionalOf) else operand
+        match container, node.key:
+            case (ListOf(), _) if _named(key) not in (*NUMBERS, "dyn"):
+                return self._fail(node, f"no such overload: list[{key}]: {self._source(node)}")
+            case Record(fields=fields, open=is_open), Literal(value=str() as name):
+                if name not in fields and not (optional or is_open or operand is not container):
+                    place = self._source(node.operand)
+                    return self._fail(node, f"no field {name!r} in {place}{suggestion(name, fields)}")
+                found = fields.get(name, DYN)
+            case ((ListOf() | MapOf() | Record() | Dyn()), _):
+                found = element_of(container)
+            case _:
+                return self._fail(node, f"{container} has no elements: {self._source(node.operand)}")
+        return OptionalOf(found) if optional or operand is not container else found
+
+    def _present(self, node: Node, optional: bool, scope: Scope) -> Type:
+        kind = self.type(node, scope)
+        if not optional:
+            return kind
+        if isinstance(kind, OptionalOf):
+            return kind.value
+        return DYN if isinstance(kind, Dyn) else self._fail(node, f"expected optional after ?, got {kind}")
+
+    def _map(self, node: MapLiteral, scope: Scope) -> Type:
+        keys = [self.type(key, scope) for key, _, _ in node.entries]
+        values = [self._present(value, optional, scope) for _, value, optional in node.entries]
+        names = [key.value for key, _, _ in node.entries if isinstance(key, Literal) and type(key.value) is str]
+        if len(names) == len(node.entries):
+            return Record(dict(zip(names, values, strict=True)))
+        return MapOf(join(keys), join(values))
+
+    # ---- operators
+
+    def _negated(self, node: Unary, operand: Type) -> Type:
+        if _named(operand) in ("int", "double", "number", "dyn"):
+            return operand
+        return self._fail(node, f"no such overload: -{operand}")
+
+    def _binary(self, node: Binary, operator: str, left: Type, right: Type) -> Type:
+        names = _named(left), _named(right)
+        if operator == "in":
+            if names[1] not in ("list", "map", "dyn"):
+                self._mismatch(node, left, right)
+            return BOOL
+        if operator in ("==", "!="):
+            if not {"dyn", "null", "optional"} & set(names) and names[0] != names[1] and not NUMBERS.issuperset(names):
+                self._fail(node, f"{left} {operator} {right} is always {'false' if operator == '==' else 'true'}")
+            return BOOL
+        if operator in _ARITHMETIC:
+            return self._arithmetic(node, left, right)
+        comparable = NUMBERS.issuperset(names) or (names[0] == names[1] and names[0] in _ORDERED)
+        if "dyn" not in names and not comparable:
+            self._mismatch(node, left, right)
+        return BOOL
+
+    def _arithmetic(self, node: Binary, left: Type, right: Type) -> Type:
+        first, second = _named(left), _named(right)
+        if "dyn" in (first, second):
+            return DYN
+        if first == second == "list" and node.operator == "+":
+            return join((left, right)) if left == right else ListOf(DYN)
+        if result := _TIMES.get((first, node.operator, second)):
+            return Scalar(result)
+        if "number" in (first, second) and {first, second} <= {"number", "int", "double"} and node.operator != "%":
+            return NUMBER
+        if first == second and first in _ARITHMETIC[node.operator]:
+            return left
+        return self._mismatch(node, left, right)
+
+    def _mismatch(self, node: Binary, left: Type, right: Type) -> Type:
+        hint = ""
+        if node.operator == "+" and [_named(left), _named(right)].count("string") == 1:
+            other = node.right if _named(left) == "string" else node.left
+            hint = f" (use string({self._source(other)}))"
+        return self._fail(node, f"no such overload: {left} {node.operator} {right}{hint}")
+
+    # ---- calls
+
+    def _call(self, node: Call, scope: Scope) -> Type:
+        operands = [self.type(operand, scope) for operand in node.operands]
+        if mistake := call_mistake(node):
+            return self._fail(node, mistake.message)
+        function = FUNCTIONS[node.function, node.target is not None]
+        fitting = [one for one in function.overloads if _accepts(one.types, operands)]
+        if not fitting:
+            written = function.written(*map(str, operands))
+            return self._fail(node, f"no such overload: {written}: {self._source(node)}")
+        return _result(node.function, operands, {one.result for one in fitting})
+
+    def _macro(self, node: Macro, scope: Scope) -> Type:
+        target = self.type(node.target, scope)
+        name = node.name.removesuffix("2")
+        if name == "cel.bind":
+            return self.type(node.bodies[0], {**scope, node.variables[0]: target})
+        if name in ("optMap", "optFlatMap"):
+            held = target.value if isinstance(target, OptionalOf) else DYN
+            if not isinstance(target, OptionalOf | Dyn):
+                self._fail(node, f"expected optional, got {target}: {self._source(node.target)}")
+            body = self.type(node.bodies[0], {**scope, node.variables[0]: held})
+            return OptionalOf(body) if name == "optMap" else body
+        if _named(target) not in ("list", "map", "dyn"):
+            self._fail(node, f"expected list or map, got {target}: {self._source(node.target)}")
+        kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, ListOf) else 0 :]
+        inner = {**scope, **dict(zip(node.variables, kinds, strict=False))}
+        if len(node.bodies) == 2 or name in ("all", "exists", "exists_one", "filter"):
+            self._condition(node.bodies[0], inner)
+        if name in ("all", "exists", "exists_one"):
+            return BOOL
+        if name == "filter":
+            return ListOf(inner[node.variables[0]])
+        body = self.type(node.bodies[-1], inner)
+        match name:
+            case "map" | "transformList":
+                return ListOf(body)
+            case "transformMap":
+                return MapOf(inner[node.variables[0]], body)
+            case "sortBy":
+                return target
+        return DYN
+
+
+def _loop_variables(target: Type) -> tuple[Type, Type]:
+    """Of a macro with two variables. With one, it is the second of a list and the first of a map."""
+    match target:
+        case ListOf(element=element):
+            return INT, element
+        case MapOf(key=key, value=value):
+            return key, value
+        case Record():
+            return STRING, element_of(target)
+    return DYN, DYN
+
+
+def _of_value(value: Any) -> Type:
+    return Scalar(type_name(value))
+
+
+def _named(kind: Type) -> str:
+    return str(kind)
+
+
+def _accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
+    return len(accepted) == len(operands) and all(
+        types is None or isinstance(kind, Dyn) or not types.isdisjoint(_held_as(kind))
+        for types, kind in zip(accepted, operands, strict=True)
+    )
+
+
+def _held_as(kind: Type) -> frozenset[type]:
+    if isinstance(kind, OptionalOf):
+        return frozenset((Optional,))
+    names = ("int", "double") if kind == NUMBER else (_named(kind),)
+    return frozenset(held for name in names for held in python_types(name))
+
+
+def _result(function: str, operands: list[Type], results: set[str]) -> Type:
+    """The type of a call's value; of some functions more is known than their signatures say."""
+    first = operands[0] if operands else DYN
+    if function in _SAME_LIST and isinstance(first, ListOf):
+        return first
+    if function in _OF_ELEMENT and isinstance(first, ListOf):
+        return OptionalOf(first.element) if function in ("first", "last") else first.element
+    if function == "optional.of":
+        return OptionalOf(first)
+    if function == "value" and isinstance(first, OptionalOf):
+        return first.value
+    if function == "orValue" and isinstance(first, OptionalOf):
+        return join((first.value, operands[1]))
+    if function == "or" and isinstance(first, OptionalOf):
+        return join((first, operands[1]))
+    if len(results) > 1:
+        return DYN
+    match results.pop():
+        case "dyn" | "omit" | "map":
+            return DYN
+        case "list":
+            return ListOf(DYN)
+        case "optional" | "optional_type":
+            return OptionalOf(DYN)
+        case name:
+            return Scalar(name)
