@@ -49,7 +49,7 @@ class Meter:
         if len(text) > _LONG:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
-    def compare(self, left: str, right: str) -> None:
+    def compare(self, left: str | bytes, right: str | bytes) -> None:
         """Pay for comparing two texts; nothing where they are short."""
         if len(left) > _LONG and len(right) > _LONG:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)

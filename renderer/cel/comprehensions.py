@@ -72,5 +72,5 @@ def sorted_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], An
     if type(container) is not list:
         raise Fault(f"expected list, got {type_name(container)}")
     keyed = [(key(item), item) for item in items(container, meter, weight)]
-    check_sortable([pair[0] for pair in keyed])
+    check_sortable([pair[0] for pair in keyed], meter)
     return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]

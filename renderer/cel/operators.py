@@ -21,6 +21,8 @@ from renderer.cel.values import INT_MAX, INT_MIN, MAPS, UINT_MAX, MixedMap, Omit
 _ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))
 _CONTAINERS: Final = frozenset((list, dict, MixedMap, Optional))
 _TIMES: Final = INSTANTS | SPANS
+_TEXTS: Final = frozenset((str, bytes))
+_CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
 LONGEST_DURATION: Final = timedelta(microseconds=2**63 // 1000)
@@ -45,7 +47,7 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
     if kind is type(right):
         if kind in _CONTAINERS:
             return _equal_containers(left, right, meter)
-        if kind is str:
+        if kind is str or kind is bytes:
             meter.compare(left, right)
         if kind is not Omit:
             return left == right  # type: ignore[no-any-return]
@@ -72,7 +74,7 @@ def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any
     def ordered(left: Any, right: Any, meter: Meter) -> bool:
         kind = type(left)
         if kind is type(right) and kind in _ORDERED:
-            if kind is str:
+            if kind is str or kind is bytes:
                 meter.compare(left, right)
             return compare(left, right)
         if kind in NUMBERS and type(right) in NUMBERS:
@@ -242,7 +244,10 @@ def invert(value: Any) -> bool:
     raise OverloadFault(f"!{type_name(value)}", (value,))
 
 
-def check_sortable(keys: list[Any]) -> None:
+def check_sortable(keys: list[Any], meter: Meter) -> None:
+    """Pay for sorting, and refuse what has no order. Long texts are compared from their beginning again and again."""
+    rounds = len(keys).bit_length()
+    meter.spend(len(keys) + sum(len(key) for key in keys if type(key) in _TEXTS) * rounds // _CHARACTERS_PER_UNIT)
     kinds = {type(key) for key in keys}
     if not kinds <= _ORDERED or (len(kinds) > 1 and not any(kinds <= times for times in (INSTANTS, SPANS))):
         names = " and ".join(sorted({type_name(key) for key in keys}))

@@ -166,9 +166,10 @@ class _Builder:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
         left, operator, right = parts
-        chained = isinstance(left, Logic) and left.operator == operator
-        operands = (*left.operands, right) if chained else (left, right)
-        return Logic(*_nest(left.at, right.end, *operands), str(operator), operands)
+        if isinstance(left, Logic) and left.operator == operator:
+            _, _, depth = _nest(left.at, right.end, right)
+            return Logic(left.at, right.end, max(left.depth, depth), left.operator, (*left.operands, right))
+        return Logic(*_nest(left.at, right.end, left, right), str(operator), (left, right))
 
     conditionalor = conditionaland = _logic
 

@@ -83,6 +83,8 @@ class Program:
             raise fault.as_error(self.text) from None
         except RecursionError:
             raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
+        except UnicodeEncodeError:
+            raise ExpressionError(self.text, "a text holds half of a surrogate pair, which is no character") from None
         except MemoryError:
             raise ExpressionError(self.text, "the expression needs too much memory") from None
         except Exception as error:

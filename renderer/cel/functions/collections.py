@@ -59,8 +59,7 @@ def reverse(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("list.sort(): list")
 def sort(meter: Meter, values: list[Any]) -> list[Any]:
-    meter.spend(len(values))
-    check_sortable(values)
+    check_sortable(values, meter)
     return sorted(values)
 
 
@@ -84,8 +83,7 @@ def last(values: list[Any]) -> Optional:
 
 @overload("list.isSorted(): bool")
 def is_sorted(meter: Meter, values: list[Any]) -> bool:
-    meter.spend(len(values))
-    check_sortable(values)
+    check_sortable(values, meter)
     return all(a <= b for a, b in pairwise(values))
 
 
@@ -116,8 +114,7 @@ def largest(meter: Meter, values: list[Any]) -> Any:
 def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
     if not values:
         raise Fault(f"{name} of an empty list")
-    meter.spend(len(values))
-    check_sortable(values)
+    check_sortable(values, meter)
     return values
 
 

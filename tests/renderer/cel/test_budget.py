@@ -22,6 +22,8 @@ GREEDY = {
     "searching": "l.filter(x, -1 in l)",
     "distinct": "(l + l.map(x, x + 2000)).map(x, string(x)).distinct()",
     "patterns": "l.filter(x, text.matches('(a+)+$'))",
+    "sorting long texts": "l.map(x, x % 2 == 0 ? text : longer).sort()",
+    "long bytes": "cel.bind(b, bytes(longer), l.filter(x, l.exists(y, b < b)))",
     "flattening": "l.map(x, l).flatten()",
     "matches": "(text + text + text + text).findAll('a(.*b)?')",
     "replaced matches": "regex.replace(text, '', text)",
@@ -36,7 +38,7 @@ GREEDY = {
 
 @pytest.mark.parametrize("text", GREEDY.values(), ids=GREEDY)
 def test_greed_is_stopped(text: str) -> None:
-    variables: dict[str, Any] = {"l": LIST, "text": "a" * 5000, "s0": "ab"}
+    variables: dict[str, Any] = {"l": LIST, "text": "a" * 5000, "longer": "a" * 5001, "s0": "ab"}
     tracemalloc.start()
     try:
         with pytest.raises(BudgetExceeded, match="stopped: the expression"):

@@ -61,6 +61,10 @@ def test_the_result_is_a_copy() -> None:
         ("lists.range(900000)", BudgetExceeded),
         ("cel.bind(a, lists.range(1000), a.map(x, a))", BudgetExceeded),
         ("deep == deep", ExpressionError),
+        ("bytes('' + half)", ExpressionError),
+        ("half.matches('a')", ExpressionError),
+        ("a.b + naive", ExpressionError),
+        ("naive < timestamp(0)", ExpressionError),
         ("deep", ExpressionError),
     ],
 )
@@ -69,7 +73,7 @@ def test_errors_are_of_one_family(text: str, error: type[Exception]) -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(error):
-        evaluate(text, {"a": {}, "deep": deep})
+        evaluate(text, {"a": {}, "deep": deep, "half": "\ud800", "naive": datetime(2026, 1, 31)})
     while deep:  # so that Python need not free it recursively
         deep = deep.pop()
 
