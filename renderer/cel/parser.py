@@ -7,12 +7,13 @@ parser keeps no state between calls that matters, and is made once per process.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
 from renderer.cel import literals
 from renderer.cel.faults import Fault
-from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
+from renderer.cel.functions import CONDITION_FIELDS, CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
 from renderer.cel.macros import METHODS
 from renderer.cel.tree import (
@@ -140,6 +141,29 @@ def _qualified(node: Node | None) -> str | None:
     return ".".join((node.name, *reversed(parts)))
 
 
+def _condition(node: Node) -> Node:
+    """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
+    if not isinstance(node, MapLiteral):
+        raise Fault(
+            "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", at=node.at
+        )
+    entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
+    names = [key.value for key, _, _ in entries]
+    if missing := [name for name in ("type", "status") if name not in names]:
+        raise Fault(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
+    if len(set(names)) < len(names):
+        raise Fault("runtime.newCondition(): a key is written twice", at=node.at)
+    return replace(node, entries=entries)
+
+
+def _condition_key(node: Node) -> Literal:
+    name = node.value.name if isinstance(node, Literal) and isinstance(node.value, TypeValue) else None
+    name = node.name if isinstance(node, Name) else name
+    if name not in CONDITION_FIELDS:
+        raise Fault(f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at)
+    return Literal(node.at, node.end, node.depth, name)
+
+
 def _as_list(arguments: list[Node]) -> tuple[Node]:
     place = _nest(arguments[0].at, arguments[-1].end, *arguments)
     return (ListLiteral(*place, tuple((node, False) for node in arguments)),)
@@ -223,6 +247,8 @@ class _Builder:
         name, end = str(token), rest[-1].end_pos
         arguments: list[Node] = rest[1] if len(rest) == 3 else []
         qualifier = _qualified(target)
+        if qualifier == "runtime" and name == "newCondition":
+            arguments = [_condition(argument) for argument in arguments]
         if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
             operands = _as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
             return Call(*_nest(target.at, end, *operands), full, None, operands)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from renderer.cel.functions import (
     arithmetic,
     collections,
+    conditions,
     conversions,
     encoders,
     formatting,
@@ -21,10 +22,12 @@ from renderer.cel.functions import (
     versions,
     wellknown,
 )
+from renderer.cel.functions.conditions import FIELDS as CONDITION_FIELDS
 from renderer.cel.functions.table import FUNCTIONS, Function, Overload, overload
 from renderer.cel.functions.wellknown import CONSTANTS
 
 __all__ = [
+    "CONDITION_FIELDS",
     "CONSTANTS",
     "FUNCTIONS",
     "LAZY",
@@ -39,6 +42,7 @@ __all__ = [
 _LIBRARIES = (
     arithmetic,
     collections,
+    conditions,
     conversions,
     encoders,
     formatting,

@@ -150,6 +150,17 @@ VALUES: list[tuple[str, object]] = [
     ("google.protobuf.Value{null_value: google.protobuf.NullValue.NULL_VALUE} == google.protobuf.Value{}", True),
     ("google.protobuf.Timestamp{seconds: 1} - google.protobuf.Duration{seconds: 1} == timestamp(0)", True),
     ("type(timestamp(0)) == google.protobuf.Timestamp", True),
+    # runtime
+    (
+        "runtime.newCondition({type: 'Ready', status: 'T' + 'rue'})",
+        {"type": "Ready", "status": "True", "reason": "", "message": ""},
+    ),
+    (
+        "runtime.condition({'status': {'conditions': [{'type': 'A'}, {'type': 'B', 'status': 'False'}]}}, 'B').status",
+        "False",
+    ),
+    ("runtime.condition({}, 'B')", {"type": "", "status": "", "reason": "", "message": ""}),
+    ("['A', 'B'].map(t, runtime.newCondition({type: t, status: 'Unknown', message: t})).map(c, c.message)", ["A", "B"]),
     # bind
     ("cel.bind(x, 1 / 0, x == 1 || true)", True),
     ("cel.bind(x, 1 / 0, 7)", 7),
@@ -189,6 +200,24 @@ FAILURES = [
     ("google.protobuf.Int32Value{val: 1}", "google.protobuf.Int32Value has no field 'val', only value"),
     ("google.protobuf.Duration{seconds: 1, nanos: -1}", "google.protobuf.Duration: 1 seconds and -1 nanos"),
     ("google.protobuf.Struct{fields: {1: 2}}", "google.protobuf.Struct: the keys must be strings"),
+    (
+        "runtime.newCondition({type: 'A', status: 'yes'})",
+        "runtime.newCondition: status must be True, False, Unknown, not",
+    ),
+    ("runtime.newCondition({type: '', status: 'True'})", "runtime.newCondition: type must not be empty"),
+    ("runtime.newCondition({type: 1, status: 'True'})", "runtime.newCondition: type must be a string, not int"),
+    ("runtime.newCondition({type: 'A'})", "runtime.newCondition(): status must be given"),
+    (
+        "runtime.newCondition({'type': 'A', status: 'True'})",
+        "runtime.newCondition(): the keys are type, status, reason, ",
+    ),
+    (
+        "runtime.newCondition({type: 'A', status: 'True', kind: 'x'})",
+        "runtime.newCondition(): the keys are type, status, ",
+    ),
+    ("runtime.newCondition({type: 'A', status: 'True', type: 'B'})", "runtime.newCondition(): a key is written twice"),
+    ("runtime.newCondition(1)", "runtime.newCondition() takes a map {type: ..., status: ...,"),
+    ("runtime.condition({'status': 1}, 'A')", "runtime.condition: obj.status is int, not map"),
     ("google.protobuf.Any{}", "there is no message type google.protobuf.Any"),
 ]
 

@@ -26,6 +26,7 @@ FACTS = [
     ("json.marshal(json.spec)", "json", ["json.spec"], "json.marshal"),
     ("a.b.split(',').orValue(omit())", "a", ["a.b"], "split orValue omit"),
     ("type(a) == int", "a", ["a"], "type"),
+    ("runtime.newCondition({type: a.b, status: 'True'})", "a", ["a.b"], "runtime.newCondition"),
     ("list.items.size()", "list", ["list.items"], "size"),
 ]  # fmt: skip
 

@@ -1,0 +1,54 @@
+"""kro's `runtime`: makes and reads the conditions of an instance's status.
+
+A condition is a map of `type`, `status`, `reason` and `message`, all text. kro allows `runtime` in `status.conditions`
+only; `Program.calls` tells a caller where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from renderer.cel.budget import Meter
+from renderer.cel.faults import Fault
+from renderer.cel.functions.table import overload
+from renderer.cel.values import MAPS, type_name
+
+FIELDS: Final = ("type", "status", "reason", "message")
+_STATUSES: Final = ("True", "False", "Unknown")
+
+
+@overload("runtime.newCondition(map): map")
+def new_condition(fields: dict[str, Any]) -> dict[str, str]:
+    """The parser has checked the keys: `runtime.newCondition({type: ..., status: ...})`."""
+    for name, value in fields.items():
+        if type(value) is not str:
+            raise Fault(f"runtime.newCondition: {name} must be a string, not {type_name(value)}")
+    if not fields["type"]:
+        raise Fault("runtime.newCondition: type must not be empty")
+    if fields["status"] not in _STATUSES:
+        raise Fault(f"runtime.newCondition: status must be {', '.join(_STATUSES)}, not {fields['status']!r}")
+    return {name: fields.get(name, "") for name in FIELDS}
+
+
+@overload("runtime.condition(map, string): map")
+def condition(meter: Meter, holder: dict[str, Any], wanted: str) -> dict[str, str]:
+    """The condition of this type in `status.conditions`; one of empty texts where there is none."""
+    found = _below(_below(holder, "obj", "status", {}), "obj.status", "conditions", [])
+    meter.spend(len(found))
+    for item in found:
+        if type(item) not in MAPS:
+            raise Fault(f"runtime.condition: a condition is {type_name(item)}, not map")
+        if item.get("type") == wanted:
+            return {name: _text(item.get(name)) for name in FIELDS}
+    return dict.fromkeys(FIELDS, "")
+
+
+def _below(holder: dict[str, Any], place: str, name: str, default: Any) -> Any:
+    held = holder.get(name, default)
+    if type(held) is not type(default):
+        raise Fault(f"runtime.condition: {place}.{name} is {type_name(held)}, not {type_name(default)}")
+    return held
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
