@@ -14,6 +14,7 @@ from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
+from renderer.authored import OURS
 from renderer.identity import digest
 from renderer.stored import render_hash
 
@@ -45,10 +46,13 @@ def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]
     assert plan.parent is not None
     before: Mapping[str, Any] = plan.parent.get("status") or {}
     blocked = blocked_rows(plan)
+    conditions, wrong = _authored(plan, _conditions(plan, blocked), before)
+    if wrong:
+        blocked = [("", Blocked(Reason.RENDER_FAILED, wrong), ()), *blocked]
     return {
         **(plan.rendered.status if plan.nodes or not plan.error else _own_fields(before)),
         "state": _state(plan, blocked),
-        "conditions": _with_times(_conditions(plan, blocked), before.get("conditions") or [], plan.parent, now),
+        "conditions": _with_times(conditions, before.get("conditions") or [], plan.parent, now),
         "levelgate": _levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
     }
 
@@ -182,6 +186,16 @@ def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
             why=_first_message(blocked),
         ),
     ]
+
+
+def _authored(
+    plan: SetPlan, built_in: list[dict[str, str]], before: Mapping[str, Any]
+) -> tuple[list[dict[str, str]], str]:
+    """The conditions of the status, and what is wrong with the author's. The author's replace kro's, ours stay (kro, "Custom conditions")."""
+    if plan.rendered.conditions is None:
+        return built_in, ""
+    authored, wrong = plan.rendered.conditions.conditions(built_in, before.get("conditions") or [])
+    return [*authored, *(one for one in built_in if one["type"] in OURS)], wrong
 
 
 def _condition(kind: str, *, ok: bool, good: str, bad: str, why: str = "", note: str = "") -> dict[str, str]:

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from renderer import crd, keys, schema, scope, shape
-from renderer.cel import Program
+from renderer.authored import Entry, compile_entries
+from renderer.cel import Program, compile_expression
 from renderer.documents import Document
-from renderer.errors import Problem
+from renderer.errors import ExpressionError, Problem
 from renderer.findings import Findings, join
 from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
+from renderer.inference import Scope, open_type, type_of
 from renderer.model import Origin
 from renderer.resources import Node, build_nodes
-from renderer.template import Template, compile_template
+from renderer.template import Expression, Template, compile_template, scan
 
 _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
 _VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
@@ -58,6 +60,7 @@ class Definition:
     spec_schema: Mapping[str, Any]
     nodes: tuple[Node, ...]
     status: Template
+    conditions: tuple[Entry, ...]
     crd: Manifest
     allows_breaking_changes: bool
     manifest: Manifest
@@ -78,6 +81,7 @@ class Definition:
     def programs(self) -> Iterator[Program]:
         """All expressions, gates left out."""
         yield from (program for _, program in self.status.expressions)
+        yield from (entry.program for entry in self.conditions)
         for node in self.nodes:
             yield from node.programs
 
@@ -129,7 +133,8 @@ class _Builder:
         instance = scope.instance_schema(openapi, namespaced=namespaced)
         nodes = build_nodes(self.spec.get("resources") or [], instance, self.found, namespaced=namespaced)
         gates = self._gates(kind)
-        status = self._status(nodes, instance)
+        status, status_schema = self._status(nodes, instance)
+        conditions = self._conditions(nodes, instance)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
         if self.found.problems:
@@ -143,7 +148,8 @@ class _Builder:
             spec_schema=openapi,
             nodes=tuple(nodes),
             status=status,
-            crd=self._crd(name, kind, version, group, namespaced, openapi),
+            conditions=conditions,
+            crd=self._crd(name, kind, version, group, namespaced, openapi, status_schema),
             propagate_when=gates,
             allows_breaking_changes=annotations.get(keys.ALLOW_BREAKING) == "true",
             manifest={
@@ -188,29 +194,57 @@ class _Builder:
                 self.found.fail(f"spec.schema.{mistake.path}", mistake.message)
             return {}
 
-    def _status(self, nodes: list[Node], instance: Mapping[str, Any]) -> Template:
+    def _status(self, nodes: list[Node], instance: Mapping[str, Any]) -> tuple[Template, dict[str, Any]]:
+        """The template of the author's fields, and their schema."""
         written = self.schema.get("status") or {}
         path = "spec.schema.status"
         if not isinstance(written, dict):
             self.found.fail(path, "must be a mapping whose values are expressions")
-            return compile_template({})
+            return compile_template({}), {}
         if "levelgate" in written:
             self.found.fail(f"{path}.levelgate", "is reserved for Levelgate's own status; rename the field")
-        if "conditions" in written:
-            self.found.fail(f"{path}.conditions", "conditions of your own are not supported yet")
         written = {field: value for field, value in written.items() if field not in _OWN_STATUS}
         template = self.found.template(path, written)
         if template is None:
-            return compile_template({})
+            return compile_template({}), {}
         for place in _constants(written, ""):
             self.found.fail(join(path, place), "must contain an expression; constants are not allowed in status")
+        known = {"schema": instance, **{node.id: node.type for node in nodes}}
         if nodes or not self.found.problems:
-            names = frozenset({node.id for node in nodes} | {"schema"})
-            self.found.names(template.expressions, path, names, instance=instance)
-        return template
+            self.found.names(template.expressions, path, frozenset(known), instance=instance)
+            self.found.types(template.parts_of_texts, path, known, "string")
+        self.found.no_omit(template.expressions, path, "a field that is not known yet is left out by itself")
+        return template, _status_schema(written, known)
+
+    def _conditions(self, nodes: list[Node], instance: Mapping[str, Any]) -> tuple[Entry, ...]:
+        """The author's own conditions; their absence leaves kro's."""
+        status = self.schema.get("status")
+        if not isinstance(status, dict) or status.get("conditions") is None:
+            return ()
+        path, entries = "spec.schema.status.conditions", []
+        names = frozenset({node.id for node in nodes} | {"schema"})
+        described = scope.with_conditions(instance)
+        for place, entry in compile_entries(status["conditions"]):
+            if isinstance(entry, ExpressionError):
+                self.found.fail(path + place, str(entry))
+                continue
+            entries.append(entry)
+            if self.found.problems and not nodes:
+                continue
+            for message in scope.mistakes(entry.program, names, own_id="", instance=described):
+                self.found.fail(path + place, message)
+            self.found.no_omit([(place, entry.program)], path, "a condition is there or not")
+        return tuple(entries)
 
     def _crd(
-        self, name: str, kind: str, version: str, group: str, namespaced: bool, openapi: Mapping[str, Any]
+        self,
+        name: str,
+        kind: str,
+        version: str,
+        group: str,
+        namespaced: bool,
+        openapi: Mapping[str, Any],
+        status_schema: Mapping[str, Any],
     ) -> Manifest:
         metadata = self.schema.get("metadata") or {}
         return crd.custom_resource_definition(
@@ -219,7 +253,7 @@ class _Builder:
             kind=kind,
             scope="Namespaced" if namespaced else "Cluster",
             spec_schema=dict(openapi),
-            status_schema=_open_schema(self.schema.get("status") or {}),
+            status_schema=status_schema,
             short_names=self.schema.get("shortNames") or (),
             categories=self.schema.get("categories") or (),
             printer_columns=self.schema.get("additionalPrinterColumns") or (),
@@ -240,11 +274,23 @@ def _constants(value: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def _open_schema(status: Any) -> dict[str, Any]:
-    """Schema of the author's status: the shape as written, every value open."""
-    if isinstance(status, dict):
-        return {
-            "type": "object",
-            "properties": {key: _open_schema(value) for key, value in status.items() if key not in _OWN_STATUS},
-        }
-    return {"x-kubernetes-preserve-unknown-fields": True}
+def _status_schema(written: Any, known: Scope) -> dict[str, Any]:
+    """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
+    match written:
+        case dict():
+            return {
+                "type": "object",
+                "properties": {key: _status_schema(value, known) for key, value in written.items()},
+            }
+        case list():
+            items = [_status_schema(item, known) for item in written]
+            return {
+                "type": "array",
+                "items": items[0] if items and all(one == items[0] for one in items) else open_type(None),
+            }
+        case str():
+            parts = scan(written)
+            if len(parts) == 1 and isinstance(parts[0], Expression):
+                return open_type(type_of(compile_expression(parts[0].text.strip()), known))
+            return {"type": "string"}
+    return open_type(None)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from renderer.authored import Authored
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from renderer.selection import Selection
@@ -91,7 +92,8 @@ class Excluded:
 class RenderedSet:
     """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
 
-    `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `owner` is the parent of the set that the instance is in.
+    `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `conditions` are those that its definition makes. `owner`
+    is the parent of the set that the instance is in.
     `revision` is the number of the definition revision that the nodes are rendered from. A `held` set (with the reason) is rendered from its
     applied pair, because what Git wants of it cannot be rendered: it is healed, never moved. `problems` are those of a source's definitions.
     """
@@ -101,6 +103,7 @@ class RenderedSet:
     nodes: tuple[RenderedNode, ...] = ()
     excluded: tuple[Excluded, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Authored | None = None
     error: str = ""
     source: str = ""
     definition: str = ""

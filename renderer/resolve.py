@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from renderer import conditions, graph, implied, schema, shape
+from renderer.authored import Authored
 from renderer.cel import NoSuchKey
 from renderer.definition import Definition
 from renderer.dimensions import combinations
@@ -50,6 +51,7 @@ def resolve(
         nodes=_levelled(_unique(walk.nodes)),
         excluded=tuple(walk.excluded.values()),
         status=definition.status.known(walk.live),
+        conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
         source=source,
         definition=definition.name,
         owner=owner,

@@ -6,7 +6,7 @@ Names, shapes and fields as kro checks them (its graph validation and builder); 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from renderer import graph
@@ -16,7 +16,9 @@ from renderer.dimensions import MAX_DIMENSIONS, NAME, Dimension
 from renderer.findings import Findings
 from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind
+from renderer.inference import Type, type_of
 from renderer.kinds import is_built_in, is_namespaced
+from renderer.scope import OBJECT
 from renderer.template import Template
 
 _RESERVED = frozenset(
@@ -49,6 +51,11 @@ class Node:
     propagate_when: tuple[Gate, ...] = ()
 
     @property
+    def type(self) -> Type:
+        """What expressions may rely on: it is an object, or a list of objects."""
+        return {"type": "array", "items": OBJECT} if self.for_each or self.selects else OBJECT
+
+    @property
     def programs(self) -> Iterator[Program]:
         """All expressions, gates left out."""
         yield from (program for _, program in self.template.expressions)
@@ -70,12 +77,14 @@ class _Resources:
     instance: Mapping[str, Any]
     found: Findings
     namespaced: bool
+    known: dict[str, Type] = field(default_factory=dict)
 
     def nodes(self, resources: Any) -> list[Node]:
         if not isinstance(resources, list):
             self.found.fail("spec.resources", "must be a list of resources, each with an id and a template")
             return []
         ids = self._ids(resources)
+        self.known.update({"schema": self.instance, **_types(resources)})
         drafts = [
             self._node(index, resource, ids) for index, resource in enumerate(resources) if isinstance(resource, dict)
         ]
@@ -113,10 +122,10 @@ class _Resources:
             self.found.fail(path, "must have exactly one of template and externalRef")
             return None
         external = "externalRef" in resource
-        field = "externalRef" if external else "template"
-        body, node_id = resource[field], ids[index]
-        kind = (check_reference if external else check_template)(body, f"{path}.{field}", self.found)
-        template = self.found.template(f"{path}.{field}", body)
+        place = "externalRef" if external else "template"
+        body, node_id = resource[place], ids[index]
+        kind = (check_reference if external else check_template)(body, f"{path}.{place}", self.found)
+        template = self.found.template(f"{path}.{place}", body)
         selects = external and kind is not None and "selector" in body["metadata"]
         for_each = self._for_each(f"{path}.forEach", resource.get("forEach"), ids, external=external)
         iterators = frozenset(dimension.iterator for dimension in for_each)
@@ -125,15 +134,19 @@ class _Resources:
 
         others = frozenset(ids) - {node_id} | {"schema"}
         self._names(_numbered(include_when), f"{path}.includeWhen", others, node_id)
+        self.found.types(_numbered(include_when), f"{path}.includeWhen", self.known, "boolean")
         own = {"each"} if for_each else {node_id, "each"} if selects else {node_id}
         self._names(_numbered(ready_when), f"{path}.readyWhen", frozenset(own | {"schema"}), "")
+        self.found.types(_numbered(ready_when), f"{path}.readyWhen", {**self.known, "each": OBJECT}, "boolean")
         gates = compile_gates(
             resource.get("propagateWhen"), f"{path}.propagateWhen", others | iterators | own, self.found
         )
         if template is None or kind is None:
             return None
-        self._names(template.expressions, f"{path}.{field}", others | iterators, node_id)
-        self._check_metadata(template, kind, iterators, f"{path}.{field}")
+        self._names(template.expressions, f"{path}.{place}", others | iterators, node_id)
+        known = {**self.known, **self._items(for_each)}
+        self.found.types(template.parts_of_texts, f"{path}.{place}", known, "string")
+        self._check_metadata(template, kind, iterators, f"{path}.{place}")
         read = [template.names - iterators, *(condition.names for condition in include_when)]
         names = frozenset().union(*read, *(dimension.program.names for dimension in for_each))
         return Node(
@@ -176,7 +189,13 @@ class _Resources:
             expressions = [(f"[{index}].{dimension.iterator}", dimension.program)]
             self._names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
             self.found.no_omit(expressions, path, "forEach needs its list")
+            self.found.types(expressions, path, self.known, "array")
         return tuple(dimensions)
+
+    def _items(self, dimensions: tuple[Dimension, ...]) -> dict[str, Type]:
+        """The types of iterators. One that is not known hides a resource of its name."""
+        lists = {dimension.iterator: type_of(dimension.program, self.known) for dimension in dimensions}
+        return {name: (known or {}).get("items") or {} for name, known in lists.items()}
 
     def _dimension(self, path: str, entry: Any, ids: list[str], before: list[Dimension]) -> Dimension | None:
         if not isinstance(entry, dict) or len(entry) != 1:
@@ -225,6 +244,20 @@ class _Resources:
         found = tuple(program for program in programs if program)
         self.found.no_omit(_numbered(found), path, "a condition is true or false")
         return found
+
+
+def _types(resources: list[Any]) -> dict[str, Type]:
+    """What is known of each resource: it is an object, or a list of objects."""
+    found: dict[str, Type] = {}
+    for resource in resources:
+        match resource:
+            case {"id": str(node_id), "externalRef": {"metadata": {"selector": _}}}:
+                found[node_id] = {"type": "array", "items": OBJECT}
+            case {"id": str(node_id), "forEach": _}:
+                found[node_id] = {"type": "array", "items": OBJECT}
+            case {"id": str(node_id)}:
+                found[node_id] = OBJECT
+    return found
 
 
 def _not_a_name(name: Any) -> str:

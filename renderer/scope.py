@@ -30,6 +30,27 @@ def instance_schema(spec: Mapping[str, Any], *, namespaced: bool) -> dict[str, A
     return {"type": "object", "properties": {**described, "spec": spec}}
 
 
+def with_conditions(instance: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the conditions of its status, which only conditions may read."""
+    properties = {
+        **instance["properties"],
+        "status": {"type": "object", "properties": {"conditions": {"type": "array"}}},
+    }
+    return {**instance, "properties": properties}
+
+
+OBJECT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "apiVersion": _TEXT,
+        "kind": _TEXT,
+        "metadata": {"type": "object", "properties": _METADATA, "x-kubernetes-preserve-unknown-fields": True},
+    },
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+"""What is known of any Kubernetes object: its identity and metadata. Everything else is open."""
+
+
 def mistakes(program: Program, scope: frozenset[str], *, own_id: str, instance: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the names of one expression.
 

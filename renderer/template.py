@@ -181,6 +181,12 @@ class Template:
         return tuple((path_text(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
+    def parts_of_texts(self) -> tuple[tuple[str, Program], ...]:
+        """Those of the expressions that stand inside a text, and so must be strings."""
+        mixed = (hole for hole in self._holes.values() if not hole.standalone)
+        return tuple((path_text(hole.path), program) for hole in mixed for program in hole.programs)
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset().union(*(program.names for _, program in self.expressions))
 

@@ -395,6 +395,71 @@ def test_status_that_cannot_be(status: Any, told: str) -> None:
     assert told in "\n".join(mistakes(source(resource("web"), status=status)))
 
 
+def test_the_schema_of_a_status_has_the_types_of_its_expressions() -> None:
+    status = {
+        "name": "${web.metadata.name}",
+        "url": "http://${web.metadata.name}/",
+        "ready": "${web.status.x == 1}",
+        "x": "${web.status.x}",
+        "deep": {"size": "${schema.spec.size}", "names": ["${web.metadata.name}", "${schema.spec.name}"]},
+    }
+    crd = compiled(source(resource("web"), status=status)).crd
+    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    assert {name: fields[name] for name in status} == {
+        "name": {"type": "string"},
+        "url": {"type": "string"},
+        "ready": {"type": "boolean"},
+        "x": {"x-kubernetes-preserve-unknown-fields": True},
+        "deep": {
+            "type": "object",
+            "properties": {"size": {"type": "integer"}, "names": {"type": "array", "items": {"type": "string"}}},
+        },
+    }
+
+
+CONDITION = "${runtime.newCondition({type: 'Up', status: web.status.x == 1 ? 'True' : 'False'})}"
+
+
+def test_an_author_may_write_conditions() -> None:
+    definition = compiled(source(resource("web"), status={"conditions": [CONDITION]}))
+    assert [entry.types for entry in definition.conditions] == [("Up",)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        (CONDITION.replace("web.status", "wbe.status"), "conditions[0]: ${runtime.newCondition"),
+        (CONDITION.replace("web.status.x", "schema.spec.nam"), "did you mean 'name'?"),
+        (CONDITION.replace("web.status.x", "schema.status.x"), "no field 'x' in schema.status"),
+        (CONDITION.replace("'Up'", "'Healthy'"), "Levelgate's own"),
+    ],
+)
+def test_conditions_of_an_author_that_cannot_be(condition: str, told: str) -> None:
+    found = only(source(resource("web"), status={"conditions": [condition]}))
+    assert found.startswith("spec.schema.status.conditions[0]")
+    assert told in found
+
+
+def test_functions_of_conditions_work_nowhere_else() -> None:
+    told = only(source(resource("a"), status={"x": "${runtime.condition(a, 'Ready').status}"}))
+    assert told.endswith("runtime.condition() works in status.conditions only")
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (resource("a", includeWhen=["${schema.spec.name}"]), "is a string, where a boolean is needed"),
+        (resource("a", readyWhen=["${a.metadata.name}"]), "is a string, where a boolean is needed"),
+        (resource("a", includeWhen=["${size(schema.spec.name)}"]), "is an integer, where a boolean is needed"),
+        (each({"r": "${schema.spec.name}"}, name="${r}"), "is a string, where a list is needed"),
+        (each({"r": "${{'a': 1}}"}, name="${r}"), "is an object, where a list is needed"),
+        (each(name="${region}-${size(region)}"), "is an integer, where a string is needed; write string(size(region))"),
+    ],
+)
+def test_types_that_are_known_are_checked(node: dict[str, Any], told: str) -> None:
+    assert told in only(source(node, spec=REGIONS))
+
+
 def test_state_of_an_authors_status_is_dropped_as_kro_does() -> None:
     """Rgd 1.8: `state` is reserved, values given for it are dropped."""
     definition = compiled(source(resource("web"), status={"state": "${web.x}", "name": "${web.metadata.name}"}))

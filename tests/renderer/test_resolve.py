@@ -144,7 +144,7 @@ def test_a_condition_waits_until_what_it_reads_is_ready() -> None:
 
 
 def test_a_condition_that_is_no_boolean_is_an_error() -> None:
-    node = nodes(rendered(config_map("a", includeWhen=["${schema.spec.text}"])))["a"]
+    node = nodes(rendered(config_map("a", includeWhen=["${dyn(schema.spec.text)}"])))["a"]
     assert "must be true or false" in node.error
 
 

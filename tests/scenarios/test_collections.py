@@ -9,14 +9,14 @@ from tests.scenarios.definitions import link
 from tests.scenarios.platform import Platform
 
 
-def fleet(group: str, *resources: dict[str, Any]) -> str:
+def fleet(group: str, *resources: dict[str, Any], status: dict[str, Any] | None = None) -> str:
     """A definition of `Chain`, whose instances name their workers."""
     schema = {
         "group": group,
         "apiVersion": "v1",
         "kind": "Chain",
         "spec": {"names": "[]string | default=[]"},
-        "status": {"workers": "${size(workers)}"} if resources[0]["id"] == "workers" else {},
+        "status": status or {},
     }
     return json.dumps(
         {
@@ -34,6 +34,13 @@ def config_map(node_id: str, name: str, data: dict[str, str], **more: Any) -> di
 
 
 WORKERS = config_map("workers", "w-${name}", {"name": "${name}"}, forEach=[{"name": "${schema.spec.names}"}])
+STATUS = {
+    "workers": "${size(workers)}",
+    "conditions": [
+        "${runtime.newCondition({type: 'Staffed', status: size(workers) > 0 ? 'True' : 'False', reason: 'Workers'})}",
+        "${workers.map(w, runtime.newCondition({type: 'Has-' + w.data.name, status: 'True', reason: 'Here'}))}",
+    ],
+}
 READER = config_map("reader", "reader", {"names": "${workers.map(w, w.data.name).join(',')}"})
 
 
@@ -46,7 +53,9 @@ def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: 
 
     def desire(*names: str) -> None:
         chain = link(platform.group, platform.namespace, names=list(names))
-        platform.repository.commit({"def.json": fleet(platform.group, WORKERS, READER), "one.json": chain})
+        platform.repository.commit(
+            {"def.json": fleet(platform.group, WORKERS, READER, status=STATUS), "one.json": chain}
+        )
 
     def writes(since: int) -> list[tuple[str, str]]:
         events = platform.writes(since)
@@ -68,10 +77,18 @@ def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: 
     platform.run_once(check=0)
     twice = [("patch", "reader")] * 2  # its content; then its record, that it depends on w-a no more
     assert writes(mark) == [("patch", "w-d"), *twice, ("delete", "w-a")]
-    status = platform.kubectl(
-        "get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.status.workers}"
+    status = json.loads(
+        platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.status}")
     )
-    assert status == "3"
+    assert status["workers"] == 3
+    assert [one["type"] for one in status["conditions"]] == [
+        "Staffed",
+        "Has-b",
+        "Has-c",
+        "Has-d",
+        "Healthy",
+        "Propagated",
+    ]
 
     mark = platform.audit.mark()
     platform.run_once(check=0)
