@@ -12,7 +12,7 @@ from typing import Any, Final
 from renderer import keys
 from renderer.findings import Findings, join
 from renderer.identity import GroupKind, group_kind
-from renderer.kinds import CRD
+from renderer.kinds import CRD, RGD
 from renderer.selection import OPERATORS
 
 _API_VERSION: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v?[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -29,9 +29,13 @@ def check_template(body: Any, path: str, found: Findings) -> GroupKind | None:
     if isinstance(metadata, dict):
         if "name" not in metadata:
             found.fail(f"{path}.metadata.name", "missing")
-        _check_keys(metadata, path, found)
+        check_keys(metadata, path, found)
     if kind == CRD:
         _check_crd(body, path, found)
+    if kind == RGD:
+        found.fail(
+            f"{path}.kind", "a definition cannot be a resource: definitions are read from Git; commit it as a file"
+        )
     return kind
 
 
@@ -69,7 +73,8 @@ def _identity(body: Any, path: str, found: Findings) -> GroupKind | None:
     return group_kind(body) if len(found.problems) == before else None
 
 
-def _check_keys(metadata: dict[str, Any], path: str, found: Findings) -> None:
+def check_keys(metadata: dict[str, Any], path: str, found: Findings) -> None:
+    """Labels and annotations that a definition may not write, as they are the program's own."""
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
             if key.startswith(_FORBIDDEN_KEYS) or (

@@ -66,13 +66,15 @@ def ready(conditions: Iterable[Program], variables: Mapping[str, Any], can_arriv
 
 
 def awaited(problem: ExpressionError) -> str:
-    """What is waited for: the whole path that the expression reads where the missing key lies on it, else the missing key itself."""
-    if not isinstance(problem, NoSuchKey):
-        return str(problem)
+    """What is waited for, as text."""
+    return ".".join(wanted(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
+
+
+def wanted(problem: NoSuchKey) -> tuple[str, ...]:
+    """The whole path that the expression reads where the missing key lies on it, else the path of the missing key."""
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
-    path = max((read for read in reads if read[: len(missing)] == missing), key=len, default=missing)
-    return ".".join(path).replace(".[", "[")
+    return max((read for read in reads if read[: len(missing)] == missing), key=len, default=missing)
 
 
 def _as_bool(condition: Program, value: Any) -> bool:

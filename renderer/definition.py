@@ -13,6 +13,7 @@ from typing import Any
 
 from renderer import crd, keys, schema, scope, shape
 from renderer.authored import Entry, compile_entries
+from renderer.bodies import check_keys
 from renderer.cel import Program, compile_expression
 from renderer.documents import Document
 from renderer.errors import ExpressionError, Problem
@@ -20,6 +21,7 @@ from renderer.findings import Findings, join
 from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.inference import Scope, open_type, type_of
+from renderer.kinds import CRD
 from renderer.model import Origin
 from renderer.resources import Node, build_nodes
 from renderer.template import Expression, Template, compile_template, scan
@@ -33,8 +35,8 @@ _SHAPE = {
     "properties": {
         **dict.fromkeys(("kind", "apiVersion", "group", "spec", "types", "status"), _OPEN),
         "scope": {"type": "string", "enum": ["Namespaced", "Cluster"]},
-        "shortNames": shape.TEXTS,
-        "categories": shape.TEXTS,
+        "shortNames": shape.ALIASES,
+        "categories": shape.ALIASES,
         "metadata": shape.METADATA,
         "additionalPrinterColumns": shape.COLUMNS,
     },
@@ -70,6 +72,11 @@ class Definition:
     @property
     def api_version(self) -> str:
         return f"{self.group_kind.group}/{self.version}"
+
+    @property
+    def declared_crds(self) -> list[Manifest]:
+        """CRDs among its resources; what they define does not depend on the instance."""
+        return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
 
     @property
     def status_fields(self) -> frozenset[str]:
@@ -168,6 +175,8 @@ class _Builder:
             _SHAPE, {name: value for name, value in self.schema.items() if value is not None}
         ):
             self.found.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
+        if isinstance(metadata := self.schema.get("metadata"), dict):
+            check_keys(metadata, "spec.schema", self.found)
         self.found.unknown_fields("spec", self.spec, _SPEC_FIELDS)
         kind = self._matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
         version = self._matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
@@ -236,6 +245,11 @@ class _Builder:
             self.found.no_omit([(place, entry.program)], path, "a condition is there or not")
         return tuple(entries)
 
+    def _handed_on(self) -> dict[str, str]:
+        """What people say about the definition that must stand on its CRD: whether it may be deleted."""
+        annotations = self.document.value["metadata"].get("annotations") or {}
+        return {keys.PRUNE: annotations[keys.PRUNE]} if isinstance(annotations.get(keys.PRUNE), str) else {}
+
     def _crd(
         self,
         name: str,
@@ -258,7 +272,7 @@ class _Builder:
             categories=self.schema.get("categories") or (),
             printer_columns=self.schema.get("additionalPrinterColumns") or (),
             labels=metadata.get("labels") or {},
-            annotations=metadata.get("annotations") or {},
+            annotations={**(metadata.get("annotations") or {}), **self._handed_on()},
             definition=name,
         )
 

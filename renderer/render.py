@@ -26,6 +26,8 @@ from renderer.revision import Stored
 OWN_NAMESPACE = "levelgate-system"
 SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
+MAX_NODES = 10_000
+"""Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,11 @@ class _Render:
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
         declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
-        self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds])}
+        nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
+        self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
         self.around = Surroundings(world.live, self.definitions.current, self.scopes, world.selected)
         self.instances: dict[ObjectKey, RenderedSet] = {}
+        self.nodes_of_instance = 0
 
     def bundle(self) -> Bundle:
         declared = {
@@ -227,10 +231,16 @@ class _Render:
         depth: int = 0,
     ) -> None:
         """Render the set of an instance, and of the instances that are nodes of it."""
+        if depth == 0:
+            self.nodes_of_instance = 0
+        why = ""
         if depth == MAX_NESTING:
             why = (
                 f"instances are nested more than {MAX_NESTING} deep; does {definition.name} create instances of itself?"
             )
+        elif self.nodes_of_instance > MAX_NODES:
+            why = f"the instance at the top has more than {MAX_NODES:,} objects, nested ones counted"
+        if why:
             self.instances[key] = RenderedSet(
                 parent=key, manifest=manifest, error=why, source=source, definition=definition.name, owner=owner
             )
@@ -242,6 +252,7 @@ class _Render:
             nodes = tuple(replace(one, error=one.error or undefined.get(one.group_kind, "")) for one in nodes)
         number = self.definitions.numbers.get(definition.group_kind, 0)
         self.instances[key] = replace(rendered, nodes=nodes, held=held, revision=number)
+        self.nodes_of_instance += len(nodes)
         for node in nodes:
             if not node.key or node.external or node.key in self.instances:
                 continue

@@ -285,12 +285,11 @@ class _Walk:
         node = self.by_id.get(root)
         if node is None or node.external or any(one.waiting for one in self.members.get(root, ())):
             return True
-        if node.for_each:
-            if len(rest) == 1 and root in self.values:
-                return False
-            rest = rest[1:]
+        if node.for_each and len(rest) == 1 and root in self.values:
+            return False
         described = self.definitions.get(node.group_kind)
-        return described is None or len(rest) < 2 or (rest[0] == "status" and rest[1] in described.status_fields)
+        steps = conditions.wanted(problem)[2 if node.for_each else 1 :]
+        return described is None or len(steps) < 2 or (steps[0] == "status" and steps[1] in described.status_fields)
 
 
 class _Item(NamedTuple):

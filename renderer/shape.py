@@ -22,9 +22,33 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **_OPEN}
 
 
-TEXTS = {"type": "array", "items": _TEXT}
+ALIASES = {
+    "type": "array",
+    "maxItems": 32,
+    "uniqueItems": True,
+    "items": {"type": "string", "maxLength": 63, "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"},
+}
+"""Short names and categories of a kind (kro's `spec.schema`)."""
 METADATA = {"type": "object", "properties": {"labels": _TEXTS, "annotations": _TEXTS}}
-COLUMNS = {"type": "array", "items": {"type": "object", **_OPEN}}
+COLUMNS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["jsonPath", "name", "type"],
+        "properties": {
+            "name": _NAME,
+            "type": {"type": "string", "enum": ["boolean", "date", "integer", "number", "string"]},
+            "jsonPath": _NAME,
+            "description": _TEXT,
+            "format": {
+                "type": "string",
+                "enum": ["int32", "int64", "float", "double", "byte", "date", "date-time", "password"],
+            },
+            "priority": {"type": "integer"},
+        },
+    },
+}
+"""Printer columns (`CustomResourceColumnDefinition` of apiextensions.k8s.io/v1)."""
 
 _METADATA = {**_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
 _ANY = {**_object(metadata=_METADATA), "required": ["metadata"]}

@@ -483,6 +483,57 @@ def test_schemas_that_cannot_be(schema: Any, told: str) -> None:
     assert told in "\n".join(mistakes(source(resource("a"), **schema)))
 
 
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"shortNames": [f"a{n}" for n in range(33)]}, "spec.schema.shortNames: has 33 items, at most 32"),
+        ({"shortNames": ["Ab"]}, "spec.schema.shortNames[0]: 'Ab' does not match"),
+        ({"categories": ["a" * 64]}, "spec.schema.categories[0]: has 64 characters"),
+        ({"categories": ["a", "a"]}, "spec.schema.categories[1]: 'a' is already given"),
+        (
+            {"additionalPrinterColumns": [{"name": "A", "type": "string"}]},
+            "additionalPrinterColumns[0].jsonPath: is required",
+        ),
+        (
+            {"additionalPrinterColumns": [{"name": "A", "type": "text", "jsonPath": ".a"}]},
+            "additionalPrinterColumns[0].type: 'text' is not one of",
+        ),
+        (
+            {"additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".a", "prio": 1}]},
+            "did you mean 'priority'?",
+        ),
+        ({"metadata": {"labels": {"applyset.kubernetes.io/part-of": "x"}}}, "keys of applyset.kubernetes.io/"),
+        ({"metadata": {"annotations": {"internal.levelgate.dev/x": "x"}}}, "keys of internal.levelgate.dev/"),
+    ],
+)
+def test_what_is_copied_to_the_crd_must_be_what_the_server_takes(schema: dict[str, Any], told: str) -> None:
+    assert told in only(source(resource("a"), **schema))
+
+
+def test_what_is_copied_to_the_crd_is_there() -> None:
+    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}
+    text = source(
+        resource("a"),
+        shortNames=["ap"],
+        categories=["all"],
+        additionalPrinterColumns=[column],
+        metadata={"labels": {"team": "a"}, "annotations": {"note": "b"}},
+    )
+    crd = compiled(text.replace("  name: apps\n", "  name: apps\n  annotations: {levelgate.dev/prune: allowed}\n")).crd
+    assert crd["spec"]["names"]["shortNames"] == ["ap"]
+    assert crd["spec"]["names"]["categories"] == ["all"]
+    assert crd["spec"]["versions"][0]["additionalPrinterColumns"] == [column]
+    assert crd["metadata"]["labels"]["team"] == "a"
+    assert crd["metadata"]["annotations"]["note"] == "b"
+    assert crd["metadata"]["annotations"]["levelgate.dev/prune"] == "allowed"
+
+
+def test_a_definition_is_no_resource() -> None:
+    node = resource("a")
+    node["template"] |= {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}
+    assert "definitions are read from Git" in only(source(node))
+
+
 def test_a_definition_without_a_schema_is_an_error() -> None:
     """S1-38: a graph without a schema is no definition."""
     found = mistakes("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: a}, spec: {}}")

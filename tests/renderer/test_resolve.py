@@ -325,6 +325,75 @@ def test_instances_that_create_ever_more_of_themselves_end_with_an_error() -> No
     assert "does outers.g.test create instances of itself?" in errors[0]
 
 
+def test_a_kind_that_a_node_defines_has_the_scope_that_it_says() -> None:
+    """And its objects come after the CRD, though no expression says so."""
+    spec = {"group": "w.test", "names": {"kind": "Widget", "plural": "widgets"}, "scope": "Cluster", "versions": []}
+    crd = config_map("crd", name="widgets.w.test")
+    crd["template"] |= {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    del crd["template"]["data"]
+    widget = config_map("widget")
+    widget["template"] |= {"apiVersion": "w.test/v1", "kind": "Widget"}
+    found = nodes(rendered(widget, crd))
+    assert found["widget"].key == ObjectKey("w.test", "Widget", "", "x-widget")
+    assert (found["crd"].level, found["widget"].level, found["widget"].depends_on) == (0, 1, ("crd",))
+
+
+def test_an_instance_may_not_become_any_number_of_objects() -> None:
+    """MAX_NODES: collections of instances that are collections."""
+    leaf = config_map(
+        "leaf", name="${schema.metadata.name}-${i}", forEach=[{"i": "${lists.range(150).map(i, string(i))}"}]
+    )
+    many = outer()[0]
+    many["template"]["metadata"]["name"] = "${schema.metadata.name}-${i}"
+    many |= {"forEach": [{"i": "${lists.range(100).map(i, string(i))}"}]}
+    files = {
+        "l.json": definition("Link", [leaf]),
+        "o.json": definition("Outer", [many]),
+        "x.json": instance("Outer", "x"),
+        "y.json": instance("Link", "y"),
+    }
+    bundle = render([load({name: text.encode() for name, text in files.items()}, source="platform")])
+    errors = {one.error for one in bundle.instances.values()} - {""}
+    assert errors == {"the instance at the top has more than 10,000 objects, nested ones counted"}
+    assert not bundle.instances[X._replace(name="y")].error
+
+
+@pytest.mark.parametrize(
+    ("expression", "waits"),
+    [
+        ("${inner.spec.text}", False),
+        ("${inner.spec.nosuch}", False),
+        ("${inner.status.nosuch.x}", False),
+        ("${inner.status.name}", True),
+        ("${inner.status.state}", True),
+    ],
+)
+def test_of_another_instance_only_what_its_definition_gives_can_come(expression: str, waits: bool) -> None:
+    """Missing data that nobody will ever write is an error with its path."""
+    reader = reading("r", expression)
+    files = {
+        "l.json": definition("Link", [config_map("a")], status={"name": "${a.metadata.name}"}),
+        "o.json": definition("Outer", [*outer(text="two"), reader]),
+        "x.json": instance("Outer", "x"),
+    }
+    bundle = render([load({name: text.encode() for name, text in files.items()}, source="platform")])
+    node = nodes(bundle.instances[X._replace(kind="Outer")])["r"]
+    assert bool(node.waiting) is waits
+    assert bool(node.error) is ("nosuch" in expression)
+
+
+def test_a_namespaced_object_of_an_instance_without_namespace_needs_one() -> None:
+    node = config_map("a", name="a")
+    node["template"] |= {"apiVersion": "w.test/v1", "kind": "Widget"}
+    files = {
+        "l.json": definition("Link", [node], scope="Cluster"),
+        "x.json": instance("Link", "x").replace(', "namespace": "default"', ""),
+    }
+    bundle = render([load({name: text.encode() for name, text in files.items()}, source="platform")])
+    (only,) = bundle.instances[X._replace(namespace="")].nodes
+    assert only.error == "metadata.namespace: missing; the instance has no namespace that it could go to"
+
+
 def test_a_secret_whose_values_changed_is_not_taken_for_the_one_that_is_live() -> None:
     """Its hash leaves the values out, so they are compared: whoever reads it sees what Git says now."""
 
