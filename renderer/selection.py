@@ -38,8 +38,11 @@ class Selection(NamedTuple):
     def of(cls, reference: Manifest) -> Selection:
         """What a rendered reference selects. Raises SelectorError."""
         metadata = reference["metadata"]
+        namespace = metadata.get("namespace") or None
+        if namespace is not None and not isinstance(namespace, str):
+            raise SelectorError("metadata.namespace must be a text; leave it out to select in all namespaces")
         requirements = sorted(_requirements(metadata["selector"] or {}))
-        return cls(group_kind(reference), metadata.get("namespace") or None, ",".join(requirements))
+        return cls(group_kind(reference), namespace, ",".join(requirements))
 
 
 def _requirements(selector: Any) -> Iterator[str]:
@@ -47,7 +50,8 @@ def _requirements(selector: Any) -> Iterator[str]:
         raise SelectorError("metadata.selector must be a mapping with matchLabels or matchExpressions")
     for key, value in _mapping(selector, "matchLabels").items():
         yield f"{_key(key)}={_value(key, value)}"
-    for expression in selector.get("matchExpressions") or ():
+    expressions = selector.get("matchExpressions") or ()
+    for expression in expressions if isinstance(expressions, list | tuple) else (expressions,):
         if not isinstance(expression, Mapping):
             raise SelectorError("metadata.selector.matchExpressions must be a list of key, operator and values")
         yield _requirement(expression)

@@ -18,6 +18,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+_STEP = re.compile(r"[.\[]")
 _INDEX = re.compile(r"\[(\d+)\]")
 _QUOTED = re.compile(r"\[(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')\]")
 
@@ -46,15 +47,9 @@ class Place:
         if match := _QUOTED.match(path):
             child = self.children.get(match[1][1:-1].replace("\\", ""))
             return (child, path[match.end() :].removeprefix(".")) if child else None
-        fitting = [key for key in self.children if isinstance(key, str) and _leads(key, path)]
-        if not fitting:
-            return None
-        key = max(fitting, key=len)
-        return self.children[key], path[len(key) :].removeprefix(".")
-
-
-def _leads(key: str, path: str) -> bool:
-    return path.startswith(key) and (len(path) == len(key) or path[len(key)] in ".[")
+        ends = [len(path), *(match.start() for match in reversed(list(_STEP.finditer(path))))]
+        key = next((path[:end] for end in ends if path[:end] in self.children), None)
+        return None if key is None else (self.children[key], path[len(key) :].removeprefix("."))
 
 
 @dataclass(slots=True)

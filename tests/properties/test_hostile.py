@@ -40,8 +40,21 @@ DEFINITION = json.loads(
             config_map("a"),
             deployment("b", "a", includeWhen=["${schema.spec.on}"]),
             {"id": "e", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "given"}}},
+            config_map("m", name="m-${i}", forEach=[{"i": "${['x', 'y']}"}], readyWhen=["${each.data.text != ''}"]),
+            {
+                "id": "s",
+                "externalRef": {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"selector": {"matchLabels": {"app": "${schema.spec.text}"}}, "namespace": "default"},
+                },
+            },
         ],
-        status={"name": "${a.metadata.name}"},
+        status={
+            "name": "${a.metadata.name}",
+            "count": "${size(m) + size(s)}",
+            "conditions": ["${runtime.newCondition({type: 'Up', status: size(m) > 0 ? 'True' : 'False'})}"],
+        },
         types={"Port": {"number": "integer"}},
         metadata={"labels": {"a": "b"}, "annotations": {"a": "b"}},
         shortNames=["lk"],

@@ -1,0 +1,224 @@
+"""Whatever stands in a file, the language answers with problems: never a traceback, never without an end.
+
+The whole path is gone: files, catalog, rendering, lint, and what is generated from definitions.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from renderer import diagram, editor
+from renderer.catalog import load
+from renderer.documents import dump
+from renderer.example import example
+from renderer.lint import Finding, lint
+from renderer.model import Bundle
+from renderer.render import World, render
+from renderer.schema import validate
+from tests.properties.repositories import GROUP, config_map, definition, deployment, instance
+from tests.properties.test_convergence import examples
+from tests.properties.test_hostile import ODD, bent, places
+
+SPEC = {
+    "text": "string | default=one",
+    "on": "boolean | default=true",
+    "names": '[]Name | default=["a","b"] maxItems=5',
+    "deep": {"port": 'integer | default=80 minimum=1 validation="self != 7"', "free": "object"},
+}
+RICH = json.loads(
+    definition(
+        "Link",
+        [
+            config_map("a"),
+            deployment("web", "a", includeWhen=["${schema.spec.on}", "${size(found) >= 0}"]),
+            config_map("many", name="m-${n}-${z}", forEach=[{"n": "${schema.spec.names}"}, {"z": "${['x', 'y']}"}]),
+            {
+                "id": "found",
+                "externalRef": {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {
+                        "namespace": "team",
+                        "selector": {
+                            "matchLabels": {"a": "${schema.spec.text}"},
+                            "matchExpressions": [{"key": "b", "operator": "In", "values": ["c"]}],
+                        },
+                    },
+                },
+                "readyWhen": ["${size(found) > 0}"],
+            },
+            {
+                "id": "inner",
+                "template": {
+                    "apiVersion": f"{GROUP}/v1",
+                    "kind": "Inner",
+                    "metadata": {"name": "${web.metadata.name}"},
+                    "spec": {"port": "${schema.spec.deep.port}"},
+                },
+            },
+        ],
+        spec=SPEC,
+        types={"Name": "string | minLength=1"},
+        status={
+            "count": "${size(many)}",
+            "conditions": ["${runtime.newCondition({type: 'Up', status: web.status.x == 1 ? 'True' : 'False'})}"],
+        },
+    )
+)
+INNER = json.loads(definition("Inner", [config_map("i")], spec={"port": "integer", "text": "string | default=x"}))
+INSTANCE = json.loads(instance("Link", "x", text="two"))
+TEXT = dump([RICH, INNER, INSTANCE])
+
+
+def gone_through(files: Mapping[str, bytes]) -> tuple[Bundle, list[Finding]]:
+    catalog = load(files, source="platform")
+    bundle = render([catalog], World())
+    findings = lint(files, catalog, bundle)
+    for one in catalog.definitions.values():
+        example(one, every=True)
+        editor.instance_schema(one)
+        assert diagram.mermaid(one)
+        assert diagram.dot(one)
+    for rendered in bundle.instances.values():
+        if rendered.conditions:
+            rendered.conditions.conditions([], [])
+    return bundle, findings
+
+
+def test_what_is_bent_below_is_fine_as_it_is() -> None:
+    bundle, findings = gone_through({"a.yaml": TEXT.encode()})
+    assert [str(one) for one in findings if one.severity == "error"] == []
+    assert len(bundle.instances) == 2
+
+
+BENDS = [(index, path) for index, value in enumerate([RICH, INNER, INSTANCE]) for path in places(value)]
+WORDS = [
+    *ODD,
+    *("${schema.spec}", "${many}", "${n}", "${each.x}", "${omit()}", "${found[0].data.x}", "${web.status.x}", "a|b"),
+    *("string | default", "[]integer | default=[1]", "Name", "map[string]Name", "integer | enum=1,2", ["${many[9]}"]),
+    *(
+        [{"n": "${many.map(m, m.metadata.name)}"}],
+        [{"n": "${lists.range(2000)}"}],
+        {"${a}": "${b}"},
+        10**30,
+        float("1e308"),
+    ),
+]
+
+
+@examples(300)
+@given(st.lists(st.tuples(st.sampled_from(BENDS), st.sampled_from([..., *WORDS])), min_size=1, max_size=3))
+def test_odd_values_anywhere_in_a_definition_are_problems(bends: list[tuple[tuple[int, tuple[Any, ...]], Any]]) -> None:
+    values = [RICH, INNER, INSTANCE]
+    for (index, path), odd in bends:
+        if path in places(values[index]):
+            values[index] = bent(values[index], path, odd)
+    files = {f"{index}.json": json.dumps(value).encode() for index, value in enumerate(values)}
+    gone_through(files)
+
+
+@examples(150)
+@given(st.integers(0, 2**32))
+def test_files_that_were_damaged_are_problems(seed: int) -> None:
+    """Pieces of the text are cut out, doubled, exchanged, or replaced by signs that mean something in YAML or CEL."""
+    dice, text = random.Random(seed), TEXT
+    for _ in range(dice.randint(1, 6)):
+        start = dice.randrange(len(text))
+        end = min(len(text), start + dice.choice([1, 1, 3, 20, 200]))
+        piece = dice.choice(
+            ["", text[start:end] * 2, *"${}[]|:&*!#'\"\n\t-", "${", "}}", ": ", "- ", "\u2028", "*a", "&a "]
+        )
+        text = text[:start] + piece + text[end:]
+    gone_through({"a.yaml": text.encode()})
+
+
+@examples(100)
+@given(st.binary(max_size=200))
+def test_bytes_are_problems(data: bytes) -> None:
+    gone_through({"a.yaml": data, "b.yaml": TEXT.encode()})
+
+
+def bomb(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb(9),
+        "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: " + "[" * 5000 + "]" * 5000,
+        "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: " + "{a: " * 3000 + "}" * 3000,
+        "apiVersion: v1\nkind: List\nitems:\n" + "- {}\n" * 50_000,
+        "a: &a {b: *a}",
+        "<<: [&a {b: 1}, *a]\n" * 500,
+    ],
+    ids=["alias bomb", "deep list", "deep map", "long list", "an alias to itself", "merge keys"],
+)
+def test_files_that_would_grow_are_refused(text: str) -> None:
+    _, findings = gone_through({"a.yaml": text.encode()})
+    assert findings
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"leaf": "${schema.spec.text}"}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("resources", "schema"),
+    [
+        ([{**config_map("a"), "template": {**config_map("a")["template"], "data": nested(70)}}], {}),
+        ([{**config_map("a"), "template": {**config_map("a")["template"], "data": nested(95)}}], {}),
+        ([config_map(f"n{index}") for index in range(2000)], {}),
+        ([config_map(f"n{index}", *([f"n{index - 1}"] if index else [])) for index in range(800)], {}),
+        (
+            [config_map("a")],
+            {"types": {f"T{n}": {f"f{m}": f"T{n + 1}" for m in range(9)} for n in range(9)} | {"T9": "string"}},
+        ),
+        ([config_map("a")], {"spec": {"text": "string", **{f"f{n}": "string" for n in range(5000)}}}),
+        ([config_map("a")], {"spec": {"text": "string", "on": "[]" * 40 + "string"}}),
+        ([config_map("a")], {"spec": {"text": "string", "deep": nested(90)}}),
+        ([config_map("a", includeWhen=["${" + "(" * 500 + "true" + ")" * 500 + "}"])], {}),
+        ([config_map("a", includeWhen=["${" + " && ".join(["schema.spec.on"] * 3000) + "}"])], {}),
+        ([config_map("a", name="${'a'.matches('(a+)+$') ? 'x' : 'y'}")], {}),
+        ([config_map("a", includeWhen=["${" + "lists.range(2000).all(a, " * 3 + "a >= 0" + ")" * 3 + "}"])], {}),
+    ],
+    ids=[
+        *("deep template", "too deep template", "many resources", "long chain", "types that explode", "many fields"),
+        *("deep type", "deep schema", "deep expression", "long expression", "backtracking", "cubic loop"),
+    ],
+)
+def test_definitions_that_would_grow_end(resources: list[dict[str, Any]], schema: dict[str, Any]) -> None:
+    files = {"d.json": definition("Link", resources, **schema), "x.json": instance("Link", "x")}
+    gone_through({name: text.encode() for name, text in files.items()})
+
+
+@examples(30)
+@given(st.permutations([RICH, INNER, INSTANCE, json.loads(instance("Link", "y")), json.loads(instance("Inner", "z"))]))
+def test_the_order_of_files_does_not_matter(values: list[dict[str, Any]]) -> None:
+    def found(listed: list[dict[str, Any]]) -> tuple[Any, ...]:
+        files = {f"{one['kind']}-{one['metadata']['name']}.json": json.dumps(one).encode() for one in listed}
+        bundle, findings = gone_through(files)
+        return [
+            (key, [(node.id, node.level, node.manifest) for node in one.nodes]) for key, one in bundle.instances.items()
+        ], findings
+
+    assert found(values) == found(sorted(values, key=json.dumps))
+
+
+@examples(60)
+@given(st.sampled_from([RICH, INNER]))
+def test_examples_fit_their_schemas(value: dict[str, Any]) -> None:
+    (one,) = load({"a.json": json.dumps(value).encode()}).definitions.values()
+    assert validate(one.spec_schema, example(one)["spec"]) == []
