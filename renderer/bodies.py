@@ -119,5 +119,5 @@ def _check_selector(selector: Any, path: str, found: Findings) -> None:
         place = f"{path}.matchExpressions[{index}]"
         if not isinstance(expression, dict):
             found.fail(place, "must be a mapping with key, operator and values")
-        elif expression.get("operator") not in OPERATORS:
+        elif expression.get("operator") not in list(OPERATORS):
             found.fail(f"{place}.operator", f"must be one of {', '.join(OPERATORS)}")

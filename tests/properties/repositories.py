@@ -42,6 +42,13 @@ def config_map(node_id: str, *reads: str, name: str = "", namespace: str = "", *
     }
 
 
+def collection(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
+    """A collection of ConfigMaps whose size, and the objects at each index, change with the text of the instance."""
+    letters = "${schema.spec.text == 'one' ? ['p', 'q', 'r'] : ['q', 's']}"
+    node = config_map(node_id, *reads, name=f"${{schema.metadata.name}}-{node_id}-${{letter}}", **more)
+    return {**node, "forEach": [{"letter": letters}]}
+
+
 def deployment(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A node that is ready when its controller says so."""
     node = config_map(node_id, *reads, **more)
@@ -72,13 +79,23 @@ def nodes(draw: st.DrawFn) -> list[dict[str, Any]]:
     found = []
     for index, node_id in enumerate(order):
         reads = draw(st.lists(st.sampled_from(order[:index]), unique=True, max_size=2)) if index else []
-        make = draw(st.sampled_from([config_map, config_map, deployment]))
+        make = draw(st.sampled_from([config_map, config_map, deployment, collection]))
         more: dict[str, Any] = {}
         if index and draw(st.integers(0, 5)) == 0:  # one node stays: an empty scope has a test of its own
             more["includeWhen"] = ["${schema.spec.on}"]
         if draw(st.integers(0, 5)) == 0:
             more["namespace"] = "team"
         found.append(make(node_id, *reads, **more))
+    return _reading_lists(found)
+
+
+def _reading_lists(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What reads a collection reads the name of its first item."""
+    text = json.dumps(nodes)
+    for node in nodes:
+        if "forEach" in node:
+            text = text.replace(f"${{{node['id']}.metadata.name}}", f"${{{node['id']}[0].metadata.name}}")
+    found: list[dict[str, Any]] = json.loads(text)
     return found
 
 

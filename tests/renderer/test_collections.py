@@ -360,7 +360,7 @@ def test_the_text_form_of_selectors(selector: dict[str, Any], labels: str) -> No
     ],
 )
 def test_selectors_that_the_server_would_refuse(selector: dict[str, Any], told: str) -> None:
-    with pytest.raises(SelectorError, match="label|selector") as raised:
+    with pytest.raises(SelectorError, match=r"label|selector") as raised:
         Selection.of({"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}})
     assert told in str(raised.value)
 

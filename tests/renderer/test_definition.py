@@ -312,6 +312,7 @@ def test_items_may_differ_by_namespace() -> None:
         ({"selector": {"matchLabel": {}}}, "did you mean 'matchLabels'?"),
         ({"selector": {"matchLabels": []}}, "matchLabels: must be a mapping"),
         ({"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}, "operator: must be one of In, NotIn"),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": {}}]}}, "operator: must be one of In, NotIn"),
         ({"name": "a", "labels": {}}, "externalRef.metadata.labels: no such field"),
     ],
 )
