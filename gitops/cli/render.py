@@ -82,6 +82,10 @@ def _instance(key: ObjectKey, rendered: RenderedSet) -> dict[str, Any]:
         "applyset": applyset_id(key),
         "levels": _levels(rendered),
         "waiting": [{"id": node.id, "for": awaited} for node in rendered.nodes for awaited in node.waiting],
+        "errors": [
+            *([{"id": "", "message": rendered.error}] if rendered.error else []),
+            *({"id": node.id, "message": node.error} for node in rendered.nodes if node.error),
+        ],
         "excluded": [{"id": excluded.id, "because": excluded.because} for excluded in rendered.excluded],
     }
 

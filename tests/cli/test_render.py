@@ -38,12 +38,28 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
     return capsys.readouterr().out
 
 
+def test_json_has_one_entry_for_each_item_of_a_collection(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    many = config_map("many", name="m-${n}", forEach=[{"n": "${['a', 'b']}"}])
+    reader = config_map("reader")
+    reader["template"]["data"] = {"all": "${many.map(m, m.metadata.name).join(' ')}"}
+    same = config_map("same", name="s", forEach=[{"n": "${['a', 'b']}"}])
+    same["template"]["metadata"]["namespace"] = "${n == 'a' ? 'x' : 'x'}"
+    (tmp_path / "l.yaml").write_text(definition("Link", [many, reader, same]))
+    (tmp_path / "x.yaml").write_text(instance("Link", "x"))
+    (one,) = json.loads(printed(capsys, str(tmp_path), "-o", "json"))["instances"]
+    found = {node["id"]: node for level in one["levels"] for node in level}
+    assert found.keys() == {"many/0", "many/1", "reader", "same/0", "same/1"}
+    assert found["reader"]["dependsOn"] == ["many/0", "many/1"]
+    assert found["reader"]["manifest"]["data"] == {"all": "m-a m-b"}
+    assert [error["id"] for error in one["errors"]] == ["same/0", "same/1"]
+
+
 def test_json_has_its_stable_shape(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
     found = json.loads(printed(capsys, str(repository), "-o", "json"))
     assert found.keys() == {"revision", "instances", "objects", "problems"}
     assert [one["instance"]["name"] for one in found["instances"]] == ["x", "z"]
     one = found["instances"][1]
-    assert one.keys() == {"instance", "applyset", "levels", "waiting", "excluded"}
+    assert one.keys() == {"instance", "applyset", "levels", "waiting", "errors", "excluded"}
     assert one["instance"] == {"apiVersion": f"{GROUP}/v1", "kind": "Link", "namespace": "default", "name": "z"}
     assert one["applyset"] == applyset_id(ObjectKey(GROUP, "Link", "default", "z"))
     assert [[(node["id"], node["dependsOn"]) for node in level] for level in one["levels"]] == [
