@@ -10,11 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from renderer.catalog import load
 from renderer.crd import custom_resource_definition
+from renderer.example import example
 from renderer.schema import SchemaErrors, apply_defaults, to_openapi, validate
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import Answer, ControlPlane
 from tests.controlplane.waiting import eventually
+from tests.properties.repositories import config_map, definition
 
 GROUP = "schema.test"
 
@@ -288,6 +291,46 @@ def test_the_server_accepts_every_schema_that_we_accept(control_plane: ControlPl
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All&fieldValidation=Strict"
     answer = control_plane.request("POST", path, crd("Random", schema))
     assert answer.code == 201, (spec, answer.body["message"])
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_the_server_accepts_the_definition_its_status_and_an_example(control_plane: ControlPlane, every: bool) -> None:
+    """The CRD with types inferred from expressions; a status with such values; an instance that was made up."""
+    spec = {
+        "text": "string | required=true",
+        "size": "integer | default=3",
+        "names": "[]string | minItems=1",
+        "on": "boolean",
+    }
+    status = {
+        "name": "${a.metadata.name}",
+        "size": "${schema.spec.size + 1}",
+        "ratio": "${1.5}",
+        "on": "${schema.spec.on}",
+        "names": "${schema.spec.names}",
+        "any": "${a.status}",
+        "list": ["${a.metadata.name}", "${1}"],
+        "empty": [],
+        "map": "${{'a': 1, 'b': a.status.x}}",
+        "labels": "${a.metadata.labels}",
+        "whole": "${a}",
+        "deep": {"text": "x-${a.metadata.name}", "none": "${a.status.?x}"},
+    }
+    kind = f"Whole{every}"
+    text = definition(kind, [config_map("a", name="a")], spec=spec, status=status, group=GROUP)
+    (found,) = load({"a.json": text.encode()}).definitions.values()
+    name = created(control_plane, found.crd)
+    place = f"/apis/{GROUP}/v1/namespaces/default/{name.partition('.')[0]}"
+    answer = control_plane.request("POST", f"{place}?fieldValidation=Strict", example(found, every=every))
+    assert answer.code == 201, answer.body
+    a = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"x": [1]}}
+    values = {"a": a, "schema": {"spec": {"size": 1, "on": True, "names": ["n"]}}}
+    body = {**answer.body, "status": found.status.known(values)}
+    path = f"{place}/{answer.body['metadata']['name']}/status?fieldValidation=Strict"
+    stored = control_plane.request("PUT", path, body)
+    assert stored.code == 200, stored.body
+    assert stored.body["status"] == {**body["status"], "deep": {"text": "x-a", "none": [1]}}
+    control_plane.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 
 
 def test_rules_are_enforced_by_the_server(served: ControlPlane) -> None:
