@@ -5,17 +5,16 @@ Rules: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfiel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from applier.cluster import Object
 from applier.sandbox.merge.combine import merged, without
 from applier.sandbox.merge.compare import Comparison, compare, fields_of
+from applier.sandbox.merge.conflicts import ApplyConflicts
 from applier.sandbox.merge.entries import (
     Entries,
     Entry,
-    Operation,
     Owner,
     capped,
     same_but_times,
@@ -27,8 +26,6 @@ from applier.sandbox.merge.evolve import evolved
 from applier.sandbox.merge.fields import (
     NOTHING,
     Fields,
-    InvalidFields,
-    Path,
     difference,
     has,
     intersection,
@@ -36,15 +33,14 @@ from applier.sandbox.merge.fields import (
     of_paths,
     outside,
     paths,
-    text_of,
     union,
 )
 from applier.sandbox.merge.lastapplied import KUBECTL, unchanged_since, with_last_applied
-from applier.sandbox.merge.reset import Reset
 from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import Type
 from applier.sandbox.merge.typing import NotTyped, check
 from applier.sandbox.merge.values import NoKey, equal
+from applier.sandbox.merge.writer import Writer
 
 _SERVERS: Final = (
     "name",
@@ -63,63 +59,6 @@ _IDENTITY: Final = of_paths(
 """What nobody owns: it says which object is meant, or is the server's own."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
-_UNKNOWN: Final = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
-
-    `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
-    among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
-    conversion.
-    """
-
-    manager: str
-    type: Type
-    version: str
-    time: str
-    subresource: str = ""
-    reset: Reset = frozenset()
-    others: Mapping[str, Type] | None = None
-
-    def owner(self, operation: Operation) -> Owner:
-        version = self.version if operation == "Update" else ""
-        return Owner(self.manager or _UNKNOWN, operation, version, self.subresource)
-
-    @property
-    def types(self) -> Mapping[str, Type]:
-        """By API version, of all that are served."""
-        return {**(self.others or {}), self.version: self.type}
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """A cause of a 409 with reason FieldManagerConflict: `.data.a`, `conflict with "m1" using v1`."""
-
-    manager: str
-    field: str
-    message: str
-
-
-class ApplyConflicts(Exception):
-    """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
-
-    def __init__(self, owned: list[tuple[Owner, Path]]) -> None:
-        self.owned = owned
-        texts = [(owner, text_of(path)) for owner, path in owned]
-        self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in texts)
-        super().__init__(_summary(texts))
-
-
-def _summary(owned: list[tuple[Owner, str]]) -> str:
-    if len(owned) == 1:
-        owner, field = owned[0]
-        return f"Apply failed with 1 conflict: conflict with {owner}: {field}"
-    lines: list[str] = []
-    for owner in dict.fromkeys(owner for owner, _ in owned):
-        lines += [f"conflicts with {owner}:", *(f"- {field}" for each, field in owned if each == owner)]
-    return f"Apply failed with {len(owned)} conflicts: " + "\n".join(lines)
 
 
 def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = False) -> Object:
@@ -137,11 +76,13 @@ def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = 
     except NotTyped as error:
         raise NotTyped(f"failed to create typed patch object ({_named(intent)}): {error}") from None
     try:
+        if live is not None and not writer.type.solid:  # Its schema may have changed since.
+            check(writer.type, live, duplicates=True)
         if live is not None and not force and writer.manager == KUBECTL:
             after = _applied_by_kubectl(live, intent, writer)
         else:
             after = _applied(live, intent, writer, force=force)
-    except NoKey as error:
+    except (NotTyped, NoKey) as error:
         raise NotTyped(f"failed to create typed live object ({_named(intent)}): {error}") from None
     return with_last_applied(after, intent) if writer.manager == KUBECTL else after
 
@@ -333,6 +274,3 @@ def _named(obj: Object) -> str:
     metadata: dict[str, Any] = obj.get("metadata") or {}
     group, _, version = obj["apiVersion"].rpartition("/")
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj['kind']}"
-
-
-__all__ = ["ApplyConflicts", "Conflict", "InvalidFields", "Writer", "apply", "keep_times", "track_update"]

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from applier.cluster import Object
-from applier.sandbox.merge.fields import Fields, InvalidFields, decode, encode, union
+from applier.sandbox.merge.elements import InvalidFields
+from applier.sandbox.merge.fields import Fields, decode, encode, union
 
 Operation = Literal["Apply", "Update"]
 
@@ -86,19 +87,27 @@ def _owner(raw: Any) -> Owner:
     operation = raw.get("operation")
     if operation not in ("Apply", "Update"):
         raise InvalidFields("operation must be `Apply` or `Update`")
-    version = "" if operation == "Apply" else raw.get("apiVersion", "")
-    return Owner(raw.get("manager", ""), operation, version, raw.get("subresource", ""))
+    version = "" if operation == "Apply" else _text(raw, "apiVersion")
+    return Owner(_text(raw, "manager"), operation, version, _text(raw, "subresource"))
 
 
 def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> Entry:
-    if not raw.get("apiVersion"):
+    version = _text(raw, "apiVersion")
+    if not version:
         raise InvalidFields("apiVersion must not be empty")
     if raw.get("fieldsType") != "FieldsV1":
         raise InvalidFields(f"invalid fieldsType {raw.get('fieldsType')!r}")
     fields = raw.get("fieldsV1") or {}
     if not isinstance(fields, dict):
         raise InvalidFields("fieldsV1 is not an object")
-    return Entry(decode(fields), raw["apiVersion"], raw.get("time") or "", wire)
+    return Entry(decode(fields), version, _text(raw, "time"), wire)
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str:
+    value = raw.get(name) or ""
+    if not isinstance(value, str):
+        raise InvalidFields(f"{name} is not text")
+    return value
 
 
 def write(entries: Entries) -> list[Mapping[str, Any]]:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-import orjson
-
+from applier.sandbox.merge.elements import InvalidFields, canonical, element_text, rank
 from applier.sandbox.merge.types import Type
 
 Fields = dict[str, Any]
@@ -26,10 +25,6 @@ LEAF: Final[Fields] = {SELF: {}}
 
 Path = tuple[str, ...]
 """The keys that lead to a field."""
-
-
-class InvalidFields(ValueError):
-    """Something in `managedFields` that is not a set of fields."""
 
 
 def union(left: Fields, right: Fields) -> Fields:
@@ -139,23 +134,6 @@ def text_of(path: Path) -> str:
     return "".join(map(element_text, path))
 
 
-def element_text(key: str) -> str:
-    kind, text = key[0], key[2:]
-    match kind:
-        case "f":
-            return f".{text}"
-        case "k":
-            return "[" + ",".join(f"{name}={_shown(value)}" for name, value in orjson.loads(text).items()) + "]"
-        case "v":
-            return f"[={_shown(orjson.loads(text))}]"
-        case _:
-            return f"[{text}]"
-
-
-def _shown(value: Any) -> str:
-    return orjson.dumps(value).decode()
-
-
 def decode(fields: Mapping[str, Any]) -> Fields:
     """Reads `fieldsV1`. Raises `InvalidFields`; keys of a kind that we do not know are left out, as the server does."""
     out: Fields = {}
@@ -164,10 +142,8 @@ def decode(fields: Mapping[str, Any]) -> Fields:
             raise InvalidFields(f"{key!r} is not an object")
         if key == SELF:
             out[key] = node
-        elif canonical := _canonical(key):
-            out[canonical] = decode(node) if node else LEAF
-            if not out[canonical]:
-                out[canonical] = LEAF
+        elif known := canonical(key):
+            out[known] = decode(node) or LEAF
     return out
 
 
@@ -177,70 +153,6 @@ def encode(fields: Fields) -> dict[str, Any]:
         key: {} if key == SELF or (len(node) == 1 and SELF in node) else encode(node)
         for key, node in _ordered(fields.items())
     }
-
-
-@lru_cache(maxsize=8192)
-def _canonical(key: str) -> str:
-    """A key as we would write it; "" if its kind is unknown. Clients may have sent other white space or another order."""
-    if len(key) < 2 or key[1] != ":":
-        raise InvalidFields(f"{key!r} has no kind")
-    kind, text = key[0], key[2:]
-    try:
-        match kind:
-            case "f":
-                return key
-            case "k":
-                value = orjson.loads(text)
-                if not isinstance(value, dict):
-                    raise InvalidFields(f"{key!r} is not an object")
-                names = sorted(value)
-                return item_key(names, [value[name] for name in names])
-            case "v":
-                return value_key(orjson.loads(text))
-            case "i":
-                return f"i:{int(text)}"
-            case _:
-                return ""
-    except ValueError as error:
-        raise InvalidFields(f"{key!r}: {error}") from error
-
-
-def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
-    """The key of a list's item by its key fields, whose names are in order."""
-    try:
-        return _item_key(tuple(names), *values)
-    except TypeError:  # A map or a list, which is a mistake that shows later.
-        return _item_key.__wrapped__(tuple(names), *values)
-
-
-@lru_cache(maxsize=8192, typed=True)
-def _item_key(names: tuple[str, ...], *values: Any) -> str:
-    return "k:{" + ",".join(f'"{name}":{_json(value)}' for name, value in zip(names, values, strict=True)) + "}"
-
-
-@lru_cache(maxsize=8192, typed=True)
-def value_key(value: Any) -> str:
-    """The key of a set's item, a scalar."""
-    return f"v:{_json(value)}"
-
-
-_FLOATS_FROM: Final = 1e21
-_ESCAPED: Final = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
-
-
-def _json(value: Any) -> str:
-    if value.__class__ is int:
-        return str(value)
-    if value.__class__ is float and value.is_integer() and abs(value) < _FLOATS_FROM:
-        return str(int(value))  # Go writes whole numbers without a fraction.
-    return json_text(value)
-
-
-def json_text(value: Any) -> str:
-    """JSON as Go writes it: names in order, and safe to stand in HTML."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_ESCAPED)
 
 
 def _ordered(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -255,33 +167,4 @@ def _by_name(pair: tuple[str, Any]) -> str:
 
 
 def _by_key(pair: tuple[str, Any]) -> tuple[Any, ...]:
-    return _rank(pair[0])
-
-
-@lru_cache(maxsize=8192)
-def _rank(key: str) -> tuple[Any, ...]:
-    """The order of the server: names, then items by keys, by value, by index; numbers by size."""
-    kind, text = key[0], key[2:]
-    match kind:
-        case ".":
-            return (0,)
-        case "f":
-            return (1, text)
-        case "k":
-            return (2, *((name, *_value_rank(value)) for name, value in sorted(orjson.loads(text).items())))
-        case "v":
-            return (3, *_value_rank(orjson.loads(text)))
-        case _:
-            return (4, int(text))
-
-
-def _value_rank(value: Any) -> tuple[int, Any]:
-    match value:
-        case bool():
-            return (2, value)
-        case int() | float():
-            return (0, value)
-        case str():
-            return (1, value)
-        case _:
-            return (3, _shown(value))
+    return rank(pair[0])

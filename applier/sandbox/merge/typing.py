@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from applier.sandbox.merge.fields import element_text
+from applier.sandbox.merge.elements import element_text
 from applier.sandbox.merge.types import ListType, MapType, Type
 from applier.sandbox.merge.values import NoKey, key_of
 

@@ -1,0 +1,127 @@
+"""The elements of paths, as they are keys in `fieldsV1`: written in one way only, so that equal ones are equal texts.
+
+`f:name` is a member of a map, `k:{"name":"x"}` an item of a list by its key fields in order, `v:"x"` an item by its
+value, `i:0` an item by its place. JSON in them is as Go writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+
+class InvalidFields(ValueError):
+    """Something in `managedFields` that is not a set of fields."""
+
+
+@lru_cache(maxsize=8192)
+def canonical(key: str) -> str:
+    """A key as we would write it; "" if its kind is unknown. Clients may have sent other white space or another order."""
+    if len(key) < 2 or key[1] != ":":
+        raise InvalidFields(f"{key!r} has no kind")
+    kind, text = key[0], key[2:]
+    try:
+        match kind:
+            case "f":
+                return key
+            case "k":
+                value = orjson.loads(text)
+                if not isinstance(value, dict):
+                    raise InvalidFields(f"{key!r} is not an object")
+                names = sorted(value)
+                return item_key(names, [value[name] for name in names])
+            case "v":
+                return value_key(orjson.loads(text))
+            case "i":
+                return f"i:{int(text)}"
+            case _:
+                return ""
+    except ValueError as error:
+        raise InvalidFields(f"{key!r}: {error}") from error
+
+
+def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
+    """The key of a list's item by its key fields, whose names are in order."""
+    try:
+        return _item_key(tuple(names), *values)
+    except TypeError:  # A map or a list, which is a mistake that shows later.
+        return _item_key.__wrapped__(tuple(names), *values)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _item_key(names: tuple[str, ...], *values: Any) -> str:
+    return "k:{" + ",".join(f'"{name}":{_json(value)}' for name, value in zip(names, values, strict=True)) + "}"
+
+
+@lru_cache(maxsize=8192, typed=True)
+def value_key(value: Any) -> str:
+    """The key of a set's item, a scalar."""
+    return f"v:{_json(value)}"
+
+
+_FLOATS_FROM: Final = 1e21
+_ESCAPED: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def _json(value: Any) -> str:
+    if value.__class__ is int:
+        return str(value)
+    if value.__class__ is float and value.is_integer() and abs(value) < _FLOATS_FROM:
+        return str(int(value))  # Go writes whole numbers without a fraction.
+    return json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON as Go writes it: names in order, and safe to stand in HTML."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_ESCAPED)
+
+
+def element_text(key: str) -> str:
+    kind, text = key[0], key[2:]
+    match kind:
+        case "f":
+            return f".{text}"
+        case "k":
+            return "[" + ",".join(f"{name}={_shown(value)}" for name, value in orjson.loads(text).items()) + "]"
+        case "v":
+            return f"[={_shown(orjson.loads(text))}]"
+        case _:
+            return f"[{text}]"
+
+
+def _shown(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+@lru_cache(maxsize=8192)
+def rank(key: str) -> tuple[Any, ...]:
+    """The order of the server: names, then items by keys, by value, by index; numbers by size."""
+    kind, text = key[0], key[2:]
+    match kind:
+        case ".":
+            return (0,)
+        case "f":
+            return (1, text)
+        case "k":
+            return (2, *((name, *_value_rank(value)) for name, value in sorted(orjson.loads(text).items())))
+        case "v":
+            return (3, *_value_rank(orjson.loads(text)))
+        case _:
+            return (4, int(text))
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    match value:
+        case bool():
+            return (2, value)
+        case int() | float():
+            return (0, value)
+        case str():
+            return (1, value)
+        case _:
+            return (3, _shown(value))

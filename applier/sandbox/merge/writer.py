@@ -1,0 +1,40 @@
+"""Who writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from applier.sandbox.merge.entries import Operation, Owner
+from applier.sandbox.merge.reset import Reset
+from applier.sandbox.merge.types import Type
+
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
+
+    `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
+    among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
+    conversion.
+    """
+
+    manager: str
+    type: Type
+    version: str
+    time: str
+    subresource: str = ""
+    reset: Reset = frozenset()
+    others: Mapping[str, Type] | None = None
+
+    def owner(self, operation: Operation) -> Owner:
+        version = self.version if operation == "Update" else ""
+        return Owner(self.manager or _UNKNOWN, operation, version, self.subresource)
+
+    @property
+    def types(self) -> Mapping[str, Type]:
+        """By API version, of all that are served."""
+        return {**(self.others or {}), self.version: self.type}
