@@ -75,6 +75,8 @@ def stored(obj: Object | None) -> Entries:
 
 def sent(managed: Any) -> Entries:
     """Those that a client sent; none of them if one is not valid."""
+    if not isinstance(managed, list):
+        return {}
     try:
         return {_owner(each): _entry(each) for each in managed}
     except InvalidFields:
