@@ -25,7 +25,7 @@ from applier.sandbox.custom import Evaluate
 from applier.sandbox.deleting import Deleting
 from applier.sandbox.discovery import Discovery
 from applier.sandbox.kinds import Kind, Registry
-from applier.sandbox.openapi import OpenApi
+from applier.sandbox.openapi import NO_DOCUMENT, OpenApi
 from applier.sandbox.options import delete_options
 from applier.sandbox.reading import Reading
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
@@ -137,6 +137,8 @@ class Sandbox:
         path = segments(request.target)
         if path[:2] == ["openapi", "v3"]:
             return self._openapi.answer(path[2:])
+        if path == ["openapi", "v2"]:
+            return NO_DOCUMENT
         if len(path) <= (2 if path[0] == "api" else 3) or path[0] not in ("api", "apis"):
             return self._discovery.answer(request, path)
         if len(request.body) > LARGEST_BODY:

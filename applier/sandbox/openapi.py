@@ -18,6 +18,9 @@ from renderer.schemas import Bundle
 
 Schema = Mapping[str, Any]
 
+NO_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+"""The old document, which kubectl reads for `kind: List` only: one that knows nothing, in protobuf, is no bytes at all."""
+
 _PREFIX = "#/components/schemas/"
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string"}}

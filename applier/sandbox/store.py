@@ -104,7 +104,9 @@ class Shelf:
 
 
 class Store:
-    """See the module. `journal` is told of every event before anybody can see it, so that it can be made durable."""
+    """See the module. `journal` is told of every event before anybody can see it, so that it can be made durable; what it
+    raises, the write raises, and nothing has happened.
+    """
 
     def __init__(self, journal: Callable[[Event], None] | None = None) -> None:
         self.version = 0
@@ -143,11 +145,9 @@ class Store:
 
     def put(self, key: Key, obj: Object) -> Stored:
         """Store an object (taken over, not copied) with the next version in its metadata."""
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        after = _stored(key, self.version, obj)
+        after = _stored(key, self.version + 1, obj)
         before = self.get(key)
-        self._commit(Event(self.version, "MODIFIED" if before else "ADDED", before, after))
+        self._commit(Event(after.version, "MODIFIED" if before else "ADDED", before, after))
         return after
 
     def remove(self, key: Key) -> Stored | None:
@@ -155,11 +155,8 @@ class Store:
         before = self.get(key)
         if before is None:
             return None
-        self.version += 1
-        obj = before.object()
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        after = _stored(key, self.version, obj)
-        self._commit(Event(self.version, "DELETED", before, after))
+        after = _stored(key, self.version + 1, before.object())
+        self._commit(Event(after.version, "DELETED", before, after))
         return after
 
     def restore(self, contents: Mapping[Key, bytes], version: int) -> None:
@@ -173,6 +170,7 @@ class Store:
     def _commit(self, event: Event) -> None:
         if self.journal:
             self.journal(event)
+        self.version = event.version
         if event.before:
             self._displace(event.before)
         if event.type != "DELETED":
@@ -203,6 +201,7 @@ class Store:
 
 def _stored(key: Key, version: int, obj: Object) -> Stored:
     metadata = obj["metadata"]
+    metadata["resourceVersion"] = str(version)
     return Stored(
         key,
         version,

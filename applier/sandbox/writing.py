@@ -81,7 +81,7 @@ class Writing:
 
     def create(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "create")
-        obj = _decoded(kind, request.body)
+        obj = _decoded(kind, request)
         _check_type(kind, obj, request.body)
         obj, warnings = _read(kind, obj, options, request.body)
         metadata = obj["metadata"]
@@ -99,7 +99,7 @@ class Writing:
 
     def update(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "update")
-        obj = _decoded(kind, request.body)
+        obj = _decoded(kind, request)
         _check_type(kind, obj, request.body)
         obj, warnings = _read(kind, obj, options, request.body)
         _check_place(obj["metadata"], address, name=address.name)
@@ -361,7 +361,15 @@ def generated_name(prefix: str, uid: str) -> str:
 # ---- reading what is sent
 
 
-def _decoded(kind: Kind, body: bytes) -> Object:
+def _decoded(kind: Kind, request: Request) -> Object:
+    body = request.body
+    sent = request.headers.get("content-type", "").partition(";")[0].strip()
+    if sent not in ("", "application/json", "*/*"):
+        message = (
+            "the body of the request was in an unknown format - accepted media types include: application/json "
+            f"(the sandbox reads no {sent}; kubectl sends JSON with: create --dry-run=client -o json | kubectl create -f -)"
+        )
+        raise Refusal(415, "UnsupportedMediaType", message)
     try:
         obj = orjson.loads(body)
     except orjson.JSONDecodeError as error:

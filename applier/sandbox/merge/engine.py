@@ -226,13 +226,14 @@ def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: 
     owned: dict[str, Fields] = {last.version: NOTHING}
     for entry in entries.values():
         owned[entry.version] = union(owned.get(entry.version, NOTHING), entry.fields)
+    whole = {version: _all_named(types[version], after) for version in owned}
     smaller = without(types[last.version], after, mine)
     for version, fields in owned.items():
         type_ = types[version]
         kept = union(_all_named(type_, smaller), named_fields_too(fields, type_))
-        smaller = without(type_, after, difference(_all_named(type_, after), kept))
+        smaller = without(type_, after, difference(whole[version], kept))
     type_ = types[last.version]
-    gone = difference(_all_named(type_, after), _all_named(type_, smaller))
+    gone = difference(whole[last.version], _all_named(type_, smaller))
     pruned: Object = without(type_, after, intersection(gone, mine))
     return pruned
 

@@ -85,19 +85,13 @@ def named_fields_too(fields: Fields, type_: Type | None) -> Fields:
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)
     for key, node in fields.items():
-        if key == SELF:
+        if key == SELF or (len(node) == 1 and SELF in node):
             out[key] = node
-            continue
-        prefix = key[0]
-        if prefix == "f" and structure:
+        elif key[0] == "f" and structure:
             child = named_fields_too(node, structure.child(key[2:]))
-            if structure.declares(key[2:]):
-                child = {SELF: {}, **child}
-        elif prefix == "k" and items:
-            child = named_fields_too(node, items.element)
+            out[key] = {SELF: {}, **child} if structure.declares(key[2:]) else child
         else:
-            child = named_fields_too(node, None)
-        out[key] = child
+            out[key] = named_fields_too(node, items.element if key[0] == "k" and items else None)
     return out
 
 

@@ -1,0 +1,86 @@
+"""`levelgate sandbox`: a Kubernetes API to try things on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import click
+
+from gitops.errors import GitopsError
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Listen on this port of 127.0.0.1.  [default: a free one]",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the objects, and the kubeconfig, in this directory.  [default: one that is removed at the end]",
+)
+def command(port: int, data: Path | None) -> int:
+    """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is touched.
+
+    It stores, merges, validates and watches as the API server does. Nothing runs in it: a Deployment gets ready after a few seconds because a
+    script says so. Whoever can connect may do everything; it listens on 127.0.0.1 only.
+
+    \b
+    levelgate sandbox --data ~/sandbox
+    KUBECONFIG=~/sandbox/kubeconfig kubectl get namespaces
+    KUBECONFIG=~/sandbox/kubeconfig levelgate run --source .
+    """
+    asyncio.run(_serve(port, data))
+    return 0
+
+
+async def _serve(port: int, data: Path | None) -> None:
+    from applier.sandbox.http import served, write_kubeconfig
+    from applier.sandbox.persistence import Directory
+    from gitops.sandbox import control, new_sandbox
+
+    async with AsyncExitStack() as stack:
+        directory = None if data is None else Directory.open(data)
+        if directory:
+            stack.callback(directory.close)
+        place = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="levelgate-sandbox-")))
+        sandbox = new_sandbox(directory.store if directory else None)
+        url = await stack.enter_async_context(served(sandbox.answer, port=port))
+        kubeconfig = place.resolve() / "kubeconfig"
+        try:
+            write_kubeconfig(kubeconfig, url)
+        except OSError as error:
+            raise GitopsError(f"{kubeconfig}: cannot be written: {error.strerror}") from None
+        stopped = asyncio.ensure_future(_interruption().wait())
+        _greet(url, kubeconfig, kept=data is not None)
+        controllers = asyncio.ensure_future(control(sandbox))
+        # A fault of the controllers must not go unnoticed.
+        await asyncio.wait((controllers, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        controllers.cancel()
+        with suppress(asyncio.CancelledError):
+            await controllers
+    click.echo("stopped")
+
+
+def _greet(url: str, kubeconfig: Path, *, kept: bool) -> None:
+    click.echo(f"A sandbox at {url}. It is no cluster: it answers like one, and nothing runs in it.")
+    click.echo("\n".join(("", f"    export KUBECONFIG={kubeconfig}", "    kubectl get namespaces", "")))
+    click.echo("Its objects are kept there. Ctrl-C stops it." if kept else "Ctrl-C stops it, and its objects are gone.")
+
+
+def _interruption() -> asyncio.Event:
+    """Set at SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop

@@ -1,0 +1,189 @@
+"""`levelgate sandbox`, the real command with the real kubectl."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.kubectl import Kubectl
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "example.com/web:1"}]},
+        },
+    },
+}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "config", "namespace": "default"},
+    "data": {"a": "1"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    process: subprocess.Popen[str]
+    greeting: str
+    kubectl: Kubectl
+
+    @property
+    def kubeconfig(self) -> Path:
+        found = re.search(r"KUBECONFIG=(.*)", self.greeting)
+        assert found
+        return Path(found.group(1))
+
+    @property
+    def port(self) -> int:
+        found = re.search(r"http://127\.0\.0\.1:([0-9]+)", self.greeting)
+        assert found
+        return int(found.group(1))
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from gitops.cli import main; main()", "sandbox", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def running(tmp_path: Path, *arguments: str) -> Iterator[Running]:
+    with started(*arguments) as process:
+        try:
+            lines = []
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line)
+                if "Ctrl-C" in line:
+                    break
+            greeting = "".join(lines)
+            found = re.search(r"KUBECONFIG=(.*)", greeting)
+            assert found, process.stderr and process.stderr.read()
+            yield Running(process, greeting, Kubectl(Path(found.group(1)), tmp_path / "cache"))
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path) as found:
+        yield found
+
+
+def failed(*arguments: str) -> str:
+    process = started(*arguments)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    return err
+
+
+def test_it_says_what_it_is(sandbox: Running) -> None:
+    assert "It is no cluster: it answers like one, and nothing runs in it." in sandbox.greeting
+    with socket.socket() as other, pytest.raises(OSError, match="refused"):
+        other.connect(("127.0.0.2", sandbox.port))
+
+
+def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
+    kubectl = sandbox.kubectl
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [DEPLOYMENT, CONFIG]}))
+    assert "configmap/config serverside-applied" in kubectl("apply", "--server-side", "-f", str(file))
+    assert kubectl("diff", "--server-side", "-f", str(file)) == ""
+    assert "deploy" in kubectl("api-resources")
+    assert "replicas" in kubectl("explain", "deployment.spec")
+    assert kubectl("get", "configmap", "config", "-o", "jsonpath={.data.a}") == "1"
+    kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
+    assert re.search(r"web +2/2 +2 +2", kubectl("get", "deployments"))
+    file.write_text(json.dumps(CONFIG | {"data": {"a": "2"}}))
+    assert '+  a: "2"' in kubectl("diff", "--server-side", "-f", str(file), check=False)
+    kubectl("label", "configmap", "config", "x=y")
+    assert kubectl("get", "configmaps", "-l", "x=y", "-o", "name") == "configmap/config\n"
+    kubectl("delete", "configmap", "config")
+    assert "NotFound" in kubectl("get", "configmap", "config", check=False)
+    kubectl(
+        "apply", "--server-side", "-f", "-", stdin='{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}'
+    )
+    kubectl("delete", "namespace", "other", "--timeout=20s")
+    conflict = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", check=False, stdin=changed())
+    assert 'conflict with "kubectl": .spec.replicas' in conflict
+
+
+def test_what_kubectl_sends_in_protobuf_is_refused_with_advice(sandbox: Running) -> None:
+    refused = sandbox.kubectl("create", "configmap", "a", check=False)
+    assert "create --dry-run=client -o json | kubectl create -f -" in refused
+
+
+def named(name: str) -> str:
+    return json.dumps({**CONFIG, "metadata": {"name": name}})
+
+
+def changed() -> str:
+    return json.dumps({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 3}})  # type: ignore[dict-item]
+
+
+def test_a_watch_shows_what_happens(sandbox: Running) -> None:
+    command = ["get", "configmaps", "-w", "--output-watch-events", "--no-headers"]
+    kubectl = sandbox.kubectl
+    environment, binary = kubectl._environment, kubectl._binary
+    with subprocess.Popen([binary, *command], env=environment, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        kubectl("create", "-f", "-", stdin=named("seen"))
+        assert watch.stdout.readline().split()[:2] == ["ADDED", "seen"]
+        kubectl("delete", "configmap", "seen")
+        assert watch.stdout.readline().split()[:2] == ["DELETED", "seen"]
+        watch.kill()
+
+
+def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
+    with running(tmp_path) as sandbox:
+        directory = sandbox.kubeconfig.parent
+        assert directory.is_dir()
+        sandbox.process.send_signal(signal.SIGINT)
+        out, err = sandbox.process.communicate(timeout=20)
+        assert (out, err, sandbox.process.returncode) == ("stopped\n", "", 0)
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_everything_is_there_after_a_restart(tmp_path: Path, end: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with running(tmp_path, "--data", str(data)) as first:
+        first.kubectl("create", "-f", "-", stdin=named("kept"))
+        first.process.send_signal(end)
+        first.process.wait(timeout=20)
+        port = first.port
+    with running(tmp_path, "--data", str(data), "--port", str(port)) as second:
+        assert second.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "1"
+        assert second.kubeconfig == data / "kubeconfig"
+        assert "another sandbox is using it" in failed("--data", str(data))
+        assert f"port {second.port} of 127.0.0.1 cannot be used" in failed("--port", str(second.port))
+
+
+def test_damaged_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "snapshot-1").write_bytes(b"something else")
+    assert "remove it to begin with an empty sandbox" in failed("--data", str(tmp_path))
+
+
+def test_an_open_watch_does_not_keep_it_from_stopping(sandbox: Running) -> None:
+    with socket.create_connection(("127.0.0.1", sandbox.port)) as watch:
+        watch.sendall(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert watch.recv(1000).startswith(b"HTTP/1.1 200")
+        sandbox.process.send_signal(signal.SIGTERM)
+        assert sandbox.process.wait(timeout=20) == 0
