@@ -28,7 +28,7 @@ def fields_of(type_: Type, value: Any) -> Fields:
         return _fields_of_map(structure, value)
     if items:
         return _fields_of_list(items, value)
-    return NOTHING if value is None and (type_.map or type_.list) and not _is_atomic(type_) else LEAF
+    return LEAF
 
 
 def _fields_of_map(structure: MapType, value: dict[str, Any]) -> Fields:
@@ -169,8 +169,3 @@ def _granular(type_: Type, value: Any) -> tuple[MapType | None, ListType | None]
     if kind is list and (items := type_.list) and not items.atomic:
         return None, items
     return None, None
-
-
-def _is_atomic(type_: Type) -> bool:
-    """Of a null: a map before all else."""
-    return type_.map.atomic if type_.map else not type_.scalar and bool(type_.list and type_.list.atomic)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from applier.cluster import Object
+from applier.sandbox.merge.checks import NotTyped, check
 from applier.sandbox.merge.combine import merged, without
 from applier.sandbox.merge.compare import Comparison, compare, fields_of
 from applier.sandbox.merge.conflicts import ApplyConflicts
@@ -38,7 +39,6 @@ from applier.sandbox.merge.fields import (
 from applier.sandbox.merge.lastapplied import KUBECTL, unchanged_since, with_last_applied
 from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import Type
-from applier.sandbox.merge.typing import NotTyped, check
 from applier.sandbox.merge.values import NoKey, equal
 from applier.sandbox.merge.writer import Writer
 

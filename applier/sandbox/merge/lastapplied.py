@@ -12,11 +12,11 @@ from typing import Any, Final
 import orjson
 
 from applier.cluster import Object
+from applier.sandbox.merge.checks import NotTyped, check
 from applier.sandbox.merge.compare import compare, fields_of
 from applier.sandbox.merge.elements import json_text
 from applier.sandbox.merge.fields import NOTHING, Fields, difference
 from applier.sandbox.merge.types import Type
-from applier.sandbox.merge.typing import NotTyped, check
 from applier.sandbox.merge.values import NoKey
 
 KUBECTL: Final = "kubectl"
