@@ -217,9 +217,11 @@ def _compared(type_: Type, before: Object, after: Object, reset: Fields) -> Comp
 def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: Writer) -> Object:
     """Without what `owner` applied the last time, not this time, and nobody else owns.
 
-    What an owner adds below an item or member of ours keeps that; what nobody owns goes with it.
+    What an owner adds below an item or member of ours keeps that; what nobody owns goes with it. An empty list that is
+    told apart by items is no field; so a map that is applied as empty goes when only such lists and what nobody owns
+    are in it, even if it is applied again.
     """
-    if not difference(last.fields, entries[owner].fields):
+    if not difference(last.fields, entries[owner].fields) and not _has_empty_list(after):
         return after
     types = writer.types
     mine = named_fields_too(last.fields, types[last.version])
@@ -236,6 +238,12 @@ def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: 
     gone = difference(whole[last.version], _all_named(type_, smaller))
     pruned: Object = without(type_, after, intersection(gone, mine))
     return pruned
+
+
+def _has_empty_list(value: Any) -> bool:
+    if value.__class__ is dict:
+        return any(map(_has_empty_list, value.values()))
+    return value.__class__ is list and (not value or any(map(_has_empty_list, value)))
 
 
 def _all_named(type_: Type, value: Object) -> Fields:

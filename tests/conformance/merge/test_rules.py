@@ -214,6 +214,14 @@ class TestRemoval:
         assert thing.spec["set"] == []
         assert thing.owned("m1") == {"f:spec": {"f:text": {}}}
 
+    def test_a_map_that_holds_only_empty_sets_goes_although_it_is_applied_again(self, thing: Thing) -> None:
+        """Surprising, but what the server does: an empty set is no field, and `count` is nobody's."""
+        thing.apply("m1", spec())
+        thing.patch("m2", spec(set=[]))
+        assert thing.spec == {"count": 3, "set": []}
+        assert thing.apply("m1", spec()).changed
+        assert "spec" not in thing.live
+
 
 class TestConflicts:
     def test_another_value(self, config_map: Thing) -> None:
