@@ -1,14 +1,25 @@
-"""Sandboxes as the command makes them: with our CEL, on this machine's clock, and with workloads that get on."""
+"""Sandboxes as the commands make them: with our CEL, on this machine's clock, and with workloads that get on.
+
+One that runs leaves its kubeconfig where `--sandbox` finds it, so that a second terminal reaches it without being told where it is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
 
 from applier.sandbox.api import Sandbox
 from applier.sandbox.store import Store
 from applier.sandbox.workloads import Behaviour, Script
+from gitops.errors import GitopsError
 
 SCRIPT: Final = Script(otherwise=Behaviour(seconds=3.0))
 """Everything gets ready, slowly enough to be watched."""
@@ -27,6 +38,76 @@ async def control(sandbox: Sandbox) -> None:
     while True:
         sandbox.tick()
         await asyncio.sleep(TICK)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A sandbox that is being served. `controllers` ends only with a fault."""
+
+    sandbox: Sandbox
+    url: str
+    kubeconfig: Path
+    controllers: asyncio.Future[None]
+
+
+@asynccontextmanager
+async def serving(*, port: int = 0, place: Path | None = None, store: Store | None = None) -> AsyncIterator[Serving]:
+    """Serve a sandbox until the block ends; its kubeconfig lies in `place`, and where `--sandbox` looks for one.
+
+    Raises ConfigurationError if the port cannot be had, GitopsError if the kubeconfig cannot be written.
+    """
+    from applier.sandbox.http import served
+
+    sandbox = new_sandbox(store)
+    async with served(sandbox.answer, port=port) as url:
+        files = {(place or home()).resolve() / "kubeconfig", home() / "kubeconfig"}
+        for file in files:
+            _write(file, url)
+        controllers = asyncio.ensure_future(control(sandbox))
+        try:
+            yield Serving(sandbox, url, (place or home()).resolve() / "kubeconfig", controllers)
+        finally:
+            controllers.cancel()
+            if _url_of(home() / "kubeconfig") == url:
+                (home() / "kubeconfig").unlink(missing_ok=True)
+            with suppress(asyncio.CancelledError):
+                await controllers
+
+
+def home() -> Path:
+    """Where the kubeconfig of the sandbox that was started last lies: below `$XDG_STATE_HOME`, else `~/.local/state`."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "levelgate" / "sandbox"
+
+
+async def find() -> Path | None:
+    """The kubeconfig of the sandbox that runs; None if none answers."""
+    file = home() / "kubeconfig"
+    address = urlsplit(_url_of(file))
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address.hostname, address.port), timeout=2.0)
+    except (OSError, ValueError, TimeoutError):
+        return None
+    writer.close()
+    return file if address.hostname else None
+
+
+def _write(file: Path, url: str) -> None:
+    from applier.sandbox.http import write_kubeconfig
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_kubeconfig(file, url)
+    except OSError as error:
+        raise GitopsError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _url_of(file: Path) -> str:
+    """The server in a kubeconfig of ours; empty where there is none."""
+    try:
+        return str(orjson.loads(file.read_bytes())["clusters"][0]["cluster"]["server"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def _evaluate(expression: str, variables: Mapping[str, Any]) -> Any:

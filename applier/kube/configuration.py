@@ -65,7 +65,7 @@ def _nothing(candidates: Iterable[Path], *, context: str | None, explicit: bool)
     wanted = f"context {context!r}" if context else "a cluster"
     return (
         f"no configuration for {wanted}: {files} does not exist, and this is not a pod "
-        "(KUBERNETES_SERVICE_HOST is not set): give --kubeconfig, or set KUBECONFIG"
+        "(KUBERNETES_SERVICE_HOST is not set): give --kubeconfig, set KUBECONFIG, or try it with --sandbox"
     )
 
 

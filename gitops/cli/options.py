@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from applier.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
 
@@ -33,26 +35,39 @@ class Duration(click.ParamType[timedelta]):
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """Which cluster a person named; nothing named: as kubectl chooses it."""
+    """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox."""
 
     kubeconfig: str | None = None
     context: str | None = None
+    sandbox: bool = False
 
     async def connect(self, *, concurrency: int = 16) -> KubeCluster:
         """The chosen cluster, to be closed by the caller. Raises ConfigurationError."""
         from applier.kube import connect
 
-        return await connect(kubeconfig=self.kubeconfig, context=self.context, concurrency=concurrency)
+        kubeconfig = self.kubeconfig
+        if self.sandbox:
+            from gitops.sandbox import find
+
+            found = await find()
+            if found is None:
+                start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
+                raise ConfigurationError(f"no sandbox is running: start one in another terminal with {start}")
+            kubeconfig = str(found)
+        return await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency)
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
     """Options that choose a cluster; the command gets them as one parameter, `choice`."""
 
     @wraps(command)
-    def chosen(*, kubeconfig: str | None, context: str | None, **others: Any) -> int:
-        return command(choice=ClusterChoice(kubeconfig, context), **others)
+    def chosen(*, kubeconfig: str | None, context: str | None, sandbox: bool, **others: Any) -> int:
+        if sandbox and (kubeconfig or context):
+            raise click.UsageError("--sandbox is a cluster of its own; leave out --kubeconfig and --context")
+        return command(choice=ClusterChoice(kubeconfig, context, sandbox), **others)
 
     for option in (
+        click.option("--sandbox", is_flag=True, help="The sandbox on this machine instead of a cluster."),
         click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
         click.option(
             "--kubeconfig",

@@ -85,6 +85,7 @@ def command(
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
     levelgate run --source . --once --context dev
+    levelgate run --source . --sandbox
     """
     configured = [compose.source_config(text, ref=ref, path=path) for text in sources]
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
@@ -108,8 +109,11 @@ class _Daemon:
 
     async def run(self, wait: timedelta | None, interval: timedelta) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
-        cluster = await self.choice.connect(concurrency=self.concurrency)
-        try:
+        async with AsyncExitStack() as stack:
+            if self.choice.sandbox:
+                await self._sandbox(stack)
+            cluster = await self.choice.connect(concurrency=self.concurrency)
+            stack.push_async_callback(cluster.close)
             clock = SystemClock()
             stop = asyncio.Event()
             reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
@@ -122,8 +126,18 @@ class _Daemon:
             )
             with self.progress:
                 return await _until_signalled(work, stop)
-        finally:
-            await cluster.close()
+
+    async def _sandbox(self, stack: AsyncExitStack) -> None:
+        """Use the sandbox that runs; where none does, serve one for as long as this command runs."""
+        from gitops import sandbox
+
+        if await sandbox.find():
+            return
+        running = await stack.enter_async_context(sandbox.serving())
+        self.progress.header(
+            "A sandbox, no cluster: it answers like one, nothing runs in it, and it goes with this command.\n"
+            f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
+        )
 
     async def _once(self, follower: Follower, wait: timedelta) -> int:
         found = await follower.once(wait=wait)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import tempfile
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
-
-from gitops.errors import GitopsError
 
 
 @click.command()
@@ -36,44 +34,35 @@ def command(port: int, data: Path | None) -> int:
     \b
     levelgate sandbox --data ~/sandbox
     KUBECONFIG=~/sandbox/kubeconfig kubectl get namespaces
-    KUBECONFIG=~/sandbox/kubeconfig levelgate run --source .
+    levelgate run --sandbox --source .
     """
     asyncio.run(_serve(port, data))
     return 0
 
 
 async def _serve(port: int, data: Path | None) -> None:
-    from applier.sandbox.http import served, write_kubeconfig
     from applier.sandbox.persistence import Directory
-    from gitops.sandbox import control, new_sandbox
+    from gitops.sandbox import serving
 
     async with AsyncExitStack() as stack:
         directory = None if data is None else Directory.open(data)
         if directory:
             stack.callback(directory.close)
         place = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="levelgate-sandbox-")))
-        sandbox = new_sandbox(directory.store if directory else None)
-        url = await stack.enter_async_context(served(sandbox.answer, port=port))
-        kubeconfig = place.resolve() / "kubeconfig"
-        try:
-            write_kubeconfig(kubeconfig, url)
-        except OSError as error:
-            raise GitopsError(f"{kubeconfig}: cannot be written: {error.strerror}") from None
+        store = directory.store if directory else None
+        running = await stack.enter_async_context(serving(port=port, place=place, store=store))
         stopped = asyncio.ensure_future(_interruption().wait())
-        _greet(url, kubeconfig, kept=data is not None)
-        controllers = asyncio.ensure_future(control(sandbox))
+        _greet(running.url, running.kubeconfig, kept=data is not None)
         # A fault of the controllers must not go unnoticed.
-        await asyncio.wait((controllers, stopped), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running.controllers, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        controllers.cancel()
-        with suppress(asyncio.CancelledError):
-            await controllers
     click.echo("stopped")
 
 
 def _greet(url: str, kubeconfig: Path, *, kept: bool) -> None:
     click.echo(f"A sandbox at {url}. It is no cluster: it answers like one, and nothing runs in it.")
     click.echo("\n".join(("", f"    export KUBECONFIG={kubeconfig}", "    kubectl get namespaces", "")))
+    click.echo("levelgate reaches it with --sandbox.")
     click.echo("Its objects are kept there. Ctrl-C stops it." if kept else "Ctrl-C stops it, and its objects are gone.")
 
 

@@ -1,0 +1,116 @@
+"""The first ten minutes of a newcomer, as the README tells them: no cluster, no control plane, the real commands, a second terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.waiting import eventually
+from tests.scenarios.platform import Repository
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where commands are typed; all of them belong to one person."""
+
+    home: Path
+    directory: Path
+
+    def levelgate(self, *arguments: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert check is None or done.returncode == check, done.stdout + done.stderr
+        return done
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def command(self, *arguments: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        mine = {"HOME": str(self.home), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", "NO_COLOR": "1", "KUBECONFIG": ""}
+        return {**os.environ, **mine}
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    platform = tmp_path / "platform"
+    home = tmp_path / "home"
+    home.mkdir()
+    Terminal(home, tmp_path).levelgate("init", str(platform))
+    subprocess.run(("git", "init", "--quiet"), cwd=platform, check=True)
+    return Terminal(home, platform)
+
+
+def is_settled(terminal: Terminal) -> bool:
+    status = terminal.levelgate("status", "--sandbox", check=None)
+    return "Settled" in status.stdout and "Everything is as Git says." in status.stdout
+
+
+def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
+    """Everything that the README tells a newcomer to type works as written, on the sandbox."""
+    terminal.levelgate("lint", ".")
+    terminal.levelgate("render", ".")
+    repository = Repository(terminal.directory)
+    repository.commit({}, "first")
+    with terminal.start("run", "--sandbox", "--source", ".") as daemon:
+        try:
+            assert eventually(lambda: is_settled(terminal), within=60)
+            tree = terminal.levelgate("tree", "webapp/hello", "--sandbox").stdout
+            assert [line.split()[-1] for line in tree.splitlines()[3:]] == ["Current"] * 4
+            hello = (terminal.directory / "apps/hello.yaml").read_text()
+            repository.commit({"apps/hello.yaml": hello.replace("1.0.0", "2.0.0")})
+            kubectl = Kubectl(terminal.home / ".local/state/levelgate/sandbox/kubeconfig", tmp_path / "kubectl")
+            image = "jsonpath={.spec.template.spec.containers[0].image}"
+            assert eventually(
+                lambda: kubectl("get", "deployment", "hello", "-o", image) == "ghcr.io/example/hello:2.0.0", within=60
+            )
+            assert eventually(lambda: is_settled(terminal), within=60)
+            assert ", 0 to delete, " in terminal.levelgate("plan", ".", "--sandbox", "--exit-code").stdout
+        finally:
+            daemon.send_signal(signal.SIGINT)
+            shown, _ = daemon.communicate(timeout=30)
+    assert shown.startswith("A sandbox, no cluster"), "it never looks like a real cluster"
+    assert daemon.returncode == 130
+    gone = terminal.levelgate("status", "--sandbox", check=1)
+    assert "no sandbox is running" in gone.stderr
+
+
+def test_without_a_kubeconfig_a_command_says_so_and_takes_no_sandbox(terminal: Terminal) -> None:
+    """Never a silent switch between a cluster and the sandbox."""
+    Repository(terminal.directory).commit({}, "first")
+    with terminal.start("run", "--sandbox", "--source", ".") as daemon:
+        try:
+            assert eventually(lambda: is_settled(terminal), within=60)
+            refused = terminal.levelgate("status", check=1)
+        finally:
+            daemon.kill()
+    assert "give --kubeconfig, set KUBECONFIG, or try it with --sandbox" in refused.stderr
+
+
+def test_the_sandbox_and_a_cluster_cannot_be_named_together(terminal: Terminal) -> None:
+    both = terminal.levelgate("status", "--sandbox", "--context", "prod", check=64)
+    assert "leave out --kubeconfig and --context" in both.stderr
