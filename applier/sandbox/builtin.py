@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import orjson
 
 from applier.sandbox.decoding import Decoder, MisfitError
-from applier.sandbox.defaults import COMPLETIONS, DEFAULTS, Change
+from applier.sandbox.defaults import COMPLETED, DEFAULTS, Change, complete
 from applier.sandbox.kinds import Fitted, Kind
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
 from applier.sandbox.validation import RULES, by_schema
@@ -79,8 +79,9 @@ class BuiltIn:
         return _changed(obj, fill, live) if fill else obj
 
     def complete(self, obj: Object, live: Object | None) -> Object:
-        add = COMPLETIONS.get(self._resource)
-        return _changed(obj, add, live) if add else obj
+        if self._resource not in COMPLETED:
+            return obj
+        return _changed(obj, partial(complete, self._resource), live)
 
     def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
         rule = RULES.get(self._resource)

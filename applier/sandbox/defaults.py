@@ -76,6 +76,7 @@ def _objects(*lists: Any) -> Iterable[Object]:
 def _template(spec: Object) -> None:
     template = spec.get("template")
     if isinstance(template, dict):
+        template.setdefault("metadata", {})
         _pod_spec(template.setdefault("spec", {}))
 
 
@@ -154,6 +155,8 @@ def _select_pods(obj: Object, live: Object | None) -> None:
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
         for prefix in ("batch.kubernetes.io/", ""):
             labels |= {f"{prefix}controller-uid": uid, f"{prefix}job-name": obj["metadata"]["name"]}
+        if live is None:
+            obj["metadata"].setdefault("labels", dict(labels))
 
 
 def _cron_job(obj: Object, _: Object | None) -> None:
@@ -167,9 +170,10 @@ def _cron_job(obj: Object, _: Object | None) -> None:
             "failedJobsHistoryLimit": 1,
         },
     )
-    template = (spec.get("jobTemplate") or {}).get("spec")
-    if isinstance(template, dict):
-        _template(template)
+    job = spec.get("jobTemplate")
+    if isinstance(job, dict):
+        job.setdefault("metadata", {})
+        _template(job.setdefault("spec", {}))
 
 
 def _pod(obj: Object, _: Object | None) -> None:
@@ -226,12 +230,6 @@ def _namespace(obj: Object, _: Object | None) -> None:
 
 def _activate(obj: Object, live: Object | None) -> None:
     obj["spec"] = live["spec"] if live else {"finalizers": ["kubernetes"]}
-    obj["status"] = live["status"] if live else {"phase": "Active"}
-
-
-def _wait_for_volume(obj: Object, live: Object | None) -> None:
-    if live is None:
-        obj["status"] = {"phase": "Pending"}
 
 
 def _network_policy(obj: Object, _: Object | None) -> None:
@@ -252,7 +250,10 @@ def _role_binding(obj: Object, _: Object | None) -> None:
 
 
 def _autoscaler(obj: Object, _: Object | None) -> None:
-    obj.setdefault("spec", {}).setdefault("minReplicas", 1)
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    target = {"type": "Utilization", "averageUtilization": 80}
+    spec.setdefault("metrics", [{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
 
 
 def _storage_class(obj: Object, _: Object | None) -> None:
@@ -290,10 +291,46 @@ DEFAULTS: Mapping[str, Change] = {
 }
 """By resource: what whoever writes the object comes to own."""
 
-COMPLETIONS: Mapping[str, Change] = {
+_FIRST_STATUS: Mapping[str, Object] = {
+    "cronjobs.batch": {},
+    "daemonsets.apps": {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    },
+    "deployments.apps": {},
+    "horizontalpodautoscalers.autoscaling": {"currentMetrics": None, "desiredReplicas": 0},
+    "ingresses.networking.k8s.io": {"loadBalancer": {}},
+    "jobs.batch": {},
+    "namespaces": {"phase": "Active"},
+    "persistentvolumeclaims": {"phase": "Pending"},
+    "poddisruptionbudgets.policy": {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    },
+    "pods": {"phase": "Pending"},
+    "replicasets.apps": {"replicas": 0},
+    "services": {"loadBalancer": {}},
+    "statefulsets.apps": {"availableReplicas": 0, "replicas": 0},
+}
+
+
+def complete(resource: str, obj: Object, live: Object | None) -> None:
+    """What nobody owns: what the server makes up, and at creation a status that says nothing yet."""
+    if resource in _FIRST_STATUS:
+        obj["status"] = live.get("status", {}) if live else dict(_FIRST_STATUS[resource])
+    if change := _COMPLETIONS.get(resource):
+        change(obj, live)
+
+
+_COMPLETIONS: Mapping[str, Change] = {
     "jobs.batch": _select_pods,
     "namespaces": _activate,
-    "persistentvolumeclaims": _wait_for_volume,
     "services": _allocate,
 }
-"""By resource: what nobody owns."""
+
+COMPLETED = _FIRST_STATUS.keys() | _COMPLETIONS.keys()
+"""Resources that `complete` has something to add to."""

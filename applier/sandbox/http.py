@@ -31,10 +31,10 @@ async def served(door: Door, *, port: int = 0) -> AsyncIterator[str]:
     """
     stopping = asyncio.Event()
     server = web.Server(_Handler(door, stopping), access_log=None, tcp_keepalive=True)
-    runner = web.ServerRunner(server)
+    runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, HOST, port, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, HOST, port)
         try:
             await site.start()
         except OSError as error:

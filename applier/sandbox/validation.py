@@ -32,7 +32,7 @@ def by_schema(decoder: Decoder, schema: Schema, value: Any, path: str = "") -> I
         case dict():
             properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
             for name in schema.get("required", ()):
-                if value.get(name) in (None, ""):
+                if value.get(name) in (None, "", []):
                     yield required(f"{path}.{name}" if path else name)
             for name, item in value.items():
                 field = properties.get(name, rest)

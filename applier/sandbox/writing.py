@@ -250,7 +250,7 @@ class Writing:
         key = kind.key(address.namespace, address.name)
         if final is live or final == live:
             return Written(live, False, warnings, self._state.store.get(key))
-        if kind.model.generation and _content(final) != _content(live):
+        if kind.model.generation and _content(kind, final) != _content(kind, live):
             final["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self._validate(kind, final, live)
         final["metadata"] = metadata = _ordered(final["metadata"])
@@ -323,8 +323,10 @@ def _keep_servers_own(metadata: Object, live: Object) -> None:
             metadata.pop(name, None)
 
 
-def _content(obj: Object) -> Object:
-    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+def _content(kind: Kind, obj: Object) -> Object:
+    """What the generation counts changes of; for Deployments their annotations too, as the real server does."""
+    found = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    return found | ({"": obj["metadata"].get("annotations")} if kind.resource == "deployments.apps" else {})
 
 
 _ORDER = (

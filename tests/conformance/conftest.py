@@ -10,7 +10,8 @@ import pytest
 
 from applier.sandbox.api import Sandbox
 from renderer.cel import compile_expression
-from tests.conformance.servers import Api, RealApi, SandboxApi
+from tests.conformance.servers import Api, HttpApi, RealApi, SandboxApi, ServedApi
+from tests.controlplane.server import ControlPlane
 
 
 def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
@@ -18,15 +19,27 @@ def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
     return compile_expression(rule).evaluate(variables)
 
 
-@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox"])
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox", "served"])
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
-    """A server; a test that uses it runs once on each."""
-    if request.param == "real":
-        real = RealApi(request.getfixturevalue("control_plane"))
-        yield real
-        real.close()
-    else:
-        yield SandboxApi(Sandbox(evaluate=evaluate))
+    """A server; a test that uses it runs once on each: the real one, the sandbox itself, the sandbox over HTTP."""
+    match request.param:
+        case "sandbox":
+            yield SandboxApi(Sandbox(evaluate=evaluate))
+            return
+        case "real":
+            server: HttpApi = RealApi(request.getfixturevalue("control_plane"))
+        case _:
+            server = ServedApi(Sandbox(evaluate=evaluate))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def both(control_plane: ControlPlane) -> Iterator[tuple[Api, Api]]:
+    """The real server and the sandbox, for tests that compare their answers."""
+    real = RealApi(control_plane)
+    yield real, SandboxApi(Sandbox(evaluate=evaluate))
+    real.close()
 
 
 @pytest.fixture

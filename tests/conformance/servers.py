@@ -7,10 +7,15 @@ import http.client
 import json
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 from applier.sandbox.api import Sandbox
+from applier.sandbox.http import served
 from applier.sandbox.wire import Request
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
@@ -100,20 +105,20 @@ def parsed(code: int, body: bytes, headers: Mapping[str, str]) -> Answer:
         return Answer(code, body.decode(), headers)
 
 
-class RealApi(Api):
-    """A real kube-apiserver."""
+class HttpApi(Api):
+    """A server behind a socket."""
 
-    def __init__(self, server: ControlPlane) -> None:
-        self._token = server.token("other")
-        self._host, _, self._port = server.url.removeprefix("https://").partition(":")
-        self._context = ssl.create_default_context(cafile=server.ca_file)
-        self._connection = self._connect()
+    headers: Mapping[str, str] = {}
 
-    def _connect(self) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self._host, int(self._port), context=self._context, timeout=60)
+    def connect(self) -> http.client.HTTPConnection:
+        raise NotImplementedError
+
+    @cached_property
+    def _connection(self) -> http.client.HTTPConnection:
+        return self.connect()
 
     def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
-        self._connection.request(method, path, encoded(body), {"Authorization": f"Bearer {self._token}", **headers})
+        self._connection.request(method, path, encoded(body), {**self.headers, **headers})
         response = self._connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         return parsed(response.status, response.read(), found)
@@ -122,9 +127,9 @@ class RealApi(Api):
         return eventually(probe)
 
     def watch(self, path: str, count: int) -> list[Json]:
-        connection = self._connect()
+        connection = self.connect()
         try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
+            connection.request("GET", path, headers=dict(self.headers))
             response = connection.getresponse()
             lines = (response.readline() for _ in range(count))
             return [json.loads(line) for line in lines if line]
@@ -133,6 +138,48 @@ class RealApi(Api):
 
     def close(self) -> None:
         self._connection.close()
+
+
+class RealApi(HttpApi):
+    """A real kube-apiserver."""
+
+    def __init__(self, server: ControlPlane) -> None:
+        self.headers = {"Authorization": f"Bearer {server.token('other')}"}
+        self._host, _, self._port = server.url.removeprefix("https://").partition(":")
+        self._context = ssl.create_default_context(cafile=server.ca_file)
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPSConnection(self._host, int(self._port), context=self._context, timeout=60)
+
+
+class ServedApi(HttpApi):
+    """A sandbox behind its own HTTP server, which runs in a thread with the controllers."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._urls: SimpleQueue[str] = SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._thread = Thread(target=self._loop.run_until_complete, args=(self._serve(),))
+        self._thread.start()
+        self._address = self._urls.get(timeout=10).removeprefix("http://")
+
+    async def _serve(self) -> None:
+        async with served(self._sandbox.answer) as url:
+            self._urls.put(url)
+            while not self._stop.is_set():
+                self._sandbox.tick()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), 0.01)
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self._address, timeout=60)
+
+    def close(self) -> None:
+        super().close()
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
 
 
 class SandboxApi(Api):
