@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from typing import Any
 
+import orjson
+
 MOST_OPERATIONS = 10_000
 """Operations of one JSON patch; the API server's limit."""
+MOST_COPIED = 3 * 1024 * 1024
+"""Bytes that all `copy` operations of one JSON patch may copy: each can double the document."""
 
 
 class PatchError(ValueError):
@@ -32,18 +35,26 @@ def json_patch(target: Any, operations: list[Any]) -> Any:
 
     As the API server's library does, `replace` of an absent key of an object adds it.
     """
-    document = copy.deepcopy(target)
+    document, copied = _copy(target), 0
     for operation in operations:
+        if isinstance(operation, dict) and operation.get("op") == "copy":
+            copied += len(orjson.dumps(_find(document, _pointer(str(operation.get("from"))))))
+            if copied > MOST_COPIED:
+                raise PatchError(f"copies more than {MOST_COPIED} bytes")
         document = _apply(document, operation)
     return document
+
+
+def _copy(value: Any) -> Any:
+    return orjson.loads(orjson.dumps(value))
 
 
 def _apply(document: Any, operation: Any) -> Any:
     match operation:
         case {"op": "add", "path": str(path), "value": value}:
-            return _add(document, _pointer(path), copy.deepcopy(value))
+            return _add(document, _pointer(path), _copy(value))
         case {"op": "replace", "path": str(path), "value": value}:
-            return _replace(document, _pointer(path), copy.deepcopy(value))
+            return _replace(document, _pointer(path), _copy(value))
         case {"op": "remove", "path": str(path)}:
             return _remove(document, _pointer(path))
         case {"op": "test", "path": str(path)}:
@@ -51,7 +62,7 @@ def _apply(document: Any, operation: Any) -> Any:
                 raise PatchError(f"test of {path} failed")
             return document
         case {"op": "copy", "path": str(path), "from": str(source)}:
-            return _add(document, _pointer(path), copy.deepcopy(_find(document, _pointer(source))))
+            return _add(document, _pointer(path), _copy(_find(document, _pointer(source))))
         case {"op": "move", "path": str(path), "from": str(source)}:
             value = _find(document, _pointer(source))
             return _add(_remove(document, _pointer(source)), _pointer(path), value)

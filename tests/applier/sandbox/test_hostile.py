@@ -1,0 +1,202 @@
+"""Whatever a client sends, the sandbox answers as a server does: it does not raise, hang, or store what it cannot read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from applier.sandbox.api import Sandbox
+from applier.sandbox.patches import PatchError, json_patch, merge_patch
+from applier.sandbox.wire import Request, Response
+from tests.conformance.test_custom import DEFINITIONS, definition
+
+CONFIGS = "/api/v1/namespaces/default/configmaps"
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5)
+)
+FIELDS = st.sampled_from(
+    "apiVersion kind metadata name namespace labels annotations finalizers ownerReferences managedFields uid spec data "
+    "status resourceVersion generation deletionTimestamp replicas template versions names group selector ports".split()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS | st.text(max_size=3), inner, max_size=5),
+)
+KINDS = st.sampled_from(
+    [
+        ("v1", "ConfigMap", CONFIGS),
+        ("v1", "Secret", "/api/v1/namespaces/default/secrets"),
+        ("v1", "Service", "/api/v1/namespaces/default/services"),
+        ("v1", "Namespace", "/api/v1/namespaces"),
+        ("apps/v1", "Deployment", "/apis/apps/v1/namespaces/default/deployments"),
+        ("batch/v1", "Job", "/apis/batch/v1/namespaces/default/jobs"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITIONS),
+        ("h.test/v1", "Widget", "/apis/h.test/v1/namespaces/default/widgets"),
+    ]
+)
+TYPES = st.sampled_from(
+    [
+        "application/json",
+        "application/apply-patch+yaml",
+        "application/merge-patch+json",
+        "application/json-patch+json",
+        "text/plain",
+    ]
+)
+QUERIES = st.sampled_from(
+    ["", "fieldManager=m&force=true", "fieldManager=m", "dryRun=All", "fieldValidation=Strict", "labelSelector=a in (b"]
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    """Mostly requests that are almost right."""
+    api_version, kind, path = draw(KINDS)
+    name = draw(st.sampled_from(["", "/a", "/widgets.h.test", "/a/status"]))
+    body = draw(st.dictionaries(FIELDS, VALUES, max_size=5)) | {"apiVersion": api_version, "kind": kind}
+    if draw(st.booleans()):
+        body["metadata"] = {"name": (name or "/a").split("/")[1]} | draw(st.dictionaries(FIELDS, VALUES, max_size=2))
+    content = draw(st.just(orjson.dumps(body)) | st.binary(max_size=20) | VALUES.map(orjson.dumps))
+    method = draw(st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "WHAT"]))
+    return Request(method, f"{path}{name}?{draw(QUERIES)}", {"content-type": draw(TYPES)}, content)
+
+
+def answered(sandbox: Sandbox, request: Request) -> Response:
+    response = sandbox.handle(request)
+    assert 200 <= response.status < 600
+    if response.content_type == "application/json":
+        orjson.loads(response.body)
+    return response
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(requests(), min_size=1, max_size=15))
+def test_requests_that_are_almost_right(sent: list[Request]) -> None:
+    sandbox = Sandbox()
+    answered(sandbox, Request("POST", DEFINITIONS, {}, orjson.dumps(definition("h.test"))))
+    for request in sent:
+        answered(sandbox, request)
+        sandbox.tick()
+    sandbox.settle()
+    # What was stored can be read, in every shape.
+    for kind in list(sandbox.state.kinds):
+        root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+        for shape in ("application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"):
+            assert answered(sandbox, Request("GET", f"{root}/{kind.plural}", {"accept": shape})).status == 200
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=40), st.sampled_from(["GET", "POST", "DELETE"]))
+def test_any_address(target: str, method: str) -> None:
+    answered(Sandbox(), Request(method, target))
+
+
+def nested(depth: int) -> bytes:
+    return b'{"metadata":{"name":"a"},"data":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+
+
+@pytest.mark.parametrize("depth", [100, 300, 1000, 100_000])
+@pytest.mark.parametrize(("method", "target"), [("POST", CONFIGS), ("PATCH", f"{CONFIGS}/a?fieldManager=m")])
+def test_deep_bodies(depth: int, method: str, target: str) -> None:
+    headers = {"content-type": "application/apply-patch+yaml" if method == "PATCH" else "application/json"}
+    assert Sandbox().handle(Request(method, target, headers, nested(depth))).status in (400, 500)
+
+
+@pytest.mark.parametrize("depth", [20, 115, 150, 200])
+def test_a_definition_whose_schema_is_deep(depth: int) -> None:
+    crd = definition("h.test")
+    schema: Any = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    sandbox = Sandbox()
+    body = encoded(crd)
+    answered(sandbox, Request("POST", DEFINITIONS, {}, body))
+    answered(sandbox, Request("GET", "/openapi/v3/apis/h.test/v1"))
+    sandbox.settle()
+
+
+def encoded(value: Any) -> bytes:
+    """JSON of any depth."""
+    match value:
+        case dict():
+            return b"{%s}" % b",".join(orjson.dumps(key) + b":" + encoded(item) for key, item in value.items())
+        case list():
+            return b"[%s]" % b",".join(map(encoded, value))
+        case _:
+            return orjson.dumps(value)
+
+
+def test_a_json_patch_that_doubles_itself() -> None:
+    """Each copy of the whole into itself doubles it; forty of them would fill any memory."""
+    sandbox = Sandbox()
+    body = orjson.dumps({"metadata": {"name": "a", "annotations": {"a": "x"}}})
+    answered(sandbox, Request("POST", CONFIGS, {}, body))
+    patch = [{"op": "copy", "from": "/metadata", "path": f"/metadata/x{number}"} for number in range(40)]
+    headers = {"content-type": "application/json-patch+json"}
+    assert sandbox.handle(Request("PATCH", f"{CONFIGS}/a", headers, orjson.dumps(patch))).status == 422
+
+
+def test_one_bad_definition_does_not_hide_the_others() -> None:
+    sandbox = Sandbox()
+    for broken in ({}, {"names": 1}, {"versions": [1]}, {"versions": {}}, {"names": {"plural": ["x"]}}):
+        body = {"metadata": {"name": "a.b"}, "spec": broken}
+        assert answered(sandbox, Request("POST", DEFINITIONS, {}, orjson.dumps(body))).status in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "found"),
+    [
+        ({"a": 1}, {"a": None}, {}),
+        ({"a": {"b": 1}}, {"a": {"c": None, "d": 2}}, {"a": {"b": 1, "d": 2}}),
+        ({"a": [1]}, {"a": {"b": None}}, {"a": {}}),
+        ([1], {"a": 1}, {"a": 1}),
+        ({"a": 1}, [1], [1]),
+    ],
+)
+def test_merge_patches(target: Any, patch: Any, found: Any) -> None:
+    """RFC 7386, appendix A."""
+    before = orjson.dumps(target)
+    assert merge_patch(target, patch) == found
+    assert orjson.dumps(target) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "operation", "found"),
+    [
+        ({"a": [1, 2]}, {"op": "add", "path": "/a/1", "value": 9}, {"a": [1, 9, 2]}),
+        ({"a": [1]}, {"op": "add", "path": "/a/-", "value": 9}, {"a": [1, 9]}),
+        ({"a": {"b/c": 1}}, {"op": "remove", "path": "/a/b~1c"}, {"a": {}}),
+        ({"a": 1}, {"op": "replace", "path": "", "value": {"b": 1}}, {"b": 1}),
+        ({"a": 1}, {"op": "move", "from": "/a", "path": "/b"}, {"b": 1}),
+        ({"a": [1]}, {"op": "copy", "from": "/a", "path": "/b"}, {"a": [1], "b": [1]}),
+        ({"a": 1.0}, {"op": "test", "path": "/a", "value": 1}, {"a": 1.0}),
+    ],
+)
+def test_json_patches(target: Any, operation: Any, found: Any) -> None:
+    """RFC 6902, appendix A."""
+    assert json_patch(target, [operation]) == found
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/a/9", "value": 1},
+        {"op": "add", "path": "/a/01", "value": 1},
+        {"op": "add", "path": "a", "value": 1},
+        {"op": "add", "path": "/x/y", "value": 1},
+        {"op": "remove", "path": "/a/2"},
+        {"op": "remove", "path": ""},
+        {"op": "test", "path": "/t", "value": 1},
+        {"op": "copy", "from": "/x", "path": "/y"},
+        {"op": "add", "path": "/a/b/c", "value": 1},
+        "add",
+    ],
+)
+def test_json_patches_that_cannot_be_applied(operation: Any) -> None:
+    with pytest.raises(PatchError):
+        json_patch({"a": [1, 2], "t": True}, [operation])
