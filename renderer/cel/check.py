@@ -15,6 +15,7 @@ from renderer.cel.analysis import call_mistake
 from renderer.cel.faults import Fault, suggestion
 from renderer.cel.functions import FUNCTIONS
 from renderer.cel.parser import parse
+from renderer.cel.signatures import accepts, result_of
 from renderer.cel.tree import (
     Binary,
     Call,
@@ -48,7 +49,7 @@ from renderer.cel.types import (
     element_of,
     join,
 )
-from renderer.cel.values import Optional, python_types, type_name
+from renderer.cel.values import type_name
 
 Scope = Mapping[str, Type]
 
@@ -66,8 +67,6 @@ _TIMES: Final = {
     ("timestamp", "-", "timestamp"): "duration",
 }
 _ORDERED: Final = frozenset(("string", "bool", "bytes", "timestamp", "duration"))
-_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
-_OF_ELEMENT: Final = frozenset(("min", "max", "first", "last"))
 _LONGEST_QUOTE: Final = 60
 
 
@@ -261,11 +260,11 @@ class _Checker:
         if mistake := call_mistake(node):
             return self._fail(node, mistake.message)
         function = FUNCTIONS[node.function, node.target is not None]
-        fitting = [one for one in function.overloads if _accepts(one.types, operands)]
+        fitting = [one for one in function.overloads if accepts(one.types, operands)]
         if not fitting:
             written = function.written(*map(str, operands))
             return self._fail(node, f"no such overload: {written}: {self._source(node)}")
-        return _result(node.function, operands, {one.result for one in fitting})
+        return result_of(node.function, operands, {one.result for one in fitting})
 
     def _macro(self, node: Macro, scope: Scope) -> Type:
         target = self.type(node.target, scope)
@@ -317,45 +316,3 @@ def _of_value(value: Any) -> Type:
 
 def _named(kind: Type) -> str:
     return str(kind)
-
-
-def _accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
-    return len(accepted) == len(operands) and all(
-        types is None or isinstance(kind, Dyn) or not types.isdisjoint(_held_as(kind))
-        for types, kind in zip(accepted, operands, strict=True)
-    )
-
-
-def _held_as(kind: Type) -> frozenset[type]:
-    if isinstance(kind, OptionalOf):
-        return frozenset((Optional,))
-    names = ("int", "double") if kind == NUMBER else (_named(kind),)
-    return frozenset(held for name in names for held in python_types(name))
-
-
-def _result(function: str, operands: list[Type], results: set[str]) -> Type:
-    """The type of a call's value; of some functions more is known than their signatures say."""
-    first = operands[0] if operands else DYN
-    if function in _SAME_LIST and isinstance(first, ListOf):
-        return first
-    if function in _OF_ELEMENT and isinstance(first, ListOf):
-        return OptionalOf(first.element) if function in ("first", "last") else first.element
-    if function == "optional.of":
-        return OptionalOf(first)
-    if function == "value" and isinstance(first, OptionalOf):
-        return first.value
-    if function == "orValue" and isinstance(first, OptionalOf):
-        return join((first.value, operands[1]))
-    if function == "or" and isinstance(first, OptionalOf):
-        return join((first, operands[1]))
-    if len(results) > 1:
-        return DYN
-    match results.pop():
-        case "dyn" | "omit" | "map":
-            return DYN
-        case "list":
-            return ListOf(DYN)
-        case "optional" | "optional_type":
-            return OptionalOf(DYN)
-        case name:
-            return Scalar(name)

@@ -7,20 +7,19 @@ parser keeps no state between calls that matters, and is made once per process.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
 from renderer.cel import literals
+from renderer.cel.expand import as_list, condition, has, namespaced_macro, nest, qualified, variable
 from renderer.cel.faults import Fault
-from renderer.cel.functions import CONDITION_FIELDS, CONSTANTS, VARIADIC, is_function
+from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
 from renderer.cel.macros import METHODS
 from renderer.cel.tree import (
     Binary,
     Call,
     Conditional,
-    Has,
     Index,
     ListLiteral,
     Literal,
@@ -35,7 +34,7 @@ from renderer.cel.tree import (
 from renderer.cel.values import TYPES, TypeValue
 
 LONGEST_SOURCE: Final = 32_768
-DEEPEST_TREE: Final = 250
+
 
 RESERVED: Final = frozenset(
     [
@@ -123,52 +122,6 @@ def _last_word(text: str) -> str:
     return words[-1] if words else ""
 
 
-def _nest(at: int, end: int, *below: Node) -> tuple[int, int, int]:
-    depth = 1 + max((node.depth for node in below), default=0)
-    if depth > DEEPEST_TREE:
-        raise Fault(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
-    return at, end, depth
-
-
-def _qualified(node: Node | None) -> str | None:
-    """`a.b` of a chain of plain selections."""
-    parts = []
-    while isinstance(node, Select) and not node.optional:
-        parts.append(node.field)
-        node = node.operand
-    if not isinstance(node, Name):
-        return None
-    return ".".join((node.name, *reversed(parts)))
-
-
-def _condition(node: Node) -> Node:
-    """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
-    if not isinstance(node, MapLiteral):
-        raise Fault(
-            "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", at=node.at
-        )
-    entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
-    names = [key.value for key, _, _ in entries]
-    if missing := [name for name in ("type", "status") if name not in names]:
-        raise Fault(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
-    if len(set(names)) < len(names):
-        raise Fault("runtime.newCondition(): a key is written twice", at=node.at)
-    return replace(node, entries=entries)
-
-
-def _condition_key(node: Node) -> Literal:
-    name = node.value.name if isinstance(node, Literal) and isinstance(node.value, TypeValue) else None
-    name = node.name if isinstance(node, Name) else name
-    if name not in CONDITION_FIELDS:
-        raise Fault(f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at)
-    return Literal(node.at, node.end, node.depth, name)
-
-
-def _as_list(arguments: list[Node]) -> tuple[Node]:
-    place = _nest(arguments[0].at, arguments[-1].end, *arguments)
-    return (ListLiteral(*place, tuple((node, False) for node in arguments)),)
-
-
 def _as_variable(node: Node) -> Node:
     """Types have no fields: what is selected from is a variable, even if it is called `list`."""
     match node:
@@ -184,16 +137,16 @@ class _Builder:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
         condition, _, then, _, otherwise = parts
-        return Conditional(*_nest(condition.at, otherwise.end, condition, then, otherwise), condition, then, otherwise)
+        return Conditional(*nest(condition.at, otherwise.end, condition, then, otherwise), condition, then, otherwise)
 
     def _logic(self, parts: list[Any]) -> Node:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
         left, operator, right = parts
         if isinstance(left, Logic) and left.operator == operator:
-            _, _, depth = _nest(left.at, right.end, right)
+            _, _, depth = nest(left.at, right.end, right)
             return Logic(left.at, right.end, max(left.depth, depth), left.operator, (*left.operands, right))
-        return Logic(*_nest(left.at, right.end, left, right), str(operator), (left, right))
+        return Logic(*nest(left.at, right.end, left, right), str(operator), (left, right))
 
     conditionalor = conditionaland = _logic
 
@@ -201,7 +154,7 @@ class _Builder:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
         left, operator, right = parts
-        return Binary(*_nest(left.at, right.end, left, right), str(operator), left, right)
+        return Binary(*nest(left.at, right.end, left, right), str(operator), left, right)
 
     relation = addition = multiplication = _binary
 
@@ -209,7 +162,7 @@ class _Builder:
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
         operator, operand = parts
-        return Unary(*_nest(operator.start_pos, operand.end, operand), str(operator), operand)
+        return Unary(*nest(operator.start_pos, operand.end, operand), str(operator), operand)
 
     def member(self, parts: list[Any]) -> Node:
         return parts[0]  # type: ignore[no-any-return]
@@ -224,9 +177,9 @@ class _Builder:
         name = str(field).strip("`")
         if name in _KEYWORDS and field[0] != "`":
             raise Fault(f"syntax error: {name} is a keyword; write [{name!r}]", at=field.start_pos)
-        place = _nest(operand.at, field.end_pos, operand)
+        place = nest(operand.at, field.end_pos, operand)
         select = Select(*place, operand, name, len(parts) == 4)
-        full = _qualified(select)
+        full = qualified(select)
         if full in TYPES:
             return Literal(*place, TYPES[full])
         return Literal(*place, CONSTANTS[full]) if full in CONSTANTS else select
@@ -235,7 +188,7 @@ class _Builder:
 
     def member_index(self, parts: list[Any]) -> Node:
         operand, key, close = _as_variable(parts[0]), parts[-2], parts[-1]
-        return Index(*_nest(operand.at, close.end_pos, operand, key), operand, key, len(parts) == 5)
+        return Index(*nest(operand.at, close.end_pos, operand, key), operand, key, len(parts) == 5)
 
     member_optional_index = member_index
 
@@ -246,44 +199,23 @@ class _Builder:
         target, _, token, *rest = parts
         name, end = str(token), rest[-1].end_pos
         arguments: list[Node] = rest[1] if len(rest) == 3 else []
-        qualifier = _qualified(target)
+        qualifier = qualified(target)
         if qualifier == "runtime" and name == "newCondition":
-            arguments = [_condition(argument) for argument in arguments]
+            arguments = [condition(argument) for argument in arguments]
         if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
-            operands = _as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
-            return Call(*_nest(target.at, end, *operands), full, None, operands)
-        if qualifier == "cel" and (made := self._namespaced_macro(name, target.at, end, arguments)):
+            operands = as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
+            return Call(*nest(target.at, end, *operands), full, None, operands)
+        if qualifier == "cel" and (made := namespaced_macro(name, target.at, end, arguments)):
             return made
         target = _as_variable(target)
         form = METHODS.get((name, len(arguments)))
         if form is None:
-            return Call(*_nest(target.at, end, target, *arguments), name, target, tuple(arguments))
-        variables = tuple(_variable(name, node) for node in arguments[: form.variables])
+            return Call(*nest(target.at, end, target, *arguments), name, target, tuple(arguments))
+        variables = tuple(variable(name, node) for node in arguments[: form.variables])
         if len(set(variables)) < len(variables):
             raise Fault(f"{name}() needs two different variables", at=token.start_pos)
         bodies = tuple(arguments[form.variables :])
-        return Macro(*_nest(target.at, end, target, *bodies), form.name, target, variables, bodies)
-
-    def _namespaced_macro(self, name: str, at: int, end: int, arguments: list[Node]) -> Node | None:
-        """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
-        match name, arguments:
-            case "bind", _:
-                return self._bind(at, end, arguments)
-            case "block", [ListLiteral(elements=slots), body]:
-                for index, (slot, _) in reversed(list(enumerate(slots))):
-                    body = Macro(*_nest(at, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
-                return body
-            case "index", [Literal(value=int() as index)]:
-                return Name(*_nest(at, end), f"@index{index}")
-            case (("iterVar" | "accuVar"), [Literal(value=int() as depth), Literal(value=int() as index)]):
-                return Name(*_nest(at, end), f"@{name}:{depth}:{index}")
-        return None
-
-    def _bind(self, at: int, end: int, arguments: list[Node]) -> Node:
-        if len(arguments) != 3:
-            raise Fault("cel.bind() takes a variable, its value, and an expression", at=at)
-        variable, value, body = arguments
-        return Macro(*_nest(at, end, value, body), "cel.bind", value, (_variable("cel.bind", variable),), (body,))
+        return Macro(*nest(target.at, end, target, *bodies), form.name, target, variables, bodies)
 
     def ident_arg(self, parts: list[Any]) -> Node:
         callee, *rest = parts
@@ -291,18 +223,12 @@ class _Builder:
         at, end = callee.at, rest[-1].end_pos
         arguments: list[Node] = rest[1] if len(rest) == 3 else []
         if name == "has":
-            return self._has(at, end, arguments)
-        return Call(*_nest(at, end, *arguments), name, None, tuple(arguments))
-
-    def _has(self, at: int, end: int, arguments: list[Node]) -> Node:
-        match arguments:
-            case [Select(operand=operand, field=field, optional=False)]:
-                return Has(*_nest(at, end, operand), operand, field)
-        raise Fault("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
+            return has(at, end, arguments)
+        return Call(*nest(at, end, *arguments), name, None, tuple(arguments))
 
     def ident(self, parts: list[Any]) -> Node:
         token = parts[-1]
-        name, place = str(token), _nest(token.start_pos, token.end_pos)
+        name, place = str(token), nest(token.start_pos, token.end_pos)
         if name in RESERVED:
             raise Fault(f"{name} is a reserved word and cannot be a variable", at=token.start_pos)
         if name in TYPES:
@@ -320,16 +246,16 @@ class _Builder:
     def assignment(self, parts: list[Any]) -> tuple[Node, Node, bool]:
         """A field of a message: as the entry of a map."""
         token = parts[-3]
-        return Literal(*_nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
+        return Literal(*nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
 
     def member_object(self, parts: list[Any]) -> Node:
-        name = _qualified(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
+        name = qualified(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
         function = f"{name}{{}}"
         if not is_function(function):
             what = f"there is no message type {name}" if name else "syntax error: unexpected {"
             raise Fault(f"{what}; a map is {{'key': value}}", at=parts[1].start_pos)
         fields = self.map_lit(parts[1:])
-        return Call(*_nest(parts[0].at, fields.end, fields), function, None, (fields,))
+        return Call(*nest(parts[0].at, fields.end, fields), function, None, (fields,))
 
     def element(self, parts: list[Any]) -> tuple[Node, bool]:
         return parts[-1], len(parts) == 2
@@ -339,13 +265,13 @@ class _Builder:
 
     def list_lit(self, parts: list[Any]) -> Node:
         elements = tuple(parts[1]) if len(parts) > 2 else ()
-        place = _nest(parts[0].start_pos, parts[-1].end_pos, *(node for node, _ in elements))
+        place = nest(parts[0].start_pos, parts[-1].end_pos, *(node for node, _ in elements))
         return ListLiteral(*place, elements)
 
     def map_lit(self, parts: list[Any]) -> Node:
         entries = tuple(parts[1]) if len(parts) > 2 else ()
         below = (node for key, value, _ in entries for node in (key, value))
-        return MapLiteral(*_nest(parts[0].start_pos, parts[-1].end_pos, *below), entries)
+        return MapLiteral(*nest(parts[0].start_pos, parts[-1].end_pos, *below), entries)
 
     def literal(self, parts: list[Any]) -> Node:
         token = parts[0]
@@ -353,7 +279,7 @@ class _Builder:
             value = _LITERALS[token.type](str(token))
         except Fault as fault:
             raise Fault(fault.message, at=token.start_pos) from None
-        return Literal(*_nest(token.start_pos, token.end_pos), value)
+        return Literal(*nest(token.start_pos, token.end_pos), value)
 
 
 _LITERALS: Final[dict[str, Any]] = {
@@ -366,9 +292,3 @@ _LITERALS: Final[dict[str, Any]] = {
     "TRUE": lambda _: True,
     "FALSE": lambda _: False,
 }
-
-
-def _variable(macro: str, node: Node) -> str:
-    if isinstance(node, Name):
-        return node.name
-    raise Fault(f"the first argument of {macro}() must be a variable name", at=node.at)

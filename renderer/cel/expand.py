@@ -1,0 +1,99 @@
+"""Calls that are more than calls: what macros and forms with a namespace become in the tree.
+
+`cel.bind`, `has`, the slots of `cel.block`, `runtime.newCondition`; macros on a target are in `macros`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from renderer.cel.faults import Fault
+from renderer.cel.functions import CONDITION_FIELDS
+from renderer.cel.tree import Has, ListLiteral, Literal, Macro, MapLiteral, Name, Node, Select
+from renderer.cel.values import TypeValue
+
+DEEPEST_TREE: Final = 250
+
+
+def nest(at: int, end: int, *below: Node) -> tuple[int, int, int]:
+    """Place and depth of a node above these. Raises Fault where it would be too deep."""
+    depth = 1 + max((node.depth for node in below), default=0)
+    if depth > DEEPEST_TREE:
+        raise Fault(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
+    return at, end, depth
+
+
+def qualified(node: Node | None) -> str | None:
+    """`a.b` of a chain of plain selections."""
+    parts = []
+    while isinstance(node, Select) and not node.optional:
+        parts.append(node.field)
+        node = node.operand
+    if not isinstance(node, Name):
+        return None
+    return ".".join((node.name, *reversed(parts)))
+
+
+def namespaced_macro(name: str, at: int, end: int, arguments: list[Node]) -> Node | None:
+    """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
+    match name, arguments:
+        case "bind", _:
+            return bind(at, end, arguments)
+        case "block", [ListLiteral(elements=slots), body]:
+            for index, (slot, _) in reversed(list(enumerate(slots))):
+                body = Macro(*nest(at, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
+            return body
+        case "index", [Literal(value=int() as index)]:
+            return Name(*nest(at, end), f"@index{index}")
+        case (("iterVar" | "accuVar"), [Literal(value=int() as depth), Literal(value=int() as index)]):
+            return Name(*nest(at, end), f"@{name}:{depth}:{index}")
+    return None
+
+
+def bind(at: int, end: int, arguments: list[Node]) -> Node:
+    if len(arguments) != 3:
+        raise Fault("cel.bind() takes a variable, its value, and an expression", at=at)
+    name, value, body = arguments
+    return Macro(*nest(at, end, value, body), "cel.bind", value, (variable("cel.bind", name),), (body,))
+
+
+def has(at: int, end: int, arguments: list[Node]) -> Node:
+    match arguments:
+        case [Select(operand=operand, field=field, optional=False)]:
+            return Has(*nest(at, end, operand), operand, field)
+    raise Fault("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
+
+
+def variable(macro: str, node: Node) -> str:
+    if isinstance(node, Name):
+        return node.name
+    raise Fault(f"the first argument of {macro}() must be a variable name", at=node.at)
+
+
+def condition(node: Node) -> Node:
+    """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
+    if not isinstance(node, MapLiteral):
+        raise Fault(
+            "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", at=node.at
+        )
+    entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
+    names = [key.value for key, _, _ in entries]
+    if missing := [name for name in ("type", "status") if name not in names]:
+        raise Fault(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
+    if len(set(names)) < len(names):
+        raise Fault("runtime.newCondition(): a key is written twice", at=node.at)
+    return replace(node, entries=entries)
+
+
+def _condition_key(node: Node) -> Literal:
+    name = node.value.name if isinstance(node, Literal) and isinstance(node.value, TypeValue) else None
+    name = node.name if isinstance(node, Name) else name
+    if name not in CONDITION_FIELDS:
+        raise Fault(f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at)
+    return Literal(node.at, node.end, node.depth, name)
+
+
+def as_list(arguments: list[Node]) -> tuple[Node]:
+    place = nest(arguments[0].at, arguments[-1].end, *arguments)
+    return (ListLiteral(*place, tuple((node, False) for node in arguments)),)

@@ -1,0 +1,53 @@
+"""Which overloads take operands of static types, and what a call's value is then."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from renderer.cel.types import DYN, NUMBER, Dyn, ListOf, OptionalOf, Scalar, Type, join
+from renderer.cel.values import Optional, python_types
+
+_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
+_OF_ELEMENT: Final = frozenset(("min", "max", "first", "last"))
+
+
+def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
+    return len(accepted) == len(operands) and all(
+        types is None or isinstance(kind, Dyn) or not types.isdisjoint(_held_as(kind))
+        for types, kind in zip(accepted, operands, strict=True)
+    )
+
+
+def _held_as(kind: Type) -> frozenset[type]:
+    if isinstance(kind, OptionalOf):
+        return frozenset((Optional,))
+    names = ("int", "double") if kind == NUMBER else (str(kind),)
+    return frozenset(held for name in names for held in python_types(name))
+
+
+def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
+    """The type of a call's value; of some functions more is known than their signatures say."""
+    first = operands[0] if operands else DYN
+    if function in _SAME_LIST and isinstance(first, ListOf):
+        return first
+    if function in _OF_ELEMENT and isinstance(first, ListOf):
+        return OptionalOf(first.element) if function in ("first", "last") else first.element
+    if function == "optional.of":
+        return OptionalOf(first)
+    if function == "value" and isinstance(first, OptionalOf):
+        return first.value
+    if function == "orValue" and isinstance(first, OptionalOf):
+        return join((first.value, operands[1]))
+    if function == "or" and isinstance(first, OptionalOf):
+        return join((first, operands[1]))
+    if len(results) > 1:
+        return DYN
+    match results.pop():
+        case "dyn" | "omit" | "map":
+            return DYN
+        case "list":
+            return ListOf(DYN)
+        case "optional" | "optional_type":
+            return OptionalOf(DYN)
+        case name:
+            return Scalar(name)
