@@ -41,9 +41,8 @@ def json_double_text(value: float) -> str:
 
 def positional_text(value: float) -> str:
     """A finite double without an exponent."""
-    if value == 0:
-        return "0"
-    return ("-" if value < 0 else "") + _positional(*_shortest(value))
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    return sign + ("0" if value == 0 else _positional(*_shortest(value)))
 
 
 def _shortest(value: float) -> tuple[str, int]:

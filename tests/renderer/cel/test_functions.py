@@ -106,6 +106,7 @@ VALUES = [
     ("'orders-7 stock-12'.findAll('[0-9]+')", ["7", "12"]),
     ("'orders-7 stock-12'.findAll('[0-9]+', 1)", ["7"]),
     ("'%s has %d of %s, %.2f%%'.format(['a', 3, [1, null, true], 1.256])", "a has 3 of [1, null, true], 1.26%"),
+    ("'%s %s'.format([-0.0, 1e21])", "-0 1000000000000000000000"),
     ("'%x %X %o %b %e'.format([255, 'k', 8, 5, 1234.5])", "ff 6B 10 101 1.234500e+03"),
     ("'%s'.format([{'b': 1.0, 'a': duration('1m')}])", "{a: 60s, b: 1}"),
     # lists and maps
