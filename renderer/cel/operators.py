@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -244,12 +244,18 @@ def invert(value: Any) -> bool:
     raise OverloadFault(f"!{type_name(value)}", (value,))
 
 
-def check_sortable(keys: list[Any], meter: Meter) -> None:
-    """Pay for sorting, and refuse what has no order. Long texts are compared from their beginning again and again."""
+_ALIKE: Final = (INSTANTS, SPANS)
+
+
+def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _ALIKE) -> None:
+    """Pay for sorting, and refuse what has no order: keys must be of one type, or of types that are alike.
+
+    Long texts are compared from their beginning again and again.
+    """
     rounds = len(keys).bit_length()
     meter.spend(len(keys) + sum(len(key) for key in keys if type(key) in _TEXTS) * rounds // _CHARACTERS_PER_UNIT)
     kinds = {type(key) for key in keys}
-    if not kinds <= _ORDERED or (len(kinds) > 1 and not any(kinds <= times for times in (INSTANTS, SPANS))):
+    if not kinds <= _ORDERED or (len(kinds) > 1 and not any(kinds <= types for types in alike)):
         names = " and ".join(sorted({type_name(key) for key in keys}))
         raise Fault(f"cannot sort by {names}")
 

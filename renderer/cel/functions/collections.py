@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.containers import lookup
+from renderer.cel.containers import NUMBERS, lookup
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.operators import add, check_sortable, equal
+from renderer.cel.precise import INSTANTS, SPANS
 from renderer.cel.values import NONE, OMIT, Omit, Optional, type_name
+
+_COMPARABLE: Final = (NUMBERS, INSTANTS, SPANS)
+"""Numbers of different types compare, but cel-go does not sort them."""
 
 
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
@@ -83,7 +87,7 @@ def last(values: list[Any]) -> Optional:
 
 @overload("list.isSorted(): bool")
 def is_sorted(meter: Meter, values: list[Any]) -> bool:
-    check_sortable(values, meter)
+    check_sortable(values, meter, alike=_COMPARABLE)
     return all(a <= b for a, b in pairwise(values))
 
 
@@ -114,7 +118,7 @@ def largest(meter: Meter, values: list[Any]) -> Any:
 def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
     if not values:
         raise Fault(f"{name} of an empty list")
-    check_sortable(values, meter)
+    check_sortable(values, meter, alike=_COMPARABLE)
     return values
 
 

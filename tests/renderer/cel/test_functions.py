@@ -124,6 +124,8 @@ VALUES = [
     ("[duration('1m'), duration('1s')].sum() == duration('61s')", True),
     ("[3, 1, 2].min()", 1),
     ("[3, 1, 2].max()", 3),
+    ("[1, 2.5, 2u].max()", 2.5),
+    ("[1, 1.5, 2u].isSorted()", True),
     ("['a', 'b', 'a'].indexOf('a')", 0),
     ("['a', 'b', 'a'].lastIndexOf('a')", 2),
     ("['a'].indexOf('z')", -1),
