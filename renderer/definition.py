@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from renderer import crd, keys, schema, scope, shape
-from renderer.authored import Entry, compile_entries
+from renderer.authored import Entry
 from renderer.bodies import check_keys
-from renderer.cel import Program, compile_expression
+from renderer.cel import Program
 from renderer.documents import Document
-from renderer.errors import ExpressionError, Problem
-from renderer.findings import Findings, join
+from renderer.errors import Problem
+from renderer.findings import Findings
 from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
-from renderer.inference import Scope, open_type, type_of
 from renderer.kinds import CRD
 from renderer.model import Origin
 from renderer.resources import Node, build_nodes
-from renderer.template import Expression, Template, compile_template, scan
+from renderer.status import compile_status
+from renderer.template import Template
 
 _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
 _VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
@@ -44,7 +44,6 @@ _SHAPE = {
 """Fields of `spec.schema`; those that are open are checked where they are compiled."""
 
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
-_OWN_STATUS = frozenset({"state", "conditions"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +139,7 @@ class _Builder:
         instance = scope.instance_schema(openapi, namespaced=namespaced)
         nodes = build_nodes(self.spec.get("resources") or [], instance, self.found, namespaced=namespaced)
         gates = self._gates(kind)
-        status, status_schema = self._status(nodes, instance)
-        conditions = self._conditions(nodes, instance)
+        status = compile_status(self.schema.get("status"), nodes, instance, self.found)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
         if self.found.problems:
@@ -154,9 +152,9 @@ class _Builder:
             origin=Origin(self.document.file, self.document.line),
             spec_schema=openapi,
             nodes=tuple(nodes),
-            status=status,
-            conditions=conditions,
-            crd=self._crd(name, kind, version, group, namespaced, openapi, status_schema),
+            status=status.template,
+            conditions=status.conditions,
+            crd=self._crd(name, kind, version, group, namespaced, openapi, status.schema),
             propagate_when=gates,
             allows_breaking_changes=annotations.get(keys.ALLOW_BREAKING) == "true",
             manifest={
@@ -203,48 +201,6 @@ class _Builder:
                 self.found.fail(f"spec.schema.{mistake.path}", mistake.message)
             return {}
 
-    def _status(self, nodes: list[Node], instance: Mapping[str, Any]) -> tuple[Template, dict[str, Any]]:
-        """The template of the author's fields, and their schema."""
-        written = self.schema.get("status") or {}
-        path = "spec.schema.status"
-        if not isinstance(written, dict):
-            self.found.fail(path, "must be a mapping whose values are expressions")
-            return compile_template({}), {}
-        if "levelgate" in written:
-            self.found.fail(f"{path}.levelgate", "is reserved for Levelgate's own status; rename the field")
-        written = {field: value for field, value in written.items() if field not in _OWN_STATUS}
-        template = self.found.template(path, written)
-        if template is None:
-            return compile_template({}), {}
-        for place in _constants(written, ""):
-            self.found.fail(join(path, place), "must contain an expression; constants are not allowed in status")
-        known = {"schema": instance, **{node.id: node.type for node in nodes}}
-        if nodes or not self.found.problems:
-            self.found.names(template.expressions, path, frozenset(known), instance=instance)
-            self.found.types(template.parts_of_texts, path, known, "string")
-        self.found.no_omit(template.expressions, path, "a field that is not known yet is left out by itself")
-        return template, _status_schema(written, known)
-
-    def _conditions(self, nodes: list[Node], instance: Mapping[str, Any]) -> tuple[Entry, ...]:
-        """The author's own conditions; their absence leaves kro's."""
-        status = self.schema.get("status")
-        if not isinstance(status, dict) or status.get("conditions") is None:
-            return ()
-        path, entries = "spec.schema.status.conditions", []
-        names = frozenset({node.id for node in nodes} | {"schema"})
-        described = scope.with_conditions(instance)
-        for place, entry in compile_entries(status["conditions"]):
-            if isinstance(entry, ExpressionError):
-                self.found.fail(path + place, str(entry))
-                continue
-            entries.append(entry)
-            if self.found.problems and not nodes:
-                continue
-            for message in scope.mistakes(entry.program, names, own_id="", instance=described):
-                self.found.fail(path + place, message)
-            self.found.no_omit([(place, entry.program)], path, "a condition is there or not")
-        return tuple(entries)
-
     def _handed_on(self) -> dict[str, str]:
         """What people say about the definition that must stand on its CRD: whether it may be deleted."""
         annotations = self.document.value["metadata"].get("annotations") or {}
@@ -275,36 +231,3 @@ class _Builder:
             annotations={**(metadata.get("annotations") or {}), **self._handed_on()},
             definition=name,
         )
-
-
-def _constants(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _constants(item, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _constants(item, f"{path}[{index}]")
-    elif not (isinstance(value, str) and "${" in value):
-        yield path
-
-
-def _status_schema(written: Any, known: Scope) -> dict[str, Any]:
-    """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
-    match written:
-        case dict():
-            return {
-                "type": "object",
-                "properties": {key: _status_schema(value, known) for key, value in written.items()},
-            }
-        case list():
-            items = [_status_schema(item, known) for item in written]
-            return {
-                "type": "array",
-                "items": items[0] if items and all(one == items[0] for one in items) else open_type(None),
-            }
-        case str():
-            parts = scan(written)
-            if len(parts) == 1 and isinstance(parts[0], Expression):
-                return open_type(type_of(compile_expression(parts[0].text.strip()), known))
-            return {"type": "string"}
-    return open_type(None)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel import Program, type_name
 from renderer.errors import ExpressionError
+from renderer.findings import Findings
+from renderer.scope import not_a_name
 
-NAME: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 MAX_DIMENSIONS: Final = 10
 MAX_ITEMS: Final = 1000
 
@@ -33,6 +33,45 @@ class Dimension:
         if isinstance(found, list):
             return found
         raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(found)}")
+
+
+def compile_dimensions(written: Any, path: str, ids: Collection[str], found: Findings) -> tuple[Dimension, ...]:
+    """The dimensions of one `forEach`; mistakes of form are noted. `ids` are those of all resources."""
+    if written is None:
+        return ()
+    if not isinstance(written, list) or not written:
+        found.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
+        return ()
+    if len(written) > MAX_DIMENSIONS:
+        found.fail(path, f"has {len(written)} dimensions; at most {MAX_DIMENSIONS} are allowed")
+    dimensions: list[Dimension] = []
+    for index, entry in enumerate(written):
+        taken = [*ids, *(dimension.iterator for dimension in dimensions)]
+        if dimension := _dimension(entry, f"{path}[{index}]", ids, taken, found):
+            dimensions.append(dimension)
+    iterators = {dimension.iterator for dimension in dimensions}
+    for index, dimension in enumerate(dimensions):
+        for name in sorted(dimension.program.names & iterators):
+            found.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
+        found.no_omit([(f"[{index}]", dimension.program)], path, "forEach needs its list")
+    return tuple(dimensions)
+
+
+def _dimension(
+    entry: Any, path: str, ids: Collection[str], taken: Collection[str], found: Findings
+) -> Dimension | None:
+    if not isinstance(entry, dict) or len(entry) != 1:
+        found.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")
+        return None
+    ((name, text),) = entry.items()
+    if mistake := not_a_name(name):
+        found.fail(path, mistake)
+    elif name in ids:
+        found.fail(path, f"{name!r} is the id of a resource; choose another name")
+    elif name in taken:
+        found.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
+    program = found.expression(f"{path}.{name}", text)
+    return Dimension(name, program) if program else None
 
 
 def combinations(dimensions: Sequence[Dimension], variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

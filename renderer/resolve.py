@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from renderer import conditions, graph, implied, schema, shape
+from renderer import conditions, schema, shape
 from renderer.authored import Authored
 from renderer.cel import NoSuchKey
 from renderer.definition import Definition
@@ -20,6 +20,7 @@ from renderer.dimensions import combinations
 from renderer.errors import ExpressionError
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import is_namespaced
+from renderer.leveling import in_levels, unique
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.resources import Node
 from renderer.selection import Selection, SelectorError
@@ -48,7 +49,7 @@ def resolve(
     return RenderedSet(
         parent=parent,
         manifest=instance,
-        nodes=_levelled(_unique(walk.nodes)),
+        nodes=in_levels(unique(walk.nodes)),
         excluded=tuple(walk.excluded.values()),
         status=definition.status.known(walk.live),
         conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
@@ -302,49 +303,6 @@ class _Item(NamedTuple):
 
 def _named(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {name: obj["metadata"][name] for name in ("name", "namespace") if name in obj["metadata"]}
-
-
-def _unique(nodes: Mapping[str, RenderedNode]) -> dict[str, RenderedNode]:
-    """Nodes that are one and the same object are all in error: which of them would be right nobody can tell."""
-    same: dict[ObjectKey, list[str]] = {}
-    for node in nodes.values():
-        if node.key and not node.external:
-            same.setdefault(node.key, []).append(node.id)
-    found = dict(nodes)
-    for key, ids in same.items():
-        if len(ids) > 1:
-            listed = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-            error = f"identity collision: {listed} are all {key}; give each a name of its own"
-            found |= {name: replace(nodes[name], error=nodes[name].error or error) for name in ids}
-    return found
-
-
-def _levelled(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
-    """Nodes with their implied edges (namespace, CRD, RBAC, references) beside those of expressions, in order of level.
-
-    Where the two contradict one another, expressions win: an implied edge that would close a circle is left out.
-    """
-    by_key = {node.key: node.id for node in nodes.values() if node.key}
-    providers = implied.crd_providers(
-        (node.key, node.manifest) for node in nodes.values() if node.key and not node.waiting
-    )
-    parents = {node.id: [name for name in node.depends_on if name in nodes] for node in nodes.values()}
-    for node in nodes.values():
-        if node.key is None:
-            continue
-        for key in implied.edges(node.manifest, node.key, providers):
-            parent = by_key.get(key, node.id)
-            if (
-                parent != node.id
-                and parent not in parents[node.id]
-                and node.id not in graph.ancestors(parents, [parent])
-            ):
-                parents[node.id].append(parent)
-    return tuple(
-        replace(nodes[name], level=level, depends_on=tuple(parents[name]))
-        for level, names in enumerate(graph.levels(parents))
-        for name in names
-    )
 
 
 def with_defaults(definition: Definition, manifest: Manifest) -> tuple[Manifest, list[schema.SchemaMistake]]:

@@ -12,21 +12,15 @@ from typing import Any
 from renderer import graph
 from renderer.bodies import check_reference, check_template
 from renderer.cel import Program
-from renderer.dimensions import MAX_DIMENSIONS, NAME, Dimension
+from renderer.dimensions import Dimension, compile_dimensions
 from renderer.findings import Findings
 from renderer.gates import Gate, compile_gates
 from renderer.identity import GroupKind
 from renderer.inference import Type, type_of
 from renderer.kinds import is_built_in, is_namespaced
-from renderer.scope import OBJECT
+from renderer.scope import OBJECT, not_a_name
 from renderer.template import Template
 
-_RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void while "
-    "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences graph instance item items "
-    "kind kro metadata object resource resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName "
-    "spec status this variables vars version".split()
-)
 _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "includeWhen", "forEach", "propagateWhen"})
 
 
@@ -108,7 +102,7 @@ class _Resources:
                 self.found.fail(path, "must be a mapping with an id and a template")
             elif not isinstance(node_id, str):
                 self.found.fail(f"{path}.id", "missing: expressions refer to a resource by its id")
-            elif mistake := _not_a_name(node_id):
+            elif mistake := not_a_name(node_id):
                 self.found.fail(f"{path}.id", mistake)
             elif node_id in ids:
                 self.found.fail(f"{path}.id", f"{node_id!r} is used twice; ids are unique inside a definition")
@@ -168,48 +162,20 @@ class _Resources:
         self.found.names(expressions, path, scope, instance=self.instance, own_id=own_id)
 
     def _for_each(self, path: str, written: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
-        if written is None:
-            return ()
-        if external:
+        if external and written is not None:
             self.found.fail(path, "may not stand beside externalRef; to read many objects, select them by their labels")
             return ()
-        if not isinstance(written, list) or not written:
-            self.found.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
-            return ()
-        if len(written) > MAX_DIMENSIONS:
-            self.found.fail(path, f"has {len(written)} dimensions; at most {MAX_DIMENSIONS} are allowed")
-        dimensions: list[Dimension] = []
-        for index, entry in enumerate(written):
-            if dimension := self._dimension(f"{path}[{index}]", entry, ids, dimensions):
-                dimensions.append(dimension)
-        iterators = {dimension.iterator for dimension in dimensions}
-        for index, dimension in enumerate(dimensions):
-            for name in sorted(dimension.program.names & iterators):
-                self.found.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
-            expressions = [(f"[{index}].{dimension.iterator}", dimension.program)]
-            self._names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
-            self.found.no_omit(expressions, path, "forEach needs its list")
-            self.found.types(expressions, path, self.known, "array")
-        return tuple(dimensions)
+        dimensions = compile_dimensions(written, path, ids, self.found)
+        iterators = frozenset(dimension.iterator for dimension in dimensions)
+        expressions = [(f"[{index}].{one.iterator}", one.program) for index, one in enumerate(dimensions)]
+        self._names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
+        self.found.types(expressions, path, self.known, "array")
+        return dimensions
 
     def _items(self, dimensions: tuple[Dimension, ...]) -> dict[str, Type]:
         """The types of iterators. One that is not known hides a resource of its name."""
         lists = {dimension.iterator: type_of(dimension.program, self.known) for dimension in dimensions}
         return {name: (known or {}).get("items") or {} for name, known in lists.items()}
-
-    def _dimension(self, path: str, entry: Any, ids: list[str], before: list[Dimension]) -> Dimension | None:
-        if not isinstance(entry, dict) or len(entry) != 1:
-            self.found.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")
-            return None
-        ((name, text),) = entry.items()
-        if mistake := _not_a_name(name):
-            self.found.fail(path, mistake)
-        elif name in ids:
-            self.found.fail(path, f"{name!r} is the id of a resource; choose another name")
-        elif any(name == dimension.iterator for dimension in before):
-            self.found.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
-        program = self.found.expression(f"{path}.{name}", text)
-        return Dimension(name, program) if program else None
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
         """Rules for what identifies an object: every item needs a name of its own, and every object one of the right scope."""
@@ -258,13 +224,6 @@ def _types(resources: list[Any]) -> dict[str, Type]:
             case {"id": str(node_id)}:
                 found[node_id] = OBJECT
     return found
-
-
-def _not_a_name(name: Any) -> str:
-    """Why this cannot name a resource or an iterator; empty if it can."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
-    return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
 def _numbered(programs: tuple[Program, ...]) -> Iterator[tuple[str, Program]]:

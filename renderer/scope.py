@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from renderer.cel import Program
 
+_NAME = re.compile(r"[a-z][a-zA-Z0-9]*")
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var void while "
+    "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences graph instance item items "
+    "kind kro metadata object resource resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName "
+    "spec status this variables vars version".split()
+)
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "object", "additionalProperties": _TEXT}
 _METADATA = {
@@ -49,6 +57,13 @@ OBJECT: Mapping[str, Any] = {
     "x-kubernetes-preserve-unknown-fields": True,
 }
 """What is known of any Kubernetes object: its identity and metadata. Everything else is open."""
+
+
+def not_a_name(name: Any) -> str:
+    """Why this cannot name a resource or an iterator; empty if it can."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
+    return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
 def mistakes(program: Program, scope: frozenset[str], *, own_id: str, instance: Mapping[str, Any]) -> Iterator[str]:

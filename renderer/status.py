@@ -1,0 +1,105 @@
+"""What a definition says of its instances' status: fields with an expression each, and conditions (kro's `spec.schema.status`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from renderer import scope
+from renderer.authored import Entry, compile_entries
+from renderer.cel import compile_expression
+from renderer.errors import ExpressionError
+from renderer.findings import Findings, join
+from renderer.inference import Scope, Type, open_type, type_of
+from renderer.resources import Node
+from renderer.template import Expression, Template, compile_template, scan
+
+_PATH: Final = "spec.schema.status"
+_OWN: Final = frozenset({"state", "conditions"})
+"""Not fields of the author's: values given for `state` are dropped, as kro does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The template of the author's fields, their OpenAPI schema, and the conditions that replace kro's."""
+
+    template: Template
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[Entry, ...] = ()
+
+
+def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: Findings) -> Status:
+    """The status of a definition; its mistakes are noted. `instance` is the schema of an instance without its status."""
+    if not isinstance(written or {}, dict):
+        found.fail(_PATH, "must be a mapping whose values are expressions")
+        return Status(compile_template({}))
+    written = written or {}
+    known = {"schema": instance, **{node.id: node.type for node in nodes}}
+    # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
+    with_names = bool(nodes) or not found.problems
+    conditions = _conditions(written.get("conditions"), known, found, with_names=with_names)
+    if "levelgate" in written:
+        found.fail(f"{_PATH}.levelgate", "is reserved for Levelgate's own status; rename the field")
+    fields = {name: value for name, value in written.items() if name not in _OWN}
+    template = found.template(_PATH, fields)
+    if template is None:
+        return Status(compile_template({}))
+    for place in _constants(fields, ""):
+        found.fail(join(_PATH, place), "must contain an expression; constants are not allowed in status")
+    if with_names:
+        found.names(template.expressions, _PATH, frozenset(known), instance=instance)
+        found.types(template.parts_of_texts, _PATH, known, "string")
+    found.no_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
+    return Status(template, _schema(fields, known), conditions)
+
+
+def _conditions(written: Any, known: Scope, found: Findings, *, with_names: bool) -> tuple[Entry, ...]:
+    """The author's own conditions; where there are none, kro's stay."""
+    if written is None:
+        return ()
+    path, entries = f"{_PATH}.conditions", []
+    described = scope.with_conditions(known["schema"])
+    for place, entry in compile_entries(written):
+        if isinstance(entry, ExpressionError):
+            found.fail(path + place, str(entry))
+            continue
+        entries.append(entry)
+        found.no_omit([(place, entry.program)], path, "a condition is there or not")
+        names = frozenset(known) if with_names else entry.program.names
+        for message in scope.mistakes(entry.program, names, own_id="", instance=described):
+            found.fail(path + place, message)
+    return tuple(entries)
+
+
+def _constants(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _constants(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _constants(item, f"{path}[{index}]")
+    elif not (isinstance(value, str) and "${" in value):
+        yield path
+
+
+def _schema(written: Any, known: Scope) -> dict[str, Any]:
+    """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
+    match written:
+        case dict():
+            return {
+                "type": "object",
+                "properties": {key: _schema(value, known) for key, value in written.items()},
+            }
+        case list():
+            items = [_schema(item, known) for item in written]
+            return {
+                "type": "array",
+                "items": items[0] if items and all(one == items[0] for one in items) else open_type(None),
+            }
+        case str():
+            parts = scan(written)
+            if len(parts) == 1 and isinstance(parts[0], Expression):
+                return open_type(type_of(compile_expression(parts[0].text.strip()), known))
+            return {"type": "string"}
+    return open_type(None)
