@@ -7,17 +7,12 @@ They replace kro's own conditions in an instance's status. They may read those, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from renderer.cel import NoSuchKey, Program, to_json
-from renderer.cel.analysis import analyse
-from renderer.cel.faults import Fault
-from renderer.cel.functions import overload
-from renderer.cel.parser import parse
+from renderer.cel import NoSuchKey, Program, compile_expression, to_json
 from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
-from renderer.cel.values import TypeValue
 from renderer.errors import ExpressionError
 from renderer.template import Expression, scan
 
@@ -89,39 +84,10 @@ def compile_entries(written: Any) -> Iterator[tuple[str, Entry | ExpressionError
 
 
 def _compiled(text: Any) -> Program:
-    """Keys of a new condition are bare words: `{type: 'Serving'}`."""
     match scan(text) if isinstance(text, str) else ():
         case (Expression(text=inner),):
-            inner = inner.strip()
-            try:
-                tree = _with_quoted_keys(parse(inner))
-                return Program(inner, tree, analyse(tree))
-            except Fault as fault:
-                raise fault.as_error(inner) from None
+            return compile_expression(inner.strip())
     raise ExpressionError(str(text), "is not an expression; write it as ${runtime.newCondition(...)}")
-
-
-def _with_quoted_keys(node: Node) -> Node:
-    rebuilt = replace(node, **{field.name: _rebuilt(getattr(node, field.name)) for field in fields(node)})
-    match rebuilt:
-        case Call(function="runtime.newCondition", arguments=(MapLiteral() as literal,)):
-            entries = tuple((_quoted(key), value, optional) for key, value, optional in literal.entries)
-            return replace(rebuilt, arguments=(replace(literal, entries=entries),))
-    return rebuilt
-
-
-def _rebuilt(value: Any) -> Any:
-    if isinstance(value, Node):
-        return _with_quoted_keys(value)
-    return tuple(map(_rebuilt, value)) if isinstance(value, tuple) else value
-
-
-def _quoted(key: Node) -> Node:
-    """`type` alone is the name of a type in CEL."""
-    match key:
-        case Name(name=name) | Literal(value=TypeValue(name=name)):
-            return Literal(key.at, key.end, key.depth, name)
-    return key
 
 
 def _checked(program: Program) -> Iterator[str]:
@@ -135,8 +101,6 @@ def _checked(program: Program) -> Iterator[str]:
                 _check_fields(program, given)
                 if isinstance(given["type"], Literal):
                     yield str(given["type"].value)
-            case Call(function="runtime.newCondition"):
-                raise ExpressionError(program.text, "runtime.newCondition() takes a map with bare words as keys")
             case Call(function="runtime.condition", arguments=(Name(name="schema"), Literal(value=str() as name))):
                 if name not in (*KROS, *OURS):
                     known = ", ".join((*KROS, *OURS))
@@ -148,10 +112,6 @@ def _checked(program: Program) -> Iterator[str]:
 
 
 def _check_fields(program: Program, given: Mapping[Any, Node]) -> None:
-    if unknown := [str(name) for name in given if name not in _FIELDS]:
-        raise ExpressionError(program.text, f"a condition has no field {unknown[0]}; there are {', '.join(_FIELDS)}")
-    if missing := [name for name in ("type", "status") if name not in given]:
-        raise ExpressionError(program.text, f"a condition needs {missing[0]}")
     match given["status"]:
         case Literal(value=value) if value not in _STATUSES:
             raise ExpressionError(program.text, f"the status of a condition is True, False or Unknown, not {value!r}")
@@ -173,21 +133,3 @@ def _made(program: Program, value: Any) -> list[Condition]:
 
 def _kept(condition: Mapping[str, Any]) -> Condition:
     return {name: condition[name] for name in _FIELDS if name in condition}
-
-
-@overload("runtime.newCondition(map): map")
-def _new_condition(given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.get("status") not in _STATUSES:
-        raise Fault(f"the status of a condition is True, False or Unknown, not {given.get('status')!r}")
-    if not all(isinstance(given.get(name, ""), str) for name in _FIELDS) or not given.get("type"):
-        raise Fault("type, status, reason and message of a condition are texts, and type is not empty")
-    return {"reason": "", "message": "", **given}
-
-
-@overload("runtime.condition(map, string): map")
-def _condition(obj: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The condition of this type; one with empty fields where there is none."""
-    status = obj.get("status")
-    listed: Iterable[Any] = (status.get("conditions") or ()) if isinstance(status, Mapping) else ()
-    found = next((one for one in listed if isinstance(one, Mapping) and one.get("type") == name), {})
-    return {**dict.fromkeys(_FIELDS, ""), **found}

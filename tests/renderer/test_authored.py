@@ -79,9 +79,9 @@ def test_two_of_one_type_are_both_dropped_and_told() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("${runtime.newCondition({type: 'A', status: web.text})}", "is True, False or Unknown, not 'maybe'"),
-        ("${runtime.newCondition({type: web.empty, status: 'True'})}", "type is not empty"),
-        ("${runtime.newCondition({type: 'A', status: 'True', message: web.n})}", "are texts"),
+        ("${runtime.newCondition({type: 'A', status: web.text})}", "status must be True, False, Unknown, not 'maybe'"),
+        ("${runtime.newCondition({type: web.empty, status: 'True'})}", "type must not be empty"),
+        ("${runtime.newCondition({type: 'A', status: 'True', message: web.n})}", "message must be a string, not int"),
         ("${[runtime.newCondition({type: 'A', status: 'True'}), 1][1]}", "must give a condition"),
     ],
 )
@@ -97,11 +97,14 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
         ("text", "is not an expression"),
         (1, "is not an expression"),
         ("${true}", "makes no condition"),
-        ("${runtime.newCondition({type: 'A'})}", "needs status"),
-        ("${runtime.newCondition({status: 'True'})}", "needs type"),
+        ("${runtime.newCondition({type: 'A'})}", "status must be given"),
+        ("${runtime.newCondition({status: 'True'})}", "type must be given"),
         ("${runtime.newCondition({type: 'A', status: 'true'})}", "True, False or Unknown, not 'true'"),
         ("${runtime.newCondition({type: 'A', status: true})}", "True, False or Unknown, not True"),
-        ("${runtime.newCondition({type: 'A', status: 'True', colour: 'red'})}", "no field colour"),
+        (
+            "${runtime.newCondition({type: 'A', status: 'True', colour: 'red'})}",
+            "the keys are type, status, reason, message",
+        ),
         ("${runtime.newCondition('A')}", "takes a map"),
         ("${runtime.newCondition()}", "takes 1 arguments, not 0"),
         ("${runtime.newCondition({type: 'Healthy', status: 'True'})}", "Levelgate's own"),
