@@ -37,7 +37,7 @@ cluster: controlplane ## a control plane in the foreground, to try things by han
 schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
 	$(BIN)/python -m tests.controlplane.schemas
 
-demo: controlplane ## the main job on sample-repo: deploy, change, prune
+demo: venv ## the main job on sample-repo, without a cluster: deploy, change, prune, break
 	$(BIN)/python -m tests.demo
 
 bench: controlplane ## figures, as ratios against others in the same run

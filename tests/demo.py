@@ -1,7 +1,8 @@
-"""The main job, on screen: `sample-repo` is deployed, changed and pruned on a real control plane. `python -m tests.demo`.
+"""The main job, on screen, without a cluster: `sample-repo` is deployed, changed, pruned and broken on the sandbox. `python -m tests.demo`.
 
-Invariants: every step says what it is for, prints the command that it runs, and checks what it did in the cluster itself; the first
-thing that is not as it should be ends the demo with exit code 1. What the demo started is ended by its process id, whatever happens.
+Invariants: the daemon is the real one, every line shown comes from a running program, and each step checks what it did in the sandbox itself; the
+first thing that is not as it should be ends the demo with exit code 1. Nothing is left behind: no process, no file outside a directory that is
+removed.
 """
 
 from __future__ import annotations
@@ -9,298 +10,250 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from urllib.request import urlopen
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.binaries import NotBuiltError
 from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
+from tests.controlplane.waiting import eventually
 from tests.scenarios.platform import Repository
 
 SAMPLE = Path(__file__).parent.parent / "sample-repo"
 NAMESPACES = ("staging", "prod")
 SOURCE = "platform"
-LONGEST_COMMAND = 60.0
-"""Seconds after which a command that does not end is killed."""
+LONGEST_STEP = 60.0
+"""Seconds after which a step that does not come to its end has failed."""
 
-_RUN = ("run", "--source", f"{SOURCE}=.", "--once", "--wait", "0s")
-_DONE, _CHANGES, _NOT_YET = 0, 2, 3
-_INSTANCES = "platform"
-"""The category that the sample's kinds share."""
-
-_KINDS = tuple(f"{plural}.platform.example.com" for plural in ("databases", "products", "webapps"))
-
-# What must be gone before what: the graph of prod/shop, from its leaves to its roots. `(resource, name)` as in the audit log.
+# What must be gone before what: the graph of prod/shop, from its leaves to its roots, as the daemon names nodes.
 _REVERSE = (
-    (("ingresses", "shop"), ("services", "shop")),
-    (("services", "shop"), ("deployments", "shop")),
-    (("poddisruptionbudgets", "shop"), ("deployments", "shop")),
-    (("deployments", "shop"), ("configmaps", "shop-settings")),
-    (("configmaps", "shop-settings"), ("databases", "shop-db")),
-    (("configmaps", "shop-db-connection"), ("statefulsets", "shop-db")),
-    (("statefulsets", "shop-db"), ("services", "shop-db")),
-    (("statefulsets", "shop-db"), ("configmaps", "shop-db-settings")),
+    ("WebApp prod/shop", "ingress", "service"),
+    ("WebApp prod/shop", "service", "deployment"),
+    ("WebApp prod/shop", "budget", "deployment"),
+    ("WebApp prod/shop", "deployment", "settings"),
+    ("Database prod/shop-db", "connection", "server"),
+    ("Database prod/shop-db", "server", "service"),
+    ("Product prod/shop", "web", "database"),
 )
 
 
 def main() -> int:
-    """Start a control plane, show everything, stop it. Answers the exit code."""
+    """Show everything in a directory that is removed. Answers the exit code."""
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="levelgate-demo-") as name:
-        directory = Path(name)
-        print(
-            "Starting etcd, kube-apiserver and kube-controller-manager. There are no nodes: nothing runs in a container."
-        )
-        try:
-            with ControlPlane.start(directory / "cluster") as server:
-                show(server, directory)
-        except (AssertionError, NotBuiltError, RuntimeError, subprocess.TimeoutExpired) as error:
-            print(f"\nThe demo failed: {error}", file=sys.stderr)
-            return 1
-    print(f"\nDone in {time.monotonic() - begin:.0f} seconds. The servers are stopped, the directory is removed.")
+    try:
+        with tempfile.TemporaryDirectory(prefix="levelgate-demo-") as name:
+            show(Path(name))
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        print(f"\nThe demo failed: {error}", file=sys.stderr)
+        return 1
+    print(f"\nDone in {time.monotonic() - begin:.0f} seconds. The daemon is stopped, the directory is removed.")
     return 0
 
 
-def show(server: ControlPlane, directory: Path) -> Demo:
-    """Go through all steps on a running control plane; `directory` takes the repository. Raises AssertionError where a step fails."""
-    demo = Demo.prepare(server, directory)
-    for step in (demo.look, demo.deploy, demo.change, demo.remove, demo.report):
-        step()
-    return demo
+def show(directory: Path) -> None:
+    """Go through all steps. Raises AssertionError where one is not as it should be."""
+    repository = Repository(directory / SOURCE)
+    shutil.copytree(SAMPLE, repository.path)
+    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=repository.path, check=True)
+    repository.commit({}, "A platform: three definitions, five instances")
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(directory / "cache"),
+        "XDG_STATE_HOME": str(directory / "state"),
+        "NO_COLOR": "1",
+    }
+    with Daemon.start(repository, environment) as daemon:
+        demo = Demo(repository, environment, daemon, directory)
+        for step in (demo.deploy, demo.change, demo.remove, demo.damage):
+            step()
+
+
+@dataclass
+class Daemon:
+    """`levelgate run --sandbox`, its lines shown as they come and kept in `lines`."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, repository: Repository, environment: Mapping[str, str]) -> Self:
+        arguments = ("run", "--sandbox", "--source", f"{SOURCE}=.", "--interval", "5s")
+        print(f"$ levelgate {' '.join(arguments)}", flush=True)
+        process = subprocess.Popen(
+            _command(*arguments),
+            cwd=repository.path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return cls(process)
+
+    def __enter__(self) -> Self:
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.process:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(timeout=20)
+            finally:
+                self.process.kill()
+                self._reader.join()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            print(f"  | {line.rstrip()}", flush=True)
+
+    def position(self, since: int, *words: str) -> int:
+        """Where the daemon first said all of these words. Raises AssertionError."""
+        for index, line in enumerate(self.lines[since:], since):
+            if all(word in line for word in words):
+                return index
+        raise AssertionError(f"the daemon never said {' '.join(words)}")
 
 
 @dataclass
 class Demo:
-    """One repository, one source and one cluster."""
+    """One repository, one daemon, one sandbox."""
 
-    server: ControlPlane
     repository: Repository
-    kubectl: Kubectl
     environment: Mapping[str, str]
+    daemon: Daemon
+    directory: Path
     step: int = 0
 
-    @classmethod
-    def prepare(cls, server: ControlPlane, directory: Path) -> Demo:
-        path = directory / SOURCE
-        shutil.copytree(SAMPLE, path)
-        subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
-        repository = Repository(path)
-        repository.commit({}, "A platform: three definitions, five instances")
-        kubeconfig = server.kubeconfig("levelgate")
-        environment = {
-            **os.environ,
-            "KUBECONFIG": str(kubeconfig),
-            "XDG_CACHE_HOME": str(directory / "cache"),
-            "NO_COLOR": "1",
-        }
-        kubectl = Kubectl(server.kubeconfig("person"), directory / "kubectl")
-        return cls(server, repository, kubectl, environment)
-
-    def look(self) -> None:
-        self._explain("What a commit means, without any cluster. `?` marks what only a cluster can tell.")
-        rendered = self.levelgate("render", ".")
-        assert ", 0 problems." in rendered, "the sample repository has problems"
-
-        self._explain("What it would do to this cluster: the same pipeline, cut short before the first write.")
-        planned = self.levelgate("plan", ".", "--source", SOURCE, "--exit-code", expect=_CHANGES)
-        assert " 0 to update, 0 to replace, 0 to delete, 0 unchanged" in planned, "the cluster is not empty"
-        assert not self._exists(f"/api/v1/namespaces/{NAMESPACES[0]}"), "a plan wrote something"
-
     def deploy(self) -> None:
-        self._explain(
-            "Bring the cluster there. Levels open as far as they can, then the report says what each one waits for."
-        )
-        self.levelgate(*_RUN, expect=_NOT_YET)
-        assert self._get("deployments", "-n", "prod") == {"deployment.apps/docs"}, (
-            "the shop started without its database"
-        )
-        assert "service/docs" not in self._get("services", "-n", "prod"), "a level opened too early"
-        assert "configmap/shop-db-connection" not in self._get("configmaps", "-n", "prod")
-
-        self._explain("Why is it not as Git says? The cluster itself tells, also to those who did not see the run.")
-        assert "WaitingForData" in self.levelgate("status")
-
-        self.play()
-        self._explain(
-            "The databases are up: what reads their status can be written now, and the applications behind them start."
-        )
-        self.levelgate(*_RUN, expect=_NOT_YET)
-        assert "configmap/shop-db-connection" in self._get("configmaps", "-n", "prod")
-        assert "deployment.apps/shop" in self._get("deployments", "-n", "prod")
-        assert "ingress.networking.k8s.io/docs" in self._get("ingresses", "-n", "prod")
-        assert "service/shop" not in self._get("services", "-n", "prod")
-
-        self.play()
-        self._explain("The applications are up: their last levels open, and nothing waits any more.")
-        self.levelgate(*_RUN)
-        assert {"ingress.networking.k8s.io/docs", "ingress.networking.k8s.io/shop"} <= self._get(
-            "ingresses", "-n", "prod"
-        )
-        self.instances()
-        assert set(self._states().values()) == {"ACTIVE"}
-
-        self._explain("A second run over an unchanged world writes nothing.")
-        before = self._writes()
-        self.levelgate(*_RUN)
-        assert self._writes() == before, "an unchanged world was written to"
+        self._explain("The daemon reads the repository and opens level after level, as far as what is below is ready.")
+        self._until_settled()
+        applied = [
+            self.daemon.position(0, "Database prod/shop-db", f"{node} created") for node in ("server", "connection")
+        ]
+        assert applied == sorted(applied), "a level opened too early"
+        self._explain("All is as Git says. Look for yourself, in a second terminal:")
+        assert "Everything is as Git says." in self.levelgate("status", "--sandbox")
+        assert "Deployment prod/shop" in self.levelgate("tree", "product/shop", "-n", "prod", "--sandbox")
+        self._instances()
 
     def change(self) -> None:
         file = "apps/prod/docs.yaml"
         old = (self.repository.path / file).read_text()
-        self._explain("A commit changes an image. The plan names the one object that it touches.")
-        self.commit({file: old.replace("docs:1.4.2", "docs:1.5.0")}, "docs 1.5.0 in production")
-        planned = self.levelgate("plan", ".", "--source", SOURCE, "--revision", "main", "--exit-code", expect=_CHANGES)
-        assert "~ deployment" in planned
-
-        self._explain("The Deployment is updated. It is `Healthy` again only when its new pods are.")
-        self.levelgate(*_RUN, expect=_NOT_YET)
-        image = "jsonpath={.spec.template.spec.containers[0].image}"
-        assert self.kubectl("get", "deployment", "docs", "-n", "prod", "-o", image).endswith("docs:1.5.0")
-        self.play()
-        self.levelgate(*_RUN)
+        self._explain(
+            "A commit changes an image. The daemon notices it at once; nothing but the Deployment is written."
+        )
+        since = self.commit({file: old.replace("docs:1.4.2", "docs:1.5.0")}, "docs 1.5.0 in production")
+        self._until_settled()
+        assert self._object("apis/apps/v1/namespaces/prod/deployments/docs")["spec"]["template"]["spec"]["containers"][
+            0
+        ]["image"].endswith("docs:1.5.0")
+        written = [line for line in self.daemon.lines[since:] if line.endswith(("created", "updated", "deleted"))]
+        assert len(written) == 2, f"more was written than the instance and its Deployment: {written}"
 
     def remove(self) -> None:
+        self._explain("A commit removes a product: an application, its database, and all that they are made of.")
+        since = self.commit({"apps/prod/shop.yaml": None}, "The shop is closed")
+        self._until_settled()
+        self._explain("Each went only when nothing that needed it was left. Compare with the first deploy.")
+        for owner, first, then in _REVERSE:
+            gone = [self.daemon.position(since, owner, f"{node} deleted") for node in (first, then)]
+            assert gone == sorted(gone), f"{owner}: {then} went before {first}"
+        left = self._object("api/v1/namespaces/prod/configmaps")["items"]
+        assert not [item for item in left if item["metadata"]["name"].startswith("shop")], "something was left over"
+
+    def damage(self) -> None:
+        docs, reports = "apps/prod/docs.yaml", "apps/prod/reports.yaml"
+        old = {file: (self.repository.path / file).read_text() for file in (docs, reports)}
         self._explain(
-            "A commit removes an instance with everything below it. The plan lists what goes, and in which order."
+            "A commit breaks one file and changes another. The broken one keeps what it has, the other goes on."
         )
-        self.commit({"apps/prod/shop.yaml": None}, "The shop is closed")
-        planned = self.levelgate("plan", ".", "--source", SOURCE, "--revision", "main", "--exit-code", expect=_CHANGES)
-        assert "- Product/prod/shop" in planned
-        assert "12 to delete" in planned
+        self.commit({docs: old[docs] + "  unclosed: [\n", reports: old[reports].replace("40", "80")}, "Two changes")
+        self._until(lambda: self._record()["state"] == "Failed" and self._connections() == 80)
+        assert "docs.yaml" in self.levelgate("status", "--sandbox")
+        assert self._object("apis/apps/v1/namespaces/prod/deployments/docs")["metadata"]["name"] == "docs"
+        self._explain("The next commit mends it.")
+        self.commit({docs: old[docs]}, "Mend the docs")
+        self._until_settled()
+        self._instances()
 
-        self._explain("Pruned in the reverse order of dependency: each wave is gone before the next one goes.")
-        audit = AuditLog(self.server.audit_log)
-        since = audit.mark()
-        self.levelgate(*_RUN[:-1], "20s")
-        deleted = [
-            (event.resource, event.name)
-            for event in audit.events(since=since, user="levelgate", verbs={"delete"}, namespace="prod")
-        ]
-        for first, then in _REVERSE:
-            assert {first, then} <= set(deleted), f"{first} or {then} was not deleted: {deleted}"
-            assert deleted.index(first) < deleted.index(then), f"{then} was deleted before {first}: {deleted}"
-        left = self._get(f"all,configmaps,ingresses,poddisruptionbudgets,{','.join(_KINDS)}", "-n", "prod")
-        assert not {name for name in left if name.rpartition("/")[2].startswith("shop")}, f"left over: {left}"
-        self.instances()
-
-    def report(self) -> None:
-        self._explain("What is, in one page.")
-        told = self.levelgate("status")
-        assert SOURCE in told
-
-    def play(self) -> None:
-        """Write the status that controllers and kubelets would write: all replicas are there and ready."""
-        self._explain("Nothing runs here, so the demo plays the workload controllers: it reports all pods as ready.")
-        count = 0
-        for path, workload in self._workloads():
-            print(f"$ PATCH {path}/status")
-            answer = self.server.request(
-                "PATCH",
-                f"{path}/status",
-                {"status": _all_ready(workload)},
-                user="other",
-                content_type="application/merge-patch+json",
-            )
-            assert answer.code == 200, answer.body
-            count += 1
-        assert count, "there is no workload that waits for its pods"
-
-    def instances(self) -> None:
-        print(f"$ kubectl get {_INSTANCES} -A")
-        print(self.kubectl("get", _INSTANCES, "-A"), end="", flush=True)
-
-    def commit(self, files: Mapping[str, str | None], message: str) -> None:
-        print(f'$ git commit --all --message "{message}"')
-        self.repository.commit(files, message)
-        print(self.repository.git("show", "--format=%h %s", "--stat", "HEAD").strip(), flush=True)
-
-    def levelgate(self, *arguments: str, expect: int = _DONE) -> str:
-        """Run the command in the repository and show it; its exit code must be as expected."""
+    def levelgate(self, *arguments: str) -> str:
+        """Run the command and show it."""
         print(f"$ levelgate {' '.join(arguments)}", flush=True)
-        command = (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
         done = subprocess.run(
-            command,
+            _command(*arguments),
             cwd=self.repository.path,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
-            timeout=LONGEST_COMMAND,
+            check=True,
+            timeout=LONGEST_STEP,
         )
         print(done.stdout, end="", flush=True)
-        assert done.returncode == expect, f"levelgate {arguments[0]}: exit code {done.returncode}, expected {expect}"
         return done.stdout
 
-    def clean_up(self) -> None:
-        """Take everything out of the cluster again, for those who go on using it."""
-        shutil.rmtree(self.repository.path / "apps")
-        self.repository.commit({}, "Closed")
-        self.levelgate(*_RUN[:-1], "20s")
-        self.kubectl("delete", "clusterrole,clusterrolebinding", "platform-viewer")
-        self.kubectl("delete", "crd", *_KINDS, "--wait=false")
-        self.kubectl("delete", "namespace", *NAMESPACES, "--wait=false")
-        self.kubectl("delete", "configmap", f"source-{SOURCE}", "-n", "levelgate-system")
+    def commit(self, files: Mapping[str, str | None], message: str) -> int:
+        """Commit, and give how many lines the daemon had said before."""
+        said = len(self.daemon.lines)
+        print(f'$ git commit --all --message "{message}"', flush=True)
+        self.repository.commit(files, message)
+        return said
+
+    def _instances(self) -> None:
+        print(f"$ kubectl --kubeconfig {self._kubeconfig} get platform -A")
+        print(Kubectl(self._kubeconfig, self.directory / "kubectl")("get", "platform", "-A"), end="", flush=True)
 
     def _explain(self, text: str) -> None:
         self.step += 1
         print(f"\n--- {self.step}. {text}", flush=True)
 
-    def _get(self, *arguments: str) -> set[str]:
-        return set(self.kubectl("get", *arguments, "-o", "name").split())
+    def _until(self, reached: Callable[[], bool]) -> None:
+        def probe() -> bool:
+            assert self.daemon.process.poll() is None, "the daemon ended"
+            return self._kubeconfig.exists() and reached()
 
-    def _exists(self, path: str) -> bool:
-        return self.server.request("GET", path).code == 200
+        eventually(probe, within=LONGEST_STEP, every=0.1)
 
-    def _states(self) -> dict[str, str]:
-        found = json.loads(self.kubectl("get", ",".join(_KINDS), "-A", "-o", "json"))["items"]
-        return {
-            f"{item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}": item["status"]["state"]
-            for item in found
-        }
+    def _until_settled(self) -> None:
+        head = self.repository.git("rev-parse", "HEAD").strip()
+        self._until(lambda: (self._record()["state"], self._record()["applied"]) == ("Settled", head))
 
-    def _writes(self) -> int:
-        events = AuditLog(self.server.audit_log).events(user="levelgate")
-        return sum(event.is_write and self._is_mine(event.namespace) for event in events)
+    def _record(self) -> dict[str, str]:
+        found = self._object(f"api/v1/namespaces/levelgate-system/configmaps/source-{SOURCE}")
+        return {"state": "", "applied": "", **found.get("data", {})}
 
-    def _is_mine(self, namespace: str) -> bool:
-        """Whether a write in this namespace can be the demo's: the control plane may be shared with others."""
-        return namespace in {*NAMESPACES, "levelgate-system", ""}
+    def _connections(self) -> int:
+        path = "apis/platform.example.com/v1alpha1/namespaces/prod/databases/reports"
+        connections: int = self._object(path)["spec"]["maxConnections"]
+        return connections
 
-    def _workloads(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Deployments and StatefulSets whose status does not speak of their newest generation, with their paths."""
-        for namespace in NAMESPACES:
-            for resource in ("statefulsets", "deployments"):
-                path = f"/apis/apps/v1/namespaces/{namespace}/{resource}"
-                for workload in self.server.request("GET", path, user="other").body["items"]:
-                    if workload["status"].get("observedGeneration") != workload["metadata"]["generation"]:
-                        yield (
-                            f"{path}/{workload['metadata']['name']}",
-                            {**workload, "kind": resource},
-                        )
+    def _object(self, path: str) -> dict[str, Any]:
+        """What the sandbox answers. Raises AssertionError while it does not."""
+        server = json.loads(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        try:
+            with urlopen(f"{server}/{path}", timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except OSError as error:
+            raise AssertionError(f"{path}: {error}") from None
+        return found
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return Path(self.environment["XDG_STATE_HOME"]) / "levelgate" / "sandbox" / "kubeconfig"
 
 
-def _all_ready(workload: dict[str, Any]) -> dict[str, Any]:
-    replicas = workload["spec"]["replicas"]
-    status: dict[str, Any] = {
-        "observedGeneration": workload["metadata"]["generation"],
-        **dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), replicas),
-    }
-    if workload["kind"] == "statefulsets":
-        revision = f"{workload['metadata']['name']}-{workload['metadata']['generation']}"
-        return {**status, "currentReplicas": replicas, "currentRevision": revision, "updateRevision": revision}
-    conditions = [
-        {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
-        {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-    ]
-    return {**status, "conditions": conditions}
+def _command(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
 
 
 if __name__ == "__main__":
