@@ -60,6 +60,7 @@ _RUNTIME: Final[dict[str, Any]] = {
     "truth": operators.truth,
     "negate": operators.negate,
     "invert": operators.invert,
+    "concatenate": operators.concatenate,
     "make_map": containers.make_map,
     "present": containers.present,
     "items": comprehensions.items,
@@ -192,6 +193,9 @@ class _Emitter:
         return f"{'optional_at' if node.optional else 'at'}({operand}, {self.emit(node.key, scope)})"
 
     def _binary(self, node: Binary, scope: Scope) -> str:
+        parts = _chain(node)
+        if len(parts) > 2 and any(isinstance(part, Literal) and type(part.value) is str for part in parts):
+            return f"concatenate({', '.join(['m', *(self.emit(part, scope) for part in parts)])})"
         left, right = self.emit(node.left, scope), self.emit(node.right, scope)
         operator = "==" if node.operator == "!=" else node.operator
         if operator == "==" and (_natively_equal(node.left) or _natively_equal(node.right)):
@@ -219,6 +223,12 @@ class _Emitter:
 
     def _call(self, node: Call, scope: Scope) -> str:
         operands = [self.emit(operand, scope) for operand in node.operands]
+        match node:
+            # Of all that CEL knows, only texts have these methods for a text. What they read is as short as the literal.
+            case Call(
+                function="startsWith" | "endsWith", target=Node() as target, arguments=(Literal(value=str()),)
+            ) if _subscriptable(target):
+                return f"{operands[0]}.{node.function.lower()}({operands[1]})"
         if node.function in LAZY and node.target is not None:
             return (
                 f"{'value_or' if node.function == 'orValue' else 'optional_or'}({operands[0]}, lambda: {operands[1]})"
@@ -266,6 +276,15 @@ class _Emitter:
 def weight(macro: Macro) -> int:
     """Units that one round of a macro costs: the nodes of its bodies, inner loops apart, which pay for themselves."""
     return sum(1 for body in macro.bodies for _ in walk(body))
+
+
+def _chain(node: Node) -> list[Node]:
+    """The operands of a chain of `+`."""
+    parts: list[Node] = []
+    while isinstance(node, Binary) and node.operator == "+":
+        parts.append(node.right)
+        node = node.left
+    return [node, *reversed(parts)]
 
 
 def _subscriptable(node: Node) -> bool:
