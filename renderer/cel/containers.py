@@ -54,10 +54,11 @@ def at(container: Any, key: Any) -> Any:
 
 
 def optional_at(container: Any, key: Any) -> Optional:
-    """`container[?key]`: none when it is not there, and for null."""
+    """`container[?key]`: none when it is not there, or cannot be, and for null."""
     if type(container) is Optional:
         return optional_at(container.value, key) if container.present else NONE
-    return NONE if container is None else lookup(container, key)
+    unknown = container is None or (type(container) in MAPS and type(key) not in KEYS and type(key) is not float)
+    return NONE if unknown else lookup(container, key)
 
 
 def field(operand: Any, name: str) -> Any:

@@ -131,6 +131,7 @@ VALUES = [
     ("schema.spec.nothing.?x", NONE),
     ("schema.spec[?'name']", Optional("orders")),
     ("schema.spec.tags[?5]", NONE),
+    ("schema.spec[?[1]]", NONE),
     ("schema.spec.?tags[?0].orValue('x')", "a"),
     ("schema.spec.?tags[0].orValue('x')", "a"),
     ("schema.?missing.orValue('none')", "none"),

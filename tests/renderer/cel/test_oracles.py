@@ -139,19 +139,19 @@ class Failed:
         return "Failed()"
 
 
-def ours(text: str, *, exactly: bool = False) -> Any:
+def ours(text: str, *, exactly: bool = False, variables: dict[str, Any] = VARIABLES) -> Any:
     try:
         program = compile_expression(text)
-        return comparable(program.evaluate_exactly(VARIABLES) if exactly else program.evaluate(VARIABLES))
+        return comparable(program.evaluate_exactly(variables) if exactly else program.evaluate(variables))
     except ExpressionError as error:
         if "cannot be evaluated" in error.message:
             raise
         return Failed()
 
 
-def oracle(text: str) -> Any:
+def oracle(text: str, variables: dict[str, Any] = VARIABLES) -> Any:
     try:
-        value = ORACLE.compile(text, disable_check=True).eval(data=VARIABLES)
+        value = ORACLE.compile(text, disable_check=True).eval(data=variables)
     except Exception:
         return Failed()
     if value.type() == cel.Type.ERROR:
@@ -200,6 +200,47 @@ def test_the_c_plus_plus_engine_agrees_about_the_libraries(text: str) -> None:
     assert ours(text) == ours(text, exactly=True) == oracle(text)
 
 
+KEYS = st.sampled_from(["a", "b", "x/y", ""])
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.integers(-2, 2)
+    | st.floats()
+    | st.sampled_from([0.0, -0.0, 1.0, 2.0**63])
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+    | KEYS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+OVER_DATA = st.sampled_from(
+    """
+    m + s; m - s; m * s; m / s; m % s; m == s; m != s; m < s; m <= s; m > s; m >= s; m in s; m && s; m || s; !m; -m
+    size(m); uint(m); double(m); bool(m); bytes(m); timestamp(m); duration(m); type(m) == type(s); m.size()
+    m.a; m['x/y']; m[0]; m[s]; m.a.b; m.a[0].b; m[?'a'].hasValue(); m[?0].hasValue(); m[?s].hasValue(); has(m.a.b)
+    m ? s : 1; [m, s] == [s, m]; {'k': m} == {'k': s}; s in [m]; m + s + m; [m] + [s]; cel.bind(x, m, x == s)
+    m.all(x, x == s); m.exists(x, x == s); m.exists_one(x, x == s); m.filter(x, x != s).size(); m.map(x, [x, s]).size()
+    m.all(x, m[x] == s); m.exists(x, x < s); [m, s, m].filter(x, x == m).size(); m == s || m.a == s.a
+    m.startsWith(s); m.contains(s); m.replace(s, '-'); m.upperAscii(); optional.ofNonZeroValue(m).hasValue()
+    math.greatest(m, s); math.abs(m); math.round(m); math.sign(m); math.bitAnd(m, s)
+    """.replace("\n", ";").split(";")
+).map(str.strip)
+
+
+@settings(SETTINGS, max_examples=1500)
+@given(OVER_DATA, JSON, JSON)
+def test_the_c_plus_plus_engine_agrees_about_generated_data(text: str, first: Any, second: Any) -> None:
+    variables = {**VARIABLES, "m": first, "s": second}
+    mine = ours(text, variables=variables)
+    assert mine == ours(text, exactly=True, variables=variables)
+    # What DIFFERENT shows.
+    assume(text != "m in s" or not isinstance(first, list | dict))
+    assume(text != "m[?s].hasValue()" or not (isinstance(first, list) and isinstance(second, float)))
+    assume(first is not None or "[?" not in text)
+    assume(text != "has(m.a.b)" or not isinstance(first, dict) or first.get("a") is not None)
+    assert mine == oracle(text, variables)
+
+
 FAILED = Failed()
 DIFFERENT: list[tuple[str, Any, Any]] = [
     ("string(duration('1500ms'))", "1.5s", "1.500s"),
@@ -213,6 +254,9 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("double('0x10')", FAILED, 16.0),
     ("!!1", FAILED, 1),
     ("has(null.a)", False, FAILED),
+    ("[1] in {'a': 1}", False, FAILED),
+    ("[1, 2][?1.0].hasValue()", True, FAILED),
+    ("int(true)", FAILED, 1),
     ("null.?a.hasValue()", False, FAILED),
     ("[1, 2].sortBy(x, -x)", [2, 1], FAILED),
     ("[1, 2].transformList(i, x, i * x)", [0, 2], FAILED),
