@@ -6,7 +6,7 @@ Rules as kro's graph validation has them; each mistake is noted, the author sees
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from renderer import keys
@@ -75,14 +75,18 @@ def _identity(body: Any, path: str, found: Findings) -> GroupKind | None:
 
 def check_keys(metadata: dict[str, Any], path: str, found: Findings) -> None:
     """Labels and annotations that a definition may not write, as they are the program's own."""
+    for place, message in forbidden_keys(metadata):
+        found.fail(f"{path}.{place}", message)
+
+
+def forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The same as (path below the object, message); of a rendered object too, whose labels may have been one expression."""
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
             if key.startswith(_FORBIDDEN_KEYS) or (
                 key.startswith("levelgate.dev/") and key not in keys.WRITTEN_BY_PEOPLE
             ):
-                found.fail(
-                    f"{path}.metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
-                )
+                yield f"metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
 
 
 def _check_crd(body: dict[str, Any], path: str, found: Findings) -> None:

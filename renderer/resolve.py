@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from renderer import conditions, schema, shape
 from renderer.authored import Authored
+from renderer.bodies import forbidden_keys
 from renderer.cel import NoSuchKey
 from renderer.definition import Definition
 from renderer.dimensions import combinations
@@ -196,7 +197,7 @@ class _Walk:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
         if not (waiting or error or node.selects):
-            error = told(shape.mistakes(manifest))
+            error = told(shape.mistakes(manifest)) or _forbidden(manifest)
             if not error and key is None:
                 error = "metadata.namespace: missing; the instance has no namespace that it could go to"
         if not (waiting or error) and node.group_kind in self.definitions and not node.external:
@@ -291,6 +292,10 @@ class _Walk:
         described = self.definitions.get(node.group_kind)
         steps = conditions.wanted(problem)[2 if node.for_each else 1 :]
         return described is None or len(steps) < 2 or (steps[0] == "status" and steps[1] in described.status_fields)
+
+
+def _forbidden(manifest: Manifest) -> str:
+    return "; ".join(f"{place}: {message}" for place, message in forbidden_keys(manifest["metadata"]))
 
 
 class _Item(NamedTuple):

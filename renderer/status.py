@@ -47,6 +47,8 @@ def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: F
         return Status(compile_template({}))
     for place in _constants(fields, ""):
         found.fail(join(_PATH, place), "must contain an expression; constants are not allowed in status")
+    for place in _constant_expressions(template):
+        found.fail(join(_PATH, place), "must read a resource or schema; constants are not allowed in status")
     if with_names:
         found.names(template.expressions, _PATH, frozenset(known), instance=instance)
         found.types(template.parts_of_texts, _PATH, known, "string")
@@ -81,6 +83,13 @@ def _constants(value: Any, path: str) -> Iterator[str]:
             yield from _constants(item, f"{path}[{index}]")
     elif not (isinstance(value, str) and "${" in value):
         yield path
+
+
+def _constant_expressions(template: Template) -> Iterator[str]:
+    names: dict[str, frozenset[str]] = {}
+    for place, program in template.expressions:
+        names[place] = names.get(place, frozenset()) | program.names
+    return (place for place, read in names.items() if not read)
 
 
 def _schema(written: Any, known: Scope) -> dict[str, Any]:

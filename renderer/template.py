@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -207,6 +206,13 @@ class Template:
         value, _ = self.partial(variables, lambda _: False)
         return value
 
+    def _built(self, variables: Mapping[str, Any]) -> Any:
+        """The finished value, fast; OMIT where some expression fails, which then has to be found."""
+        try:
+            return self._build(variables)
+        except Exception:
+            return OMIT
+
     def partial(
         self, variables: Mapping[str, Any], pending: Callable[[ExpressionError], bool]
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
@@ -214,10 +220,9 @@ class Template:
 
         Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together.
         """
-        with suppress(Exception):  # what went wrong, and where, the slow way tells
-            value = self._build(variables)
-            if value is not OMIT:
-                return value, []
+        built = self._built(variables)
+        if built is not OMIT:
+            return built, []
         waiting: list[tuple[str, ExpressionError]] = []
         wrong: list[TemplateError] = []
         values: dict[Path, Any] = {}
@@ -241,6 +246,9 @@ class Template:
 
     def known(self, variables: Mapping[str, Any]) -> Any:
         """The value with every string left out whose expressions cannot be evaluated yet."""
+        built = self._built(variables)
+        if built is not OMIT:
+            return built
         values: dict[Path, Any] = {}
         meter = Meter(OBJECT_UNITS)
         for path, hole in self._holes.items():

@@ -394,6 +394,15 @@ def test_a_namespaced_object_of_an_instance_without_namespace_needs_one() -> Non
     assert only.error == "metadata.namespace: missing; the instance has no namespace that it could go to"
 
 
+@pytest.mark.parametrize("key", ["kro.run/x", "applyset.kubernetes.io/id", "internal.levelgate.dev/hash"])
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_an_expression_may_not_bring_keys_that_a_template_may_not_write(key: str, place: str) -> None:
+    """Where all labels are one expression, they are only known now."""
+    node = config_map("a")
+    node["template"]["metadata"][place] = f"${{{{'{key}': 'x'}}}}"
+    assert f"metadata.{place}[{key}]: keys of" in nodes(rendered(node))["a"].error
+
+
 def test_a_secret_whose_values_changed_is_not_taken_for_the_one_that_is_live() -> None:
     """Its hash leaves the values out, so they are compared: whoever reads it sees what Git says now."""
 

@@ -305,11 +305,11 @@ def test_the_server_accepts_the_definition_its_status_and_an_example(control_pla
     status = {
         "name": "${a.metadata.name}",
         "size": "${schema.spec.size + 1}",
-        "ratio": "${1.5}",
+        "ratio": "${double(schema.spec.size) / 2.0}",
         "on": "${schema.spec.on}",
         "names": "${schema.spec.names}",
         "any": "${a.status}",
-        "list": ["${a.metadata.name}", "${1}"],
+        "list": ["${a.metadata.name}", "${schema.spec.size}"],
         "empty": [],
         "map": "${{'a': 1, 'b': a.status.x}}",
         "labels": "${a.metadata.labels}",
