@@ -6,16 +6,17 @@ Errors are what keeps something from being rendered. Warnings are legal: a perso
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from renderer import documents
+from renderer import documents, fields
 from renderer.catalog import Catalog
 from renderer.definition import Definition
 from renderer.documents import Document
 from renderer.errors import Problem
+from renderer.findings import join
 from renderer.identity import GroupKind
 from renderer.kinds import RGD, is_built_in
 from renderer.model import Bundle, Origin, RenderedSet
@@ -44,10 +45,17 @@ class Finding:
 
 def lint(files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle) -> list[Finding]:
     """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from."""
-    errors = {*bundle.problems, *_render_errors(catalog, bundle)}
+    definitions = [
+        (document, definition)
+        for file, data in files.items()
+        for document in documents.load(file, data)[0]
+        if (definition := _definition(document, catalog))
+    ]
+    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_misfits(definitions, catalog)}
     warnings = {
         *_undefined(catalog),
-        *(found for file, data in files.items() for found in _of_file(file, data, catalog)),
+        *(found for file, data in files.items() for found in documents.ambiguities(file, data)),
+        *(found for document, definition in definitions for found in _of_definition(document, definition)),
     }
     return sorted(
         [*(Finding(one, Severity.ERROR) for one in errors), *(Finding(one, Severity.WARNING) for one in warnings)]
@@ -76,6 +84,16 @@ def _errors_of(
             yield node.origin, node.id, node.error
 
 
+def _misfits(definitions: Iterable[tuple[Document, Definition]], catalog: Catalog) -> Iterator[Problem]:
+    """Templates that do not fit the schemas that this commit holds."""
+    schemas = fields.known_schemas(catalog)
+    for document, definition in definitions:
+        ids = [resource["id"] for resource in document.value["spec"].get("resources") or ()]
+        for node_id, place, message in fields.misfits(definition, schemas):
+            path = join(f"spec.resources[{ids.index(node_id)}].template", place)
+            yield Problem(document.file, document.line_of(path), path, message)
+
+
 def _undefined(catalog: Catalog) -> Iterator[Problem]:
     """Objects of a group that definitions here use, but of a kind that none of them defines."""
     known = {*catalog.definitions, *catalog.broken}
@@ -85,17 +103,6 @@ def _undefined(catalog: Catalog) -> Iterator[Problem]:
         if kind.group in groups and kind not in known and kind != RGD:
             message = f"no definition here makes {kind}; the object is applied as it stands"
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
-
-
-def _of_file(file: str, data: bytes, catalog: Catalog) -> Iterator[Problem]:
-    found, problems = documents.load(file, data)
-    if problems:
-        return
-    yield from documents.ambiguities(file, data)
-    for document in found:
-        definition = _definition(document, catalog)
-        if definition:
-            yield from _of_definition(document, definition)
 
 
 def _definition(document: Document, catalog: Catalog) -> Definition | None:
