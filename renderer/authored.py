@@ -1,6 +1,6 @@
 """Conditions that a definition's author writes: `status.conditions`, a list of expressions (kro documentation, "Custom conditions").
 
-    - ${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}
+    - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
 They replace kro's own conditions in an instance's status. They may read those, and so are evaluated last, when these are known.
 """
