@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -73,7 +74,7 @@ def answered(sandbox: Sandbox, request: Request) -> Response:
     return response
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=15))
 def test_requests_that_are_almost_right(sent: list[Request]) -> None:
     sandbox = Sandbox()
@@ -83,13 +84,13 @@ def test_requests_that_are_almost_right(sent: list[Request]) -> None:
         sandbox.tick()
     sandbox.settle()
     # What was stored can be read, in every shape.
-    for kind in list(sandbox.state.kinds):
+    for kind in filter(None, map(sandbox.state.kinds.stored, sandbox.state.store.resources())):
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         for shape in ("application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"):
             assert answered(sandbox, Request("GET", f"{root}/{kind.plural}", {"accept": shape})).status == 200
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["GET", "POST", "DELETE"]))
 def test_any_address(target: str, method: str) -> None:
     answered(Sandbox(), Request(method, target))
@@ -114,21 +115,10 @@ def test_a_definition_whose_schema_is_deep(depth: int) -> None:
         schema = {"type": "object", "properties": {"a": schema}}
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
     sandbox = Sandbox()
-    body = encoded(crd)
+    body = json.dumps(crd).encode()
     answered(sandbox, Request("POST", DEFINITIONS, {}, body))
     answered(sandbox, Request("GET", "/openapi/v3/apis/h.test/v1"))
     sandbox.settle()
-
-
-def encoded(value: Any) -> bytes:
-    """JSON of any depth."""
-    match value:
-        case dict():
-            return b"{%s}" % b",".join(orjson.dumps(key) + b":" + encoded(item) for key, item in value.items())
-        case list():
-            return b"[%s]" % b",".join(map(encoded, value))
-        case _:
-            return orjson.dumps(value)
 
 
 def test_a_json_patch_that_doubles_itself() -> None:

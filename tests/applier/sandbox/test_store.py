@@ -66,7 +66,7 @@ async def chunks_of(sandbox: Sandbox, stream: Any) -> list[bytes]:
     return [chunk async for chunk in stream]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(before=STEPS, after=STEPS, selector=st.sampled_from(["", "tier=web", "tier!=web", "tier"]))
 async def test_a_watcher_ends_with_what_a_list_shows(
     before: list[tuple[str, str, str]], after: list[tuple[str, str, str]], selector: str
@@ -82,7 +82,7 @@ async def test_a_watcher_ends_with_what_a_list_shows(
     assert known == {item["metadata"]["name"]: item["metadata"] for item in listed}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(before=STEPS, after=STEPS)
 async def test_a_watch_from_a_version_goes_on_where_a_list_ended(
     before: list[tuple[str, str, str]], after: list[tuple[str, str, str]]
