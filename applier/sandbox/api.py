@@ -5,7 +5,7 @@
 
 One request is one step: `handle` never waits and never raises, so requests are carried out one after another and each
 sees all that was done before. What controllers would do happens in `tick`, and only there. It is no cluster: nothing
-runs in it. See docs/adr/0008-sandbox.md for what it leaves out.
+runs in it. See docs/adr/0009-sandbox.md for what it leaves out.
 """
 
 from __future__ import annotations
