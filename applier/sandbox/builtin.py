@@ -50,6 +50,9 @@ class BuiltIn:
             return DEDUCED
         return type_of_schema(self.schema, crd=False, definitions=self._definitions)
 
+    def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._decoder.resolve(schema)
+
     @property
     def generation(self) -> bool:
         return self._resource in _COUNTING

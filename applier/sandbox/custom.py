@@ -64,6 +64,9 @@ class Custom:
             return DEDUCED
         return type_of_schema(self.schema, crd=True, definitions=self._definitions)
 
+    def resolve(self, schema: Schema) -> Schema:
+        return schema
+
     @property
     def generation(self) -> bool:
         return True

@@ -43,6 +43,9 @@ class Model(Protocol):
     def schema(self) -> Mapping[str, Any]:
         """What describes it, an OpenAPI v3 schema; empty where nothing does."""
 
+    def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A part of the schema itself, where a reference stands for it."""
+
     @property
     def generation(self) -> bool:
         """Whether its objects count the changes of their content in metadata.generation."""

@@ -23,6 +23,7 @@ from applier.sandbox.options import WriteOptions, write_options
 from applier.sandbox.patches import MOST_OPERATIONS, PatchError, json_patch, merge_patch
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Stored
+from applier.sandbox.strategic import strategic_merge
 from applier.sandbox.wire import (
     Mistake,
     Refusal,
@@ -125,12 +126,8 @@ class Writing:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip()
         if content_type == _APPLY:
             return self._apply(kind, address, request)
-        if content_type == _STRATEGIC and not kind.custom:
-            raise Refusal(415, "UnsupportedMediaType", f"the sandbox takes no {_STRATEGIC}; use {_MERGE} or {_APPLY}")
-        if content_type not in (_MERGE, _JSON_PATCH):
-            raise _unknown_patch(custom=kind.custom)
+        change = _change(kind, content_type, request.body)
         options = write_options(request, address.query, "patch")
-        change = _merge_of(request.body) if content_type == _MERGE else _operations_of(request.body)
         live = self._state.read(kind, kind.key(address.namespace, address.name))
         if live is None:
             raise not_found(kind.subject(address.name))
@@ -480,6 +477,19 @@ def _check_version(kind: Kind, sent: Object, live: Object) -> None:
 # ---- patches
 
 
+def _change(kind: Kind, content_type: str, body: bytes) -> Callable[[Object], Any]:
+    """What a patch does to an object. Raises Refusal (400, 413, 415); the result, PatchError."""
+    if content_type == _JSON_PATCH:
+        return _operations_of(body)
+    if content_type == _MERGE:
+        merge = _merge_of(body)
+        return lambda live: merge_patch(live, merge)
+    if content_type == _STRATEGIC and not kind.custom:
+        merge = _merge_of(body)
+        return lambda live: strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
+    raise _unknown_patch(custom=kind.custom)
+
+
 def _unknown_patch(*, custom: bool) -> Refusal:
     if not custom:
         return Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
@@ -506,12 +516,12 @@ def _json(body: bytes) -> Any:
         raise bad_request(f"error decoding patch: {error}") from None
 
 
-def _merge_of(body: bytes) -> Callable[[Object], Any]:
+def _merge_of(body: bytes) -> Object:
     patch = _json(body)
     if not isinstance(patch, dict):
         told = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding patch: {told}")
-    return lambda live: merge_patch(live, patch)
+    return patch
 
 
 def _operations_of(body: bytes) -> Callable[[Object], Any]:

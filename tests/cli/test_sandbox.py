@@ -121,6 +121,8 @@ def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
         "apply", "--server-side", "-f", "-", stdin='{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}'
     )
     kubectl("delete", "namespace", "other", "--timeout=20s")
+    kubectl("set", "image", "deployment/web", "web=example.com/web:2")
+    assert kubectl("get", "deployment", "web", "-o", "jsonpath={..image}") == "example.com/web:2"
     conflict = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", check=False, stdin=changed())
     assert 'conflict with "kubectl": .spec.replicas' in conflict
 
