@@ -84,6 +84,9 @@ def read(metadata: Any) -> tuple[Object, list[str], str]:
     if not isinstance(metadata, dict):
         return {}, [], _mismatch(metadata, "metadata", "v1.ObjectMeta", struct="")
     kept = {name: value for name, value in metadata.items() if value is not None and name in _KNOWN}
+    for name in _MAPS:
+        if isinstance(texts := kept.get(name), dict):
+            kept[name] = {key: "" if text is None else text for key, text in texts.items()}
     unknown = [f"metadata.{name}" for name in metadata if name not in _KNOWN]
     for name, value in kept.items():
         if mistake := _misfit(name, value):

@@ -7,25 +7,31 @@ would change nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from applier.sandbox import metadata as rules
 from applier.sandbox.addresses import Address
+from applier.sandbox.bodies import (
+    APPLY,
+    change_of,
+    check_place,
+    decoded,
+    fit,
+    gvk,
+    intent_of,
+    read_object,
+    read_patched,
+)
 from applier.sandbox.deleting import is_held
 from applier.sandbox.kinds import Kind
 from applier.sandbox.merge import ApplyConflicts, NotTyped, Reset, Type, Writer, apply, keep_times, track_update
 from applier.sandbox.options import WriteOptions, write_options
-from applier.sandbox.patches import MOST_OPERATIONS, PatchError, json_patch, merge_patch
+from applier.sandbox.patches import PatchError
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Stored
-from applier.sandbox.strategic import strategic_merge
 from applier.sandbox.wire import (
-    Mistake,
     Refusal,
     Request,
     Subject,
@@ -40,12 +46,6 @@ from applier.sandbox.wire import (
 
 Object = dict[str, Any]
 
-_APPLY, _MERGE, _JSON_PATCH = (
-    "application/apply-patch+yaml",
-    "application/merge-patch+json",
-    "application/json-patch+json",
-)
-_STRATEGIC = "application/strategic-merge-patch+json"
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _SERVERS_OWN = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -82,11 +82,10 @@ class Writing:
 
     def create(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "create")
-        obj = _decoded(kind, request)
-        _check_type(kind, obj, request.body)
-        obj, warnings = _read(kind, obj, options, request.body)
+        obj = decoded(kind, request)
+        obj, warnings = read_object(kind, obj, options, request.body)
         metadata = obj["metadata"]
-        _check_place(metadata, address, name="")
+        check_place(metadata, address, name="")
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         if kind.namespaced:
@@ -100,10 +99,9 @@ class Writing:
 
     def update(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "update")
-        obj = _decoded(kind, request)
-        _check_type(kind, obj, request.body)
-        obj, warnings = _read(kind, obj, options, request.body)
-        _check_place(obj["metadata"], address, name=address.name)
+        obj = decoded(kind, request)
+        obj, warnings = read_object(kind, obj, options, request.body)
+        check_place(obj["metadata"], address, name=address.name)
         key = kind.key(address.namespace, address.name)
         live = self._state.read(kind, key)
         if live is None:
@@ -124,9 +122,9 @@ class Writing:
 
     def patch(self, kind: Kind, address: Address, request: Request) -> Written:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip()
-        if content_type == _APPLY:
+        if content_type == APPLY:
             return self._apply(kind, address, request)
-        change = _change(kind, content_type, request.body)
+        change = change_of(kind, content_type, request.body)
         options = write_options(request, address.query, "patch")
         live = self._state.read(kind, kind.key(address.namespace, address.name))
         if live is None:
@@ -138,27 +136,14 @@ class Writing:
             raise Refusal(422, "Invalid", message, details={}) from None
         if not isinstance(patched, dict):
             raise bad_request("the patch leaves no object")
-        obj, warnings = self._read_patched(kind, address, patched, options)
-        _check_place(obj["metadata"], address, name=address.name)
+        obj, warnings = read_patched(kind, patched, options)
+        check_place(obj["metadata"], address, name=address.name)
         _check_version(kind, obj["metadata"], live)
         return self._updated(kind, address, live, obj, options, warnings)
 
-    def _read_patched(
-        self, kind: Kind, address: Address, patched: Object, options: WriteOptions
-    ) -> tuple[Object, tuple[str, ...]]:
-        if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
-            message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
-            raise _unreadable_patch(patched, message)
-        fitted = _fit(kind, patched)
-        if fitted.mistake:
-            raise _unreadable_patch(patched, fitted.mistake)
-        if fitted.unknown and options.validation == "Strict":
-            raise _unreadable_patch(patched, f"strict decoding error: {_unknown_fields(fitted.unknown)}")
-        return fitted.obj, _warnings(fitted.unknown, options)
-
     def _apply(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "patch", apply=True)
-        intent = _intent(kind, address, request.body)
+        intent = intent_of(kind, address, request.body)
         key = kind.key(address.namespace, address.name)
         live = self._state.read(kind, key)
         if address.subresource and live is None:
@@ -177,10 +162,10 @@ class Writing:
                 for one in error.conflicts
             ]
             raise Refusal(409, "Conflict", str(error), details={"causes": causes}) from None
-        fitted = _fit(kind, merged)
+        fitted = fit(kind, merged)
         if fitted.mistake:
-            told = f"failed to convert new object ({address.namespace}/{address.name}; {_gvk(kind)}) to proper version"
-            raise Refusal(500, "", f"{told}: unable to convert unstructured object to {_gvk(kind)}: {fitted.mistake}")
+            told = f"failed to convert new object ({address.namespace}/{address.name}; {gvk(kind)}) to proper version"
+            raise Refusal(500, "", f"{told}: unable to convert unstructured object to {gvk(kind)}: {fitted.mistake}")
         if live is None:
             obj = kind.model.default(fitted.obj, None)
             obj["metadata"].pop("resourceVersion", None)
@@ -357,113 +342,6 @@ def generated_name(prefix: str, uid: str) -> str:
     return prefix[:58] + "".join(alphabet[number // 27**place % 27] for place in range(5))
 
 
-# ---- reading what is sent
-
-
-def _decoded(kind: Kind, request: Request) -> Object:
-    body = request.body
-    sent = request.headers.get("content-type", "").partition(";")[0].strip()
-    if sent not in ("", "application/json", "*/*"):
-        message = (
-            "the body of the request was in an unknown format - accepted media types include: application/json "
-            f"(the sandbox reads no {sent}; kubectl sends JSON with: create --dry-run=client -o json | kubectl create -f -)"
-        )
-        raise Refusal(415, "UnsupportedMediaType", message)
-    try:
-        obj = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        text = body[:200].decode(errors="replace") or "<empty>"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): "
-            f"couldn't get version/kind; json parse error: {error} ({text})"
-        ) from None
-    if not isinstance(obj, dict):
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; "
-            f"json parse error: json: cannot unmarshal {rules.go_kind(obj)} into an object"
-        )
-    return obj
-
-
-def _check_type(kind: Kind, obj: Object, body: bytes) -> None:
-    """apiVersion and kind must be those of the address; built-in kinds may leave them out."""
-    api_version, name = obj.get("apiVersion"), obj.get("kind")
-    if not kind.custom:
-        sent = (api_version or kind.api_version, name or kind.kind)
-        if sent != (kind.api_version, kind.kind):
-            raise bad_request(f'{sent[1]} in version "{sent[0]}" cannot be handled as a {kind.kind}')
-    elif not name or not api_version:
-        missing, text = "Kind" if not name else "apiVersion", body[:200].decode(errors="replace")
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): Object '{missing}' is missing in '{text}'"
-        )
-    elif api_version != kind.api_version:
-        raise bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
-        )
-    elif name != kind.kind:
-        metadata = obj.get("metadata")
-        subject = Subject(kind.group, kind.plural, str(name), str((metadata or {}).get("name") or ""))
-        raise invalid_object(subject, [invalid("kind", name, f"must be {kind.kind}")])
-
-
-def _read(kind: Kind, obj: Object, options: WriteOptions, body: bytes) -> tuple[Object, tuple[str, ...]]:
-    """An object by the rules of its kind, and warnings. Raises Refusal (400)."""
-    fitted = _fit(kind, obj)
-    told = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-    if fitted.mistake:
-        raise bad_request(f"{told}: {fitted.mistake}")
-    if options.validation == "Ignore":
-        return fitted.obj, ()
-    strange = [*duplicates(body, obj), *(f'unknown field "{path}"' for path in fitted.unknown)]
-    if strange and options.validation == "Strict":
-        raise bad_request(f"{told}: strict decoding error: {', '.join(strange)}")
-    return fitted.obj, tuple(strange)
-
-
-def _fit(kind: Kind, obj: Object) -> Any:
-    """As `Model.fit`, with the metadata read first."""
-    metadata, unknown, mistake = rules.read(obj.get("metadata"))
-    fitted = kind.model.fit({"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata})
-    return type(fitted)(fitted.obj, (*unknown, *fitted.unknown), mistake or fitted.mistake)
-
-
-def duplicates(body: bytes, obj: Object) -> list[str]:
-    """Fields that one JSON object of the body gives twice. The slow reading is made only where the sizes differ."""
-    if body.count(b'":') + body.count(b'" :') == orjson.dumps(obj).count(b'":'):
-        return []
-    found: list[str] = []
-
-    def note(pairs: list[tuple[str, Any]]) -> Object:
-        seen: Object = {}
-        for name, value in pairs:
-            if name in seen:
-                found.append(f'duplicate field "{name}"')
-            seen[name] = value
-        return seen
-
-    json.loads(body, object_pairs_hook=note)
-    return found
-
-
-def _unknown_fields(paths: tuple[str, ...]) -> str:
-    return ", ".join(f'unknown field "{path}"' for path in paths)
-
-
-def _warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...]:
-    return tuple(f'unknown field "{path}"' for path in unknown) if options.validation == "Warn" else ()
-
-
-def _check_place(metadata: Object, address: Address, *, name: str) -> None:
-    """Name and namespace of the body, where given, are those of the address."""
-    if name:
-        sent = metadata.setdefault("name", name)
-        if sent != name:
-            raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
-    if metadata.get("namespace", address.namespace) != address.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-
-
 def _check_version(kind: Kind, sent: Object, live: Object) -> None:
     version = sent.get("resourceVersion")
     if not version or version == "0":
@@ -472,97 +350,3 @@ def _check_version(kind: Kind, sent: Object, live: Object) -> None:
         raise Refusal(500, "", f"strconv.ParseUint: parsing {shown(version)}: invalid syntax")
     if version != live["metadata"]["resourceVersion"]:
         raise conflict(kind.subject(live["metadata"]["name"]), _MODIFIED)
-
-
-# ---- patches
-
-
-def _change(kind: Kind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """What a patch does to an object. Raises Refusal (400, 413, 415); the result, PatchError."""
-    if content_type == _JSON_PATCH:
-        return _operations_of(body)
-    if content_type == _MERGE:
-        merge = _merge_of(body)
-        return lambda live: merge_patch(live, merge)
-    if content_type == _STRATEGIC and not kind.custom:
-        merge = _merge_of(body)
-        return lambda live: strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
-    raise _unknown_patch(custom=kind.custom)
-
-
-def _unknown_patch(*, custom: bool) -> Refusal:
-    if not custom:
-        return Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    accepted = ", ".join((_JSON_PATCH, _MERGE, _APPLY))
-    message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-    return Refusal(415, "UnsupportedMediaType", message)
-
-
-def _unreadable_patch(patched: Object, why: str) -> Refusal:
-    text = shown(orjson.dumps(patched).decode())
-    message = f"Invalid value: {text}: {why}"
-    return Refusal(
-        422,
-        "Invalid",
-        f' "" is invalid: patch: {message}',
-        details={"causes": [Mistake("patch", "FieldValueInvalid", message).as_cause]},
-    )
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from None
-
-
-def _merge_of(body: bytes) -> Object:
-    patch = _json(body)
-    if not isinstance(patch, dict):
-        told = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding patch: {told}")
-    return patch
-
-
-def _operations_of(body: bytes) -> Callable[[Object], Any]:
-    operations = _json(body)
-    if not isinstance(operations, list):
-        told = f"json: cannot unmarshal {rules.go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
-        raise bad_request(f"error decoding patch: {told}")
-    if len(operations) > MOST_OPERATIONS:
-        message = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
-        raise Refusal(413, "RequestEntityTooLarge", message)
-    return lambda live: json_patch(live, operations)
-
-
-def _intent(kind: Kind, address: Address, body: bytes) -> Object:
-    """The body of a server-side apply. Raises Refusal (400)."""
-    try:
-        intent = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
-    if not isinstance(intent, dict):
-        told = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {told}")
-    if (intent.get("apiVersion"), intent.get("kind")) != (kind.api_version, kind.kind):
-        group, _, version = str(intent.get("apiVersion") or "").rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={intent.get('kind') or ''}")
-    metadata, _, mistake = rules.read(intent.get("metadata"))
-    if mistake:
-        raise Refusal(
-            500,
-            "",
-            f"failed to create typed patch object ({address.namespace}/{address.name}; {_gvk(kind)}): {mistake}",
-        )
-    if metadata.get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
-    sent = intent.get("metadata") or {}
-    checked = {**sent}
-    _check_place(checked, address, name=address.name)
-    if kind.namespaced:
-        checked["namespace"] = address.namespace
-    return {**intent, "metadata": checked}
-
-
-def _gvk(kind: Kind) -> str:
-    return f"{kind.group}/{kind.version}, Kind={kind.kind}"

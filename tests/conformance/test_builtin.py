@@ -175,3 +175,10 @@ def test_text_of_a_secret_is_stored_as_data(api: Api, home: str) -> None:
     secret = create(api, home, "Secret")
     assert (secret["data"], secret["type"]) == ({"a": "MQ=="}, "Opaque")
     assert "stringData" not in secret
+
+
+def test_null_is_an_empty_text_in_a_map_of_texts(api: Api, home: str) -> None:
+    body = {"metadata": {"name": "n", "labels": {"a": None}, "annotations": None}, "data": {"a": None}}
+    answer = api.post(PATHS["ConfigMap"].format(home), body)
+    assert (answer.code, answer.body["metadata"]["labels"], answer.body["data"]) == (201, {"a": ""}, {"a": ""})
+    assert "annotations" not in answer.body["metadata"]

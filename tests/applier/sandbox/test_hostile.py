@@ -121,6 +121,21 @@ def test_a_definition_whose_schema_is_deep(depth: int) -> None:
     sandbox.settle()
 
 
+@pytest.mark.parametrize("metadata", [None, [], "x", {"name": None}, {"name": []}, {"labels": {"a": None}}])
+@pytest.mark.parametrize("kind", ["Widget", "Other", None, 5])
+def test_metadata_of_any_form(metadata: Any, kind: Any) -> None:
+    sandbox = Sandbox()
+    answered(sandbox, Request("POST", DEFINITIONS, {}, orjson.dumps(definition("h.test"))))
+    body = orjson.dumps({"apiVersion": "h.test/v1", "kind": kind, "metadata": metadata, "spec": {"size": 1}})
+    collection = "/apis/h.test/v1/namespaces/default/widgets"
+    for method, target, content_type in (
+        ("POST", collection, "application/json"),
+        ("PUT", f"{collection}/a", "application/json"),
+        ("PATCH", f"{collection}/a?fieldManager=m", "application/apply-patch+yaml"),
+    ):
+        assert answered(sandbox, Request(method, target, {"content-type": content_type}, body)).status >= 201
+
+
 def test_a_json_patch_that_doubles_itself() -> None:
     """Each copy of the whole into itself doubles it; forty of them would fill any memory."""
     sandbox = Sandbox()
