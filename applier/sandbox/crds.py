@@ -91,8 +91,7 @@ class Definitions:
 
     def _model(self, version: Object) -> Custom:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        has_status = "status" in (version.get("subresources") or {})
-        return Custom(schema, definitions=self._schemas, evaluate=self._evaluate, has_status=has_status)
+        return Custom(schema, definitions=self._schemas, evaluate=self._evaluate)
 
     def _conflict(self, name: str, spec: Object) -> str:
         """The name that another definition of the group has already; "" if there is none."""

@@ -43,9 +43,7 @@ _REASONS: Mapping[str, str] = {
 class Custom:
     """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
 
-    def __init__(
-        self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None, has_status: bool
-    ) -> None:
+    def __init__(self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
         self.schema = schema
         self._content = {
             **schema,
@@ -55,7 +53,6 @@ class Custom:
         }
         self._definitions = definitions
         self._evaluate = evaluate
-        self._has_status = has_status
         self._has_rules = "x-kubernetes-validations" in str(schema)
 
     @cached_property

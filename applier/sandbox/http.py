@@ -59,6 +59,10 @@ def write_kubeconfig(file: Path, url: str) -> None:
     file.write_text(json.dumps(config, indent=2) + "\n")
 
 
+_OURSELVES = frozenset({HOST, "localhost"})
+_OTHER_HOST = Refusal(403, "Forbidden", f"the sandbox answers to {HOST} and localhost only").response
+"""A page in a browser can make a name of its own lead here (DNS rebinding); its requests still carry that name."""
+
 _TOO_LARGE = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response
 
 
@@ -72,6 +76,8 @@ class _Handler:
         if body is None:
             return _whole(_TOO_LARGE)
         headers = {name.lower(): value for name, value in request.headers.items()}
+        if _host(headers.get("host", "")) not in _OURSELVES:
+            return _whole(_OTHER_HOST)
         try:
             response = await self._door(Request(request.method, request.raw_path, headers, body))
         except DroppedError:
@@ -106,6 +112,10 @@ class _Handler:
             stopped.cancel()
             await events.aclose()  # type: ignore[attr-defined]
         return stream
+
+
+def _host(header: str) -> str:
+    return header.rpartition(":")[0] or header
 
 
 async def _body(request: web.BaseRequest) -> bytes | None:

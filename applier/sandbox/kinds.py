@@ -133,14 +133,6 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._by_path.get((group, version, plural))
 
-    def of(self, api_version: str, kind: str) -> Kind | None:
-        """The kind of an object or of an owner reference."""
-        group, _, version = api_version.rpartition("/")
-        for found in self._by_path.values():
-            if (found.group, found.version, found.kind) == (group, version, kind):
-                return found
-        return None
-
     def stored(self, resource: str) -> Kind | None:
         """Any served version of a resource (`deployments.apps`)."""
         plural, _, group = resource.partition(".")

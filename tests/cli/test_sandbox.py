@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
@@ -100,6 +101,14 @@ def test_it_says_what_it_is(sandbox: Running) -> None:
         other.connect(("127.0.0.2", sandbox.port))
 
 
+def test_a_page_in_a_browser_cannot_use_it_by_another_name(sandbox: Running) -> None:
+    for host, code in (("rebound.example.com", 403), (f"localhost:{sandbox.port}", 200)):
+        connection = http.client.HTTPConnection("127.0.0.1", sandbox.port)
+        connection.request("GET", "/api", headers={"Host": host})
+        assert connection.getresponse().status == code
+        connection.close()
+
+
 def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
     kubectl = sandbox.kubectl
     file = tmp_path / "all.json"
@@ -124,7 +133,7 @@ def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
     kubectl("set", "image", "deployment/web", "web=example.com/web:2")
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={..image}") == "example.com/web:2"
     conflict = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", check=False, stdin=changed())
-    assert 'conflict with "kubectl": .spec.replicas' in conflict
+    assert 'conflicts with "kubectl":\n- .spec.replicas' in conflict
 
 
 def test_what_kubectl_sends_in_protobuf_is_refused_with_advice(sandbox: Running) -> None:
@@ -185,7 +194,7 @@ def test_damaged_data_is_refused(tmp_path: Path) -> None:
 
 def test_an_open_watch_does_not_keep_it_from_stopping(sandbox: Running) -> None:
     with socket.create_connection(("127.0.0.1", sandbox.port)) as watch:
-        watch.sendall(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        watch.sendall(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert watch.recv(1000).startswith(b"HTTP/1.1 200")
         sandbox.process.send_signal(signal.SIGTERM)
         assert sandbox.process.wait(timeout=20) == 0

@@ -74,7 +74,7 @@ def answered(sandbox: Sandbox, request: Request) -> Response:
     return response
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=15))
 def test_requests_that_are_almost_right(sent: list[Request]) -> None:
     sandbox = Sandbox()
