@@ -27,6 +27,11 @@ class Catalog:
     contents: Mapping[str, FileContent] = field(default_factory=dict)
 
     @property
+    def calendars(self) -> Mapping[str, bytes]:
+        """The files that windows take occurrences from, unread."""
+        return {file: found.data for file, found in self.contents.items() if file.endswith(content.CALENDAR_SUFFIX)}
+
+    @property
     def unreadable(self) -> frozenset[str]:
         """Files that may hold more than we know."""
         return frozenset(file for file, found in self.contents.items() if found.unreadable)

@@ -18,6 +18,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD
 from renderer.model import Origin
 
+CALENDAR_SUFFIX = ".ics"
 _RULES = frozenset({"PropagationWindow", "PropagationPolicy", "Cluster", "Placement"})
 
 
@@ -51,7 +52,9 @@ class FileContent:
 
 
 def read(file: str, data: bytes) -> FileContent:
-    """Everything that one file says, with its mistakes."""
+    """Everything that one file says, with its mistakes; a calendar is only kept, for the windows that name it."""
+    if file.endswith(CALENDAR_SUFFIX):
+        return FileContent(data)
     found, problems = documents.load(file, data)
     reading = _Reading(problems=problems, unreadable=bool(problems))
     for document in found:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json", ".ics")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -71,8 +71,8 @@ class Snapshot:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file of this name is read: `.yaml`, `.yml` or `.json`, and no part of the path hidden by a leading
-    dot.
+    """Whether a file of this name is read: a manifest (`.yaml`, `.yml`, `.json`) or a calendar (`.ics`), and no part of the path
+    hidden by a leading dot.
     """
     return path.endswith(SUFFIXES) and not is_hidden(path)
 

@@ -1,0 +1,285 @@
+"""May this be done to this target now? The answer, why, and when it changes.
+
+Rules of one source: an active Deny closes. Else, where an Allow governs the target, one of them has to be active, with more time left than
+its cutoff. Else the default. Sources are judged apart and all have to agree. An Allow that has ended still governs: nothing opens by running
+out. Invariant: between an instant and the `until` of its verdict the answer stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from applier.reasons import Reason
+from gitops.propagation.occurrences import HORIZON
+from gitops.propagation.window import Drain, Kind, Target, Verb, Window
+
+MAX_SKEW: Final = timedelta(minutes=5)
+_STEPS: Final = 10_000
+
+
+class Default(StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The windows of one source and how they are read. `break_glass` is the instant until which someone goes past them, None for nobody."""
+
+    windows: Sequence[Window] = ()
+    source: str = ""
+    no_window: Default = Default.OPEN
+    expired_allow: Default = Default.CLOSED
+    break_glass: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """One window that closes: since when, and when it next lets pass (None: never, or not known)."""
+
+    window: Window
+    source: str
+    reason: Reason
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Open or closed, and `until` when: the instant of the next change, None where there is none within ten years.
+
+    Closed: `reason` and `closings` say why, `drain` what may be finished that was begun before (None: everything, as only the last part of a
+    window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past. `until_reliable`
+    is False where the answer may come sooner or later than that. `next_edge` is when to look again, as any window that governs changes then.
+    """
+
+    open: bool
+    next_edge: datetime
+    until: datetime | None = None
+    reason: Reason | None = None
+    closings: tuple[Closing, ...] = ()
+    overridden: tuple[Closing, ...] = ()
+    drain: Drain | None = None
+    drain_until: datetime | None = None
+    until_reliable: bool = True
+
+    @property
+    def since(self) -> datetime | None:
+        """Since when the windows that close now have closed."""
+        return min((closing.since for closing in self.closings if closing.since), default=None)
+
+
+class Reading(NamedTuple):
+    """A time to judge by. `skewed`: the clock went back so far that no Allow may be trusted."""
+
+    now: datetime
+    skewed: bool = False
+
+
+def steady(now: datetime, last: datetime | None) -> Reading:
+    """Time that never goes back: the `last` reading stands until the clock has caught up with it."""
+    if last is None or now >= last:
+        return Reading(now)
+    return Reading(last, skewed=last - now > MAX_SKEW)
+
+
+def judge(sources: Iterable[Rules], target: Target, verb: Verb, reading: Reading) -> Verdict:
+    """May `verb` be started on the target at the time of the reading?"""
+    return _judge([_Gate.of(rules, target, verb) for rules in sources], reading)
+
+
+class Check:
+    """`judge` for one target and verb that is asked again and again: answers from memory up to the next edge of a window."""
+
+    def __init__(self, sources: Iterable[Rules], target: Target, verb: Verb) -> None:
+        self._gates = [_Gate.of(rules, target, verb) for rules in sources]
+        self._known: tuple[datetime, datetime, Verdict] | None = None
+
+    def __call__(self, reading: Reading) -> Verdict:
+        now, skewed = reading
+        if self._known is not None and not skewed and self._known[0] <= now < self._known[1]:
+            return self._known[2]
+        verdict = _judge(self._gates, reading)
+        self._known = None if skewed else (now, verdict.next_edge, verdict)
+        return verdict
+
+
+def _judge(gates: Sequence[_Gate], reading: Reading) -> Verdict:
+    now = reading.now
+    closings = tuple(found for gate in gates for found in gate.closings(now))
+    edge = _next_edge(gates, now)
+    if reading.skewed and any(gate.allows_at(now) for gate in gates):
+        return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT, until_reliable=False)
+    overridden = tuple(found for gate in gates for found in gate.overridden(now))
+    until = next_change([gate.state for gate in gates], now)
+    if all(gate.state(now).open for gate in gates):
+        return Verdict(True, edge, until, overridden=overridden)
+    drain, drain_until = _drain([gate for gate in gates if not gate.state(now).open], now)
+    reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
+    return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until)
+
+
+def in_window(window: Window, now: datetime) -> bool:
+    """Has the window an active occurrence, with more time left than its cutoff? True inside a Deny as well; the selector does not count."""
+    return startable(window, now).open
+
+
+class State(NamedTuple):
+    """Open or not, and an instant before which that certainly does not change; None is never."""
+
+    open: bool
+    until: datetime | None
+
+
+def startable(window: Window, now: datetime) -> State:
+    """Whether something may be started in an occurrence of the window, its cutoff counted."""
+    moment = now
+    while moment <= now + HORIZON:
+        span = window.timeline.span(moment)
+        if not span.active:
+            if span.until is None:
+                return State(False, None)
+            moment = span.until
+        elif span.until is None:
+            return State(moment == now, moment if moment > now else None)
+        elif moment < (last_start := span.until - window.cutoff):
+            return State(True, last_start) if moment == now else State(False, moment)
+        else:
+            moment = span.until
+    return State(False, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """What the windows of one source say about one target and verb."""
+
+    rules: Rules
+    allows: tuple[Window, ...] = ()
+    denies: tuple[Window, ...] = ()
+    by_break_glass: bool = field(default=True)
+
+    @classmethod
+    def of(cls, rules: Rules, target: Target, verb: Verb) -> _Gate:
+        found = [window for window in rules.windows if window.governs(target, verb)]
+        return cls(
+            rules,
+            tuple(window for window in found if window.kind is Kind.ALLOW),
+            tuple(window for window in found if window.kind is Kind.DENY),
+            not any(window.final for window in found),
+        )
+
+    def state(self, now: datetime) -> State:
+        """Open or not, with a break-glass."""
+        state = self._by_windows(now)
+        glass = self.rules.break_glass
+        if glass is None or now >= glass or not self.by_break_glass or state.open:
+            return state
+        return State(True, glass)
+
+    def overridden(self, now: datetime) -> tuple[Closing, ...]:
+        return self._closed_by(now) if self.state(now).open and not self._by_windows(now).open else ()
+
+    def closings(self, now: datetime) -> tuple[Closing, ...]:
+        return () if self.state(now).open else self._closed_by(now)
+
+    def allows_at(self, now: datetime) -> list[Window]:
+        """The Allows that govern at this time: those that have begun, also those that have ended unless the policy says otherwise."""
+        return [
+            window
+            for window in self.allows
+            if window.timeline.has_begun(now)
+            and not (self.rules.expired_allow is Default.OPEN and window.timeline.has_ended(now))
+        ]
+
+    def active_denies(self, now: datetime) -> list[Window]:
+        return [window for window in self.denies if window.timeline.span(now).active]
+
+    def _by_windows(self, now: datetime) -> State:
+        if denies := self.active_denies(now):
+            return State(False, _latest([window.timeline.span(now).until for window in denies]))
+        next_deny = [window.timeline.span(now).until for window in self.denies]
+        begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
+        if not (allows := self.allows_at(now)):
+            is_open = self.rules.no_window is Default.OPEN
+            return State(is_open, _earliest([*next_deny, *begins] if is_open else begins))
+        states = [startable(window, now) for window in allows]
+        if any(state.open for state in states):
+            return State(True, _earliest([*next_deny, _latest([state.until for state in states if state.open])]))
+        ends = self._no_allow_left(allows)
+        return State(False, _earliest([*(state.until for state in states), *ends, *begins]))
+
+    def _no_allow_left(self, allows: Sequence[Window]) -> list[datetime | None]:
+        """When all these Allows have ended and govern no more, where the policy says so."""
+        if self.rules.expired_allow is Default.CLOSED:
+            return []
+        return [_latest([window.timeline.ends for window in allows])]
+
+    def _closed_by(self, now: datetime) -> tuple[Closing, ...]:
+        if denies := self.active_denies(now):
+            return tuple(self._denied(window, now) for window in denies)
+        return tuple(self._not_allowed(window, now) for window in self.allows_at(now))
+
+    def _denied(self, window: Window, now: datetime) -> Closing:
+        span = window.timeline.span(now)
+        reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
+        return Closing(window, self.rules.source, reason, span.since, span.until)
+
+    def _not_allowed(self, window: Window, now: datetime) -> Closing:
+        span, state = window.timeline.span(now), startable(window, now)
+        since = span.until - window.cutoff if span.active and span.until else span.since
+        reason = Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS
+        return Closing(window, self.rules.source, reason, since, state.until)
+
+
+def next_change(gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+    """The first instant at which all gates together answer otherwise than now; goes from edge to edge, never by the clock."""
+    states = [gate(now) for gate in gates]
+    first = all(state.open for state in states)
+    for _ in range(_STEPS):
+        following = _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.open])
+        if following is None or following > now + HORIZON:
+            return None
+        states = [gate(following) for gate in gates]
+        if all(state.open for state in states) is not first:
+            return following
+    return following
+
+
+def _next_edge(gates: Sequence[_Gate], now: datetime) -> datetime:
+    """When the first of the windows changes, or comes into its cutoff; at the latest in a year."""
+    edges = [gate.rules.break_glass for gate in gates]
+    for window in (window for gate in gates for window in (*gate.allows, *gate.denies)):
+        closes = window.timeline.span(now).until
+        edges += [closes, closes - window.cutoff if closes else None, window.timeline.begins, window.timeline.ends]
+    return _earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)
+
+
+def _drain(gates: Sequence[_Gate], now: datetime) -> tuple[Drain | None, datetime | None]:
+    """What may be finished: as the strictest of the active Denies says, else as the Allows that closed last."""
+    if denies := [window for gate in gates for window in gate.active_denies(now)]:
+        closed = [(window, window.timeline.span(now).since) for window in denies]
+    else:
+        allows = [window for gate in gates for window in gate.allows_at(now)]
+        if any(window.timeline.span(now).active for window in allows):
+            return None, None
+        ended = [(window, window.timeline.span(now).since) for window in allows]
+        last = max((since for _, since in ended if since), default=None)
+        closed = [(window, since) for window, since in ended if since == last]
+    window, since = min(closed, key=lambda found: found[0].drain, default=(None, None))
+    if window is None:
+        return Drain.UNIT, None
+    limited = since is not None and window.drain in {Drain.LEVEL, Drain.ROLLOUT}
+    return window.drain, since + window.overrun_limit if since and limited else None
+
+
+def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment), default=None)
+
+
+def _latest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The latest of instants; None, which is never, is later than all."""
+    return None if None in moments else max((moment for moment in moments if moment), default=None)

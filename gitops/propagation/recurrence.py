@@ -1,0 +1,172 @@
+"""On which days a window opens: five-field cron, and a subset of the recurrence rules of RFC 5545.
+
+Days are days of the calendar, without a zone. What does not exist in a month or year (31 April, 29 February) is skipped, never moved.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Final, Protocol
+
+from cronsim import CronSim, CronSimError
+from dateutil import rrule
+
+FREQUENCIES: Final = {"DAILY": rrule.DAILY, "WEEKLY": rrule.WEEKLY, "MONTHLY": rrule.MONTHLY, "YEARLY": rrule.YEARLY}
+_WEEKDAYS: Final = {
+    "MO": rrule.MO, "TU": rrule.TU, "WE": rrule.WE, "TH": rrule.TH, "FR": rrule.FR, "SA": rrule.SA, "SU": rrule.SU
+}  # fmt: skip
+_PARTS: Final = ("FREQ", "INTERVAL", "BYDAY", "BYMONTH", "BYMONTHDAY", "COUNT", "UNTIL")
+_SECOND = timedelta(seconds=1)
+_MAX: Final = 1000
+_LAST_YEAR: Final = datetime(2500, 1, 1)
+
+
+class Days(Protocol):
+    def since(self, day: date) -> Iterator[date]:
+        """The days from this one on, in order."""
+
+    def before(self, day: date) -> Iterator[date]:
+        """The days before this one, the latest first."""
+
+
+class Refused(ValueError):
+    """The text of a schedule is not valid; says what would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronDays:
+    """The days of a cron expression, as `day-of-month month day-of-week`."""
+
+    fields: str
+
+    def since(self, day: date) -> Iterator[date]:
+        for moment in CronSim(f"0 0 {self.fields}", datetime.combine(day, time()) - _SECOND):
+            yield moment.date()
+
+    def before(self, day: date) -> Iterator[date]:
+        for moment in CronSim(f"0 0 {self.fields}", datetime.combine(day, time()), reverse=True):
+            yield moment.date()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDays:
+    """The days of a recurrence rule."""
+
+    rule: rrule.rrule = field(compare=False)
+
+    def since(self, day: date) -> Iterator[date]:
+        for moment in self.rule.xafter(datetime.combine(day, time()), inc=True):
+            yield moment.date()
+
+    def before(self, day: date) -> Iterator[date]:
+        start = datetime(1, 1, 1)
+        for moment in reversed(self.rule.between(start, datetime.combine(day, time()))):
+            yield moment.date()
+
+
+def cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
+    """The days of a cron expression and the times of day. Raises Refused."""
+    parts = text.split()
+    if len(parts) != 5:
+        raise Refused(f"{text!r} has {len(parts)} fields; cron has five: minute hour day-of-month month day-of-week")
+    if parts[2] != "*" and parts[4] != "*":
+        raise Refused(
+            f"{text!r} restricts day-of-month and day-of-week; cron would open on either, which is rarely meant; "
+            "leave one of them '*', or write an rrule"
+        )
+    try:
+        parsed = CronSim(text, datetime(2000, 1, 1))
+    except CronSimError as error:
+        raise Refused(f"{text!r}: {_lower(str(error))}; a valid example is '0 9 * * 1-5'") from None
+    times = tuple(time(hour, minute) for hour in sorted(parsed.hours) for minute in sorted(parsed.minutes))
+    return CronDays(" ".join(parts[2:])), times
+
+
+def _lower(message: str) -> str:
+    """`Bad day-of-month` as part of a sentence; cronsim says it of 30 February, too."""
+    name = message.removeprefix("Bad ")
+    return f"{name} is not valid, or no such day exists" if name.startswith("day-of-month") else f"{name} is not valid"
+
+
+def rule(text: str, start: date) -> RuleDays:
+    """The days of a rule that begins at `start`, which is one of them only if the rule says so. Raises Refused."""
+    parts = _split(text)
+    frequency = parts.get("FREQ", "")
+    if frequency not in FREQUENCIES:
+        raise Refused(f"FREQ is {frequency or 'missing'}; it is one of {', '.join(FREQUENCIES)}")
+    if "COUNT" in parts and "UNTIL" in parts:
+        raise Refused("COUNT and UNTIL exclude one another (RFC 5545)")
+    until = _until(parts["UNTIL"]) if "UNTIL" in parts else _LAST_YEAR
+    months = _numbers("BYMONTH", parts["BYMONTH"], 12) if "BYMONTH" in parts else None
+    monthdays = _numbers("BYMONTHDAY", parts["BYMONTHDAY"], 31, signed=True) if "BYMONTHDAY" in parts else None
+    # dateutil would look for such a day up to the year 9999.
+    if monthdays and min(map(abs, monthdays)) > max(monthrange(2000, month)[1] for month in months or range(1, 13)):
+        raise Refused(f"{text!r}: no such day exists, so the window can never open")
+    days = RuleDays(
+        rrule.rrule(
+            FREQUENCIES[frequency],
+            dtstart=datetime.combine(start, time()),
+            wkst=rrule.MO,
+            interval=_number("INTERVAL", parts.get("INTERVAL", "1"), _MAX),
+            count=_number("COUNT", parts["COUNT"], 100 * _MAX) if "COUNT" in parts else None,
+            until=None if "COUNT" in parts else until,
+            byweekday=_weekdays(parts["BYDAY"], frequency) if "BYDAY" in parts else None,
+            bymonth=months,
+            bymonthday=monthdays,
+            cache=True,
+        )
+    )
+    if next(days.since(start), None) is None:
+        raise Refused(f"{text!r} names no day from {start} on, so the window can never open")
+    return days
+
+
+def _split(text: str) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for part in text.upper().removeprefix("RRULE:").split(";"):
+        name, separator, value = part.partition("=")
+        if name not in _PARTS:
+            raise Refused(f"{part!r} is not supported; the parts are {', '.join(_PARTS)}, as in FREQ=MONTHLY;BYDAY=2TU")
+        if not separator or not value or name in parts:
+            raise Refused(f"{name} needs one value, as in FREQ=MONTHLY;BYDAY=2TU")
+        parts[name] = value
+    return parts
+
+
+def _until(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y%m%d")
+    except ValueError:
+        raise Refused(f"UNTIL is {text!r}; write the last local day, such as 20261231") from None
+
+
+def _number(name: str, text: str, most: int, *, signed: bool = False) -> int:
+    digits = text.removeprefix("-") if signed else text.removeprefix("+")
+    if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:9]) <= most:
+        raise Refused(
+            f"{name} is {text!r}; it is a number from 1 to {most}{', or below 0 to count from the end' * signed}"
+        )
+    return int(text)
+
+
+def _numbers(name: str, text: str, most: int, *, signed: bool = False) -> list[int]:
+    return [_number(name, item, most, signed=signed) for item in text.split(",")]
+
+
+def _weekdays(text: str, frequency: str) -> list[rrule.weekday]:
+    return [_weekday(item, frequency) for item in text.split(",")]
+
+
+def _weekday(item: str, frequency: str) -> rrule.weekday:
+    """`TU`, `2TU` (the second), `-1FR` (the last)."""
+    weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
+    if weekday is None:
+        raise Refused(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")
+    if not ordinal:
+        return weekday
+    if frequency not in {"MONTHLY", "YEARLY"}:
+        raise Refused(f"BYDAY has {item!r}; numbered days need FREQ=MONTHLY or FREQ=YEARLY (RFC 5545)")
+    return weekday(_number("BYDAY", ordinal.removeprefix("+"), 53, signed=True))

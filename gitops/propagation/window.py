@@ -1,0 +1,133 @@
+"""A maintenance window as a value, and what it governs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import IntEnum, StrEnum
+from fnmatch import fnmatchcase
+from zoneinfo import ZoneInfo
+
+from gitops.propagation.occurrences import Timeline
+from renderer.identity import GroupKind
+from renderer.model import Origin
+
+
+class Kind(StrEnum):
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+class Verb(StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    PRUNE = "prune"
+    HEAL = "heal"
+
+
+class Drain(IntEnum):
+    """What may be finished after closing, the strictest first."""
+
+    NONE = 0
+    UNIT = 1
+    LEVEL = 2
+    ROLLOUT = 3
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """As Kubernetes judges it: `NotIn` holds for objects without the label, too."""
+        match self.operator:
+            case Operator.IN:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be written. `namespace` is empty outside namespaces; `rgd` is the name of the definition, `node` the id of the resource
+    and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
+    """
+
+    kind: GroupKind
+    namespace: str = ""
+    cluster: str = ""
+    rgd: str = ""
+    node: str = ""
+    labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """AND between fields, OR inside; None governs everything. Names may hold `*`."""
+
+    clusters: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    rgds: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    instances: tuple[Requirement, ...] | None = None
+
+    def matches(self, target: Target) -> bool:
+        return (
+            _named(self.clusters, target.cluster)
+            and _named(self.namespaces, target.namespace)
+            and _named(self.rgds, target.rgd)
+            and _named(self.nodes, target.node)
+            and (_named(self.kinds, target.kind.kind) or _named(self.kinds, str(target.kind)))
+            and (self.instances is None or _fits(self.instances, target.labels))
+        )
+
+
+def _named(patterns: tuple[str, ...] | None, name: str) -> bool:
+    """What a target does not have (a namespace, a node) no pattern names, not even `*`."""
+    return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _fits(requirements: tuple[Requirement, ...], labels: Mapping[str, str] | None) -> bool:
+    return labels is not None and all(requirement.matches(labels) for requirement in requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A `PropagationWindow`, valid. In the last `cutoff` of an Allow nothing new is started. `by_name` windows govern only where an
+    expression or a wave names them. `final`: no break-glass passes it.
+    """
+
+    name: str
+    kind: Kind
+    zone: ZoneInfo
+    timeline: Timeline
+    selector: Selector = Selector()
+    verbs: frozenset[Verb] = frozenset({Verb.CREATE, Verb.UPDATE, Verb.PRUNE})
+    cutoff: timedelta = timedelta()
+    drain: Drain = Drain.UNIT
+    overrun_limit: timedelta = timedelta(hours=1)
+    final: bool = False
+    by_name: bool = False
+    description: str = ""
+    ticket: str = ""
+    origin: Origin = field(default_factory=Origin)
+
+    def governs(self, target: Target, verb: Verb) -> bool:
+        return not self.by_name and verb in self.verbs and self.selector.matches(target)
