@@ -21,7 +21,8 @@ from gitops.propagation.occurrences import Elapsed, Fixed, Interval, Occurrences
 from gitops.propagation.recurrence import Refused
 from gitops.propagation.window import Drain, Kind, Operator, Requirement, Selector, Verb, Window
 from renderer import schema
-from renderer.catalog import Catalog, Declared
+from renderer.catalog import Catalog
+from renderer.content import Declared
 from renderer.errors import Problem
 from renderer.model import Origin
 
@@ -41,7 +42,7 @@ def _object(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_of(words: Iterable[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(words)}
+    return {"type": "string", "enum": [str(word) for word in words]}
 
 
 _REQUIREMENT: Final = _object(

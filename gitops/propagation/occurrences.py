@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
@@ -22,6 +22,7 @@ HORIZON: Final = timedelta(days=3653)
 """How far edges are looked for: ten years, since 29 February can be eight years away."""
 
 _DAY: Final = timedelta(days=1)
+_REMEMBERED: Final = 64
 
 
 class Interval(NamedTuple):
@@ -177,11 +178,15 @@ def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit."""
+    """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
+
+    Spans are remembered for the instants last asked for: all targets of a pass ask for the same one.
+    """
 
     occurrences: Occurrences
     begins: datetime | None = None
     ends: datetime | None = None
+    _known: dict[datetime, Span] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
         return self.begins is None or self.begins <= moment
@@ -191,6 +196,13 @@ class Timeline:
 
     def span(self, moment: datetime) -> Span:
         """What holds at an instant."""
+        if (found := self._known.get(moment)) is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[moment] = self._found(moment)
+        return found
+
+    def _found(self, moment: datetime) -> Span:
         if self.begins and moment < self.begins:
             first = self.span(self.begins)
             return Span(False, None, self.begins if first.active else first.until)

@@ -53,16 +53,18 @@ class CronDays:
 
 @dataclass(frozen=True, slots=True)
 class RuleDays:
-    """The days of a recurrence rule."""
+    """The days of a recurrence rule, from `start` on."""
 
-    rule: rrule.rrule = field(compare=False)
+    text: str
+    start: date
+    rule: rrule.rrule = field(compare=False, repr=False)
 
     def since(self, day: date) -> Iterator[date]:
         for moment in self.rule.xafter(datetime.combine(day, time()), inc=True):
             yield moment.date()
 
     def before(self, day: date) -> Iterator[date]:
-        start = datetime(1, 1, 1)
+        start = datetime.combine(self.start, time()) - _SECOND
         for moment in reversed(self.rule.between(start, datetime.combine(day, time()))):
             yield moment.date()
 
@@ -106,6 +108,8 @@ def rule(text: str, start: date) -> RuleDays:
     if monthdays and min(map(abs, monthdays)) > max(monthrange(2000, month)[1] for month in months or range(1, 13)):
         raise Refused(f"{text!r}: no such day exists, so the window can never open")
     days = RuleDays(
+        text,
+        start,
         rrule.rrule(
             FREQUENCIES[frequency],
             dtstart=datetime.combine(start, time()),
@@ -117,7 +121,7 @@ def rule(text: str, start: date) -> RuleDays:
             bymonth=months,
             bymonthday=monthdays,
             cache=True,
-        )
+        ),
     )
     if next(days.since(start), None) is None:
         raise Refused(f"{text!r} names no day from {start} on, so the window can never open")

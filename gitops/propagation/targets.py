@@ -1,0 +1,42 @@
+"""What windows may govern in a rendering: a target for every object that would be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gitops.propagation.window import Target
+from renderer.definition import Definition
+from renderer.identity import GroupKind
+from renderer.kinds import CRD
+from renderer.model import Bundle, RenderedNode, RenderedSet
+
+
+def targets(bundle: Bundle, definitions: Mapping[GroupKind, Definition]) -> Iterator[Target]:
+    """All targets, outside of any named cluster; what has no place yet, because it waits for data, is left out."""
+    crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
+    for rendered in bundle.sets:
+        for node in rendered.nodes:
+            if node.key and not node.external:
+                yield _declared(node, definitions, crds) if rendered.is_source else _member(node, rendered, definitions)
+
+
+def _declared(node: RenderedNode, definitions: Mapping[GroupKind, Definition], crds: Mapping[str, str]) -> Target:
+    """An object of the source itself: an instance, the CRD of a definition, or a plain object."""
+    assert node.key
+    if definition := definitions.get(node.group_kind):
+        labels = node.manifest["metadata"].get("labels") or {}
+        return Target(node.group_kind, node.key.namespace, rgd=definition.name, labels=labels)
+    rgd = crds.get(node.key.name, "") if node.group_kind == CRD else ""
+    return Target(node.group_kind, node.key.namespace, rgd=rgd)
+
+
+def _member(node: RenderedNode, rendered: RenderedSet, definitions: Mapping[GroupKind, Definition]) -> Target:
+    assert node.key
+    definition = definitions.get(rendered.parent.group_kind)
+    return Target(
+        node.group_kind,
+        node.key.namespace,
+        rgd=definition.name if definition else "",
+        node=node.id,
+        labels=rendered.manifest["metadata"].get("labels") or {},
+    )

@@ -1,0 +1,99 @@
+"""Windows judged minute by minute: slow, and simple enough to be believed.
+
+Walks the minutes of UTC and looks at the clock on the wall, as a person with a watch would. Used as the oracle of the property tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import accumulate
+from zoneinfo import ZoneInfo
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Naive:
+    """A window in plain words: on which days and times it opens, and after how many minutes or when on the wall it closes."""
+
+    zone: ZoneInfo
+    deny: bool
+    on_day: Callable[[date], bool]
+    at_time: Callable[[time], bool]
+    duration: int = 0
+    until: tuple[int | None, time] | None = None
+    exdates: frozenset[date] = frozenset()
+    first: date | None = None
+    last: date | None = None
+
+
+class Walk:
+    """All minutes from `start` on, with what the wall clock of a zone shows."""
+
+    def __init__(self, start: datetime, minutes: int, zone: ZoneInfo) -> None:
+        assert start.tzinfo is UTC
+        self.start = start
+        self.walls = [(start + index * MINUTE).astimezone(zone).replace(tzinfo=None) for index in range(minutes)]
+        self.first: dict[datetime, int] = {}
+        self.last: dict[datetime, int] = {}
+        self.lost: set[datetime] = set()
+        for index, wall in enumerate(self.walls):
+            if index and wall - self.walls[index - 1] > MINUTE:
+                self._skip(index, self.walls[index - 1] + MINUTE, wall)
+            self.first.setdefault(wall, index)
+            self.last[wall] = index
+
+    def _skip(self, index: int, start: datetime, end: datetime) -> None:
+        """Local times that the clock jumps over take place at the jump; across the date line they do not open at all."""
+        while start < end:
+            self.first[start] = self.last[start] = index
+            if end - self.walls[index - 1] > timedelta(hours=4, minutes=1):
+                self.lost.add(start)
+            start += MINUTE
+
+    def active(self, window: Naive) -> list[bool]:
+        """For each minute, whether the window is active in it."""
+        changes = [0] * (len(self.walls) + 1)
+        for wall, index in self.first.items():
+            if self._opens(window, wall):
+                close = min(self._close(window, wall, index), len(self.walls))
+                changes[index] += 1
+                changes[max(index, close)] -= 1
+        found = [open_now > 0 for open_now in accumulate(changes[:-1])]
+        begins = self.first.get(midnight(window.first), 0) if window.first else 0
+        ends = len(found)
+        if window.last:
+            after = midnight(window.last + timedelta(days=1))
+            ends = (self.last if window.deny else self.first).get(after, ends if after > self.walls[-1] else 0)
+        return [active and begins <= index < ends for index, active in enumerate(found)]
+
+    def _opens(self, window: Naive, wall: datetime) -> bool:
+        excepted = wall in window.exdates or wall.date() in window.exdates
+        return wall not in self.lost and window.on_day(wall.date()) and window.at_time(wall.time()) and not excepted
+
+    def _close(self, window: Naive, wall: datetime, index: int) -> int:
+        if window.until is None:
+            return index + window.duration
+        weekday, at = window.until
+        closing = next(
+            moment
+            for days in range(9)
+            if (moment := datetime.combine(wall.date() + timedelta(days=days), at)) > wall
+            and weekday in (None, moment.weekday())
+        )
+        return (self.last if window.deny else self.first).get(closing, len(self.walls))
+
+
+def midnight(day: date) -> datetime:
+    return datetime.combine(day, time())
+
+
+def startable(active: Sequence[bool], cutoff: int) -> list[bool]:
+    """For each minute, whether the window is active and stays so for longer than the cutoff."""
+    found, left = [False] * len(active), 0
+    for index in reversed(range(len(active))):
+        left = left + 1 if active[index] else 0
+        found[index] = left > cutoff
+    return found
