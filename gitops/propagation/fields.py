@@ -360,5 +360,9 @@ def _interval(event: ical.Event, where: ZoneInfo, exdates: frozenset[date], *, d
 
 def _beginning(occurrences: Occurrences) -> datetime:
     """An instant before which no occurrence has to be looked for."""
-    always = datetime(1970, 1, 1, tzinfo=UTC)
-    return next((found.opens for found in occurrences.after(always)), always)
+    match occurrences:
+        case Repeating(days=recurrence.RuleDays(start=start)):
+            return datetime.combine(start, time(), UTC) - timedelta(days=2)
+        case Fixed(intervals=(first, *_)):
+            return first.opens
+    return datetime(1970, 1, 1, tzinfo=UTC)

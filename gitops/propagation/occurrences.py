@@ -23,6 +23,7 @@ HORIZON: Final = timedelta(days=3653)
 
 _DAY: Final = timedelta(days=1)
 _REMEMBERED: Final = 64
+"""Days and instants that are kept in memory, as neighbouring questions ask for the same ones."""
 
 
 class Interval(NamedTuple):
@@ -82,6 +83,7 @@ class Repeating:
     end: Elapsed | WallClock
     zone: ZoneInfo
     exdates: frozenset[datetime | date] = frozenset()
+    _known: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def after(self, moment: datetime) -> Iterator[Interval]:
         # One day more on either side: a change of the clock at midnight can put an opening on another date.
@@ -93,7 +95,14 @@ class Repeating:
             yield from (found for found in reversed(self._on(day)) if found.opens <= moment)
 
     def _on(self, day: date) -> tuple[Interval, ...]:
-        """The occurrences that open on a day, merged."""
+        """The occurrences that open on one of the days, merged."""
+        if (found := self._known.get(day)) is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[day] = self._found(day)
+        return found
+
+    def _found(self, day: date) -> tuple[Interval, ...]:
         midnight = datetime.combine(day, time())
         if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
             return merged(map(self._occurrence, self.openings(day)))

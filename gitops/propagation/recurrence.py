@@ -5,11 +5,13 @@ Days are days of the calendar, without a zone. What does not exist in a month or
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from bisect import bisect_left
 from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from cronsim import CronSim, CronSimError
 from dateutil import rrule
@@ -21,15 +23,8 @@ _WEEKDAYS: Final = {
 _PARTS: Final = ("FREQ", "INTERVAL", "BYDAY", "BYMONTH", "BYMONTHDAY", "COUNT", "UNTIL")
 _SECOND = timedelta(seconds=1)
 _MAX: Final = 1000
+_FAR: Final = 50
 _LAST_YEAR: Final = datetime(2500, 1, 1)
-
-
-class Days(Protocol):
-    def since(self, day: date) -> Iterator[date]:
-        """The days from this one on, in order."""
-
-    def before(self, day: date) -> Iterator[date]:
-        """The days before this one, the latest first."""
 
 
 class Refused(ValueError):
@@ -37,35 +32,58 @@ class Refused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class CronDays:
+class Days(ABC):
+    """Days in order, found a year at a time and remembered: edges are looked for again and again in the same years."""
+
+    _years: dict[int, tuple[date, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def since(self, day: date) -> Iterator[date]:
+        """The days from this one on, the next first, as far as 50 years."""
+        days = self._of(day.year)
+        yield from days[bisect_left(days, day) :]
+        for year in range(day.year + 1, day.year + _FAR):
+            yield from self._of(year)
+
+    def before(self, day: date) -> Iterator[date]:
+        """The days before this one, the latest first, as far as 50 years."""
+        days = self._of(day.year)
+        yield from reversed(days[: bisect_left(days, day)])
+        for year in range(day.year - 1, day.year - _FAR, -1):
+            yield from reversed(self._of(year))
+
+    def _of(self, year: int) -> tuple[date, ...]:
+        if year not in self._years:
+            self._years[year] = tuple(self.in_year(year))
+        return self._years[year]
+
+    @abstractmethod
+    def in_year(self, year: int) -> Iterator[date]:
+        """The days in a year, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronDays(Days):
     """The days of a cron expression, as `day-of-month month day-of-week`."""
 
     fields: str
 
-    def since(self, day: date) -> Iterator[date]:
-        for moment in CronSim(f"0 0 {self.fields}", datetime.combine(day, time()) - _SECOND):
-            yield moment.date()
-
-    def before(self, day: date) -> Iterator[date]:
-        for moment in CronSim(f"0 0 {self.fields}", datetime.combine(day, time()), reverse=True):
+    def in_year(self, year: int) -> Iterator[date]:
+        for moment in CronSim(f"0 0 {self.fields}", datetime(year, 1, 1) - _SECOND):
+            if moment.year > year:
+                return
             yield moment.date()
 
 
 @dataclass(frozen=True, slots=True)
-class RuleDays:
+class RuleDays(Days):
     """The days of a recurrence rule, from `start` on."""
 
     text: str
     start: date
     rule: rrule.rrule = field(compare=False, repr=False)
 
-    def since(self, day: date) -> Iterator[date]:
-        for moment in self.rule.xafter(datetime.combine(day, time()), inc=True):
-            yield moment.date()
-
-    def before(self, day: date) -> Iterator[date]:
-        start = datetime.combine(self.start, time()) - _SECOND
-        for moment in reversed(self.rule.between(start, datetime.combine(day, time()))):
+    def in_year(self, year: int) -> Iterator[date]:
+        for moment in self.rule.between(datetime(year, 1, 1), datetime(year, 12, 31), inc=True):
             yield moment.date()
 
 
@@ -123,7 +141,7 @@ def rule(text: str, start: date) -> RuleDays:
             cache=True,
         ),
     )
-    if next(days.since(start), None) is None:
+    if next(iter(days.rule), None) is None:
         raise Refused(f"{text!r} names no day from {start} on, so the window can never open")
     return days
 

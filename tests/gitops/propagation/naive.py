@@ -21,7 +21,7 @@ class Naive:
     zone: ZoneInfo
     deny: bool
     on_day: Callable[[date], bool]
-    at_time: Callable[[time], bool]
+    at_time: Callable[[datetime], bool]
     duration: int = 0
     until: tuple[int | None, time] | None = None
     exdates: frozenset[date] = frozenset()
@@ -44,6 +44,7 @@ class Walk:
                 self._skip(index, self.walls[index - 1] + MINUTE, wall)
             self.first.setdefault(wall, index)
             self.last[wall] = index
+        self.days = {wall.date() for wall in self.first}
 
     def _skip(self, index: int, start: datetime, end: datetime) -> None:
         """Local times that the clock jumps over take place at the jump; across the date line they do not open at all."""
@@ -55,9 +56,11 @@ class Walk:
 
     def active(self, window: Naive) -> list[bool]:
         """For each minute, whether the window is active in it."""
+        days = {day for day in self.days if window.on_day(day) and day not in window.exdates}
+        excepted = self.lost | window.exdates
         changes = [0] * (len(self.walls) + 1)
         for wall, index in self.first.items():
-            if self._opens(window, wall):
+            if window.at_time(wall) and wall.date() in days and wall not in excepted:
                 close = min(self._close(window, wall, index), len(self.walls))
                 changes[index] += 1
                 changes[max(index, close)] -= 1
@@ -68,10 +71,6 @@ class Walk:
             after = midnight(window.last + timedelta(days=1))
             ends = (self.last if window.deny else self.first).get(after, ends if after > self.walls[-1] else 0)
         return [active and begins <= index < ends for index, active in enumerate(found)]
-
-    def _opens(self, window: Naive, wall: datetime) -> bool:
-        excepted = wall in window.exdates or wall.date() in window.exdates
-        return wall not in self.lost and window.on_day(wall.date()) and window.at_time(wall.time()) and not excepted
 
     def _close(self, window: Naive, wall: datetime, index: int) -> int:
         if window.until is None:

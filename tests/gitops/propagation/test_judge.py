@@ -1,0 +1,190 @@
+"""What may be done to a target: selectors, verbs, several sources, break-glass, drains, a clock that goes back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from applier.reasons import Reason
+from gitops.propagation.judge import Check, Default, Reading, Rules, in_window, judge, steady
+from gitops.propagation.window import Drain, Target, Verb, Window
+from renderer.identity import GroupKind
+from renderer.kinds import CRD
+from tests.gitops.propagation.windows import DEPLOYMENT, PROD, utc, verdict, window
+
+NOON = "2026-03-16 12:00"
+
+
+def deny(name: str = "deny", **spec: Any) -> Window:
+    """Active on the whole of 16 March 2026, UTC."""
+    once = {"once": [{"start": "2026-03-16T00:00", "end": "2026-03-17T00:00"}]}
+    return window(name, kind="Deny", zone="UTC", schedule=once, **spec)
+
+
+PLAIN = Target(DEPLOYMENT, "prod", "eu-1")
+CLUSTERED = Target(GroupKind("", "Namespace"), "", "eu-1")
+MEMBER = Target(DEPLOYMENT, "prod", "eu-1", "webapp.kro.run", "deployment", {"tier": "gold"})
+OF_DEFINITION = Target(CRD, "", "eu-1", "webapp.kro.run")
+
+
+@pytest.mark.parametrize(
+    ("selector", "governed"),
+    [
+        ({}, {"plain", "clustered", "member", "crd"}),
+        ({"clusters": ["eu-*"]}, {"plain", "clustered", "member", "crd"}),
+        ({"clusters": ["us-*"]}, set()),
+        ({"namespaces": ["prod", "other"]}, {"plain", "member"}),
+        ({"namespaces": ["*"]}, {"plain", "member"}),
+        ({"rgds": ["webapp.*"]}, {"member", "crd"}),
+        ({"rgds": ["*"]}, {"member", "crd"}),
+        ({"nodes": ["deploy*"]}, {"member"}),
+        ({"kinds": ["Deployment"]}, {"plain", "member"}),
+        ({"kinds": ["Deployment.apps"]}, {"plain", "member"}),
+        ({"kinds": ["deployment"]}, set()),
+        ({"kinds": ["Custom*", "Namespace"]}, {"clustered", "crd"}),
+        ({"instances": {}}, {"member"}),
+        ({"instances": {"matchLabels": {"tier": "gold"}}}, {"member"}),
+        ({"instances": {"matchLabels": {"tier": "free"}}}, set()),
+        ({"instances": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["free"]}]}}, {"member"}),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}}, {"member"}),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}, set()),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}}, {"member"}),
+        ({"namespaces": ["prod"], "kinds": ["Secret"]}, set()),
+    ],
+)  # fmt: skip
+def test_a_selector_is_and_between_fields_and_or_inside(selector: dict[str, Any], governed: set[str]) -> None:
+    found = deny(selector=selector)
+    targets = {"plain": PLAIN, "clustered": CLUSTERED, "member": MEMBER, "crd": OF_DEFINITION}
+    assert {name for name, target in targets.items() if found.governs(target, Verb.UPDATE)} == governed
+
+
+def test_healing_is_governed_only_where_it_is_listed() -> None:
+    assert verdict(deny(), at=NOON, verb=Verb.HEAL).open
+    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Verb.HEAL).open
+    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Verb.PRUNE).open
+
+
+def test_a_window_by_name_governs_nothing_and_can_be_asked() -> None:
+    named = deny(byName=True)
+    assert verdict(named, at=NOON).open
+    assert in_window(named, utc(NOON))
+    assert not in_window(named, utc("2026-03-17 00:00"))
+
+
+def test_of_several_allows_one_is_enough() -> None:
+    early, late = (
+        window("a", zone="UTC", cron="0 8 * * *", until="10:00"),
+        window("b", zone="UTC", cron="0 12 * * *", until="14:00"),
+    )
+    assert verdict(early, late, at="2026-03-16 09:00").until == utc("2026-03-16 10:00")
+    closed = verdict(early, late, at="2026-03-16 10:00")
+    assert (closed.open, closed.until, closed.since) == (False, utc("2026-03-16 12:00"), utc("2026-03-15 14:00"))
+    assert [(one.window.name, one.since, one.until) for one in closed.closings] == [
+        ("a", utc("2026-03-16 10:00"), utc("2026-03-17 08:00")),
+        ("b", utc("2026-03-15 14:00"), utc("2026-03-16 12:00")),
+    ]
+
+
+def test_sources_are_judged_apart_and_all_have_to_agree() -> None:
+    morning = Rules([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
+    noon = Rules([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
+    found = judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 09:00")))
+    assert (found.open, found.until) == (False, utc("2026-03-16 10:00"))
+    assert [(one.source, one.window.name) for one in found.closings] == [("shop", "b")]
+    assert judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 10:00"))).until == utc("2026-03-16 12:00")
+    late = judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 12:00")))
+    assert (late.open, late.until) == (False, utc("2026-03-17 10:00"))
+
+
+def test_a_break_glass_in_one_source_does_not_pass_the_deny_of_another() -> None:
+    glass = utc("2026-03-16 13:00")
+    sources = [Rules([deny("mine")], break_glass=glass), Rules([deny("theirs")], source="other")]
+    found = judge(sources, PROD, Verb.UPDATE, Reading(utc(NOON)))
+    assert (found.open, [one.window.name for one in found.closings]) == (False, ["theirs"])
+
+
+def test_a_window_can_forbid_break_glass() -> None:
+    rules = Rules([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
+    assert not judge([rules], PROD, Verb.UPDATE, Reading(utc(NOON))).open
+
+
+def test_windows_that_exclude_one_another_never_open() -> None:
+    night = window("night", zone="UTC", cron="0 1 * * *", until="03:00")
+    always = window("always", kind="Deny", zone="UTC", cron="0 0 * * *", until="04:00")
+    found = verdict(night, always, at=NOON)
+    assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
+
+
+def test_before_it_is_in_effect_an_allow_does_not_govern() -> None:
+    later = window(zone="UTC", cron="0 9 * * *", until="17:00", effective={"from": "2026-03-18"})
+    assert verdict(later, at="2026-03-16 03:00").until == utc("2026-03-18 00:00")
+    assert not verdict(later, at="2026-03-18 00:00").open
+
+
+def test_what_ends_inside_an_occurrence_cuts_it() -> None:
+    """Both dates are inclusive: the window ends with the last of the day."""
+    night = window(zone="UTC", cron="0 22 * * *", until="06:00", effective={"from": "2026-03-16", "to": "2026-03-17"})
+    assert list(night.timeline.intervals(utc("2026-03-01 00:00"))) == [
+        (utc("2026-03-16 00:00"), utc("2026-03-16 06:00")),
+        (utc("2026-03-16 22:00"), utc("2026-03-17 06:00")),
+        (utc("2026-03-17 22:00"), utc("2026-03-18 00:00")),
+    ]
+
+
+@pytest.mark.parametrize(("drain", "hours"), [("None", None), ("Unit", None), ("Level", 2), ("Rollout", 2)])
+def test_what_may_be_finished_after_closing_and_how_long(drain: str, hours: int | None) -> None:
+    allow = window(zone="UTC", cron="0 9 * * *", until="10:00", drain=drain, overrunLimit="2h")
+    found = verdict(allow, at=NOON)
+    assert found.drain is Drain[drain.upper()]
+    assert found.drain_until == (utc("2026-03-16 10:00") + timedelta(hours=hours) if hours else None)
+
+
+def test_the_allow_that_closed_last_says_what_may_be_finished() -> None:
+    early = window("a", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")
+    late = window("b", zone="UTC", cron="0 9 * * *", until="11:00", drain="Rollout")
+    assert verdict(early, late, at=NOON).drain is Drain.ROLLOUT
+
+
+def test_time_does_not_go_back() -> None:
+    """A small step is waited for; after one of more than five minutes no Allow is trusted."""
+    last = utc(NOON)
+    assert steady(utc("2026-03-16 12:01"), last) == Reading(utc("2026-03-16 12:01"))
+    assert steady(utc("2026-03-16 11:55"), last) == Reading(last)
+    assert steady(utc("2026-03-16 11:54:59"), last) == Reading(last, skewed=True)
+    assert steady(last, None) == Reading(last)
+
+
+def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
+    allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
+    skewed = judge([Rules([allow])], PROD, Verb.UPDATE, Reading(utc(NOON), skewed=True))
+    assert (skewed.open, skewed.reason, skewed.until, skewed.until_reliable) == (False, Reason.CLOCK_SKEW, None, False)
+    assert judge([Rules()], PROD, Verb.UPDATE, Reading(utc(NOON), skewed=True)).open
+
+
+def test_a_check_answers_as_judge_does_at_every_edge() -> None:
+    rules = [
+        Rules(
+            [
+                window("a", zone="UTC", cron="0 9 * * *", until="17:00", cutoff="30m"),
+                window("b", kind="Deny", zone="UTC", cron="0 12 * * 1", duration="1h"),
+            ],
+            no_window=Default.CLOSED,
+        )
+    ]
+    check = Check(rules, PROD, Verb.UPDATE)
+    for minutes in range(0, 3 * 1440, 10):
+        reading = Reading(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
+        assert check(reading) == judge(rules, PROD, Verb.UPDATE, reading)
+    skewed = Reading(utc("2026-03-16 10:00"), skewed=True)
+    assert check(skewed).reason is Reason.CLOCK_SKEW
+    assert check(Reading(utc("2026-03-16 10:00"))).open
+
+
+def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:
+    """Every minute of ten years is not looked at."""
+    always = window(zone="UTC", cron="* * * * *", duration="1m")
+    assert always.timeline.span(utc(NOON)) == (True, None, None)
+    found = verdict(always, at=NOON)
+    assert (found.open, found.until) == (True, None)
