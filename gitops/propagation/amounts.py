@@ -1,0 +1,63 @@
+"""Quantities as people write them in policies: a whole number or a share such as `25%`, and durations such as `1h30m`. Whole numbers only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+_PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
+_DURATION: Final = re.compile(r"([0-9]{1,9}[smhd])+")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number of items, or a percentage of all of them."""
+
+    value: int
+    is_percent: bool = False
+
+    @classmethod
+    def read(cls, written: int | str) -> Amount:
+        """`3` or `25%`. Raises ValueError for another text, a negative number or more than 100 %."""
+        if isinstance(written, str):
+            match = _PERCENT.fullmatch(written)
+            if not match or int(match[1]) > 100:
+                raise ValueError(f"{written!r} is neither a whole number nor a percentage such as 25%")
+            return cls(int(match[1]), is_percent=True)
+        if written < 0:
+            raise ValueError(f"{written} is below 0")
+        return cls(written)
+
+    def at_most(self, total: int) -> int:
+        """In items out of `total`; a share is rounded down."""
+        return total * self.value // 100 if self.is_percent else self.value
+
+    def at_least(self, total: int) -> int:
+        """In items out of `total`; a share is rounded up."""
+        return -(-total * self.value // 100) if self.is_percent else self.value
+
+    def __str__(self) -> str:
+        return f"{self.value}%" if self.is_percent else str(self.value)
+
+
+NONE: Final = Amount(0)
+ONE: Final = Amount(1)
+
+
+def duration(text: str) -> timedelta:
+    """`30s`, `5m`, `1h30m`, `2d`. Raises ValueError."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is not a duration; write for example 30s, 5m, 1h30m or 2d")
+    return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text)))
+
+
+def duration_text(length: timedelta) -> str:
+    """The shortest text that `duration` reads as this: `1h30m`. Parts of a second are left out."""
+    rest, parts = int(length.total_seconds()), []
+    for unit, seconds in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
+        number, rest = divmod(rest, seconds)
+        parts += [f"{number}{unit}"] if number else []
+    return "".join(parts) or "0s"

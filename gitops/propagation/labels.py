@@ -1,0 +1,67 @@
+"""Label selectors as Kubernetes has them (`metav1.LabelSelector`): all requirements must hold, none matches everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+LABEL_SELECTOR: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "matchExpressions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["key", "operator"],
+                "properties": {
+                    "key": {"type": "string", "minLength": 1},
+                    "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                    "values": _TEXTS,
+                },
+            },
+        },
+    },
+}
+"""OpenAPI of a selector as it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label. `NotIn` also holds where the label is absent."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+        return self.key not in labels
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    requirements: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> LabelSelector:
+        """A selector that fits `LABEL_SELECTOR`. Raises ValueError where values and operator do not go together."""
+        found = [Requirement(key, "In", frozenset({value})) for key, value in written.get("matchLabels", {}).items()]
+        for one in written.get("matchExpressions", ()):
+            requirement = Requirement(one["key"], one["operator"], frozenset(one.get("values", ())))
+            if (requirement.operator in {"In", "NotIn"}) != bool(requirement.values):
+                needs = "needs values" if not requirement.values else "takes no values"
+                raise ValueError(f"label {requirement.key}: operator {requirement.operator} {needs}")
+            found.append(requirement)
+        return cls(tuple(found))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.holds(labels) for requirement in self.requirements)
