@@ -51,6 +51,10 @@ class Invalid(ClusterError):
     """The server will never take this object as it stands: an author's mistake (422, 400, or 500 from a typed patch)."""
 
 
+class Immutable(Invalid):
+    """The object exists, and this changes fields that it keeps for life: only another object can have them."""
+
+
 class Denied(ClusterError):
     """Not allowed: RBAC, quota, admission."""
 

@@ -9,10 +9,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 
 from applier import inventory, member, observe
 from applier.cluster import CONTENT, PARENT, Cluster, Object
-from applier.errors import ClusterError, FieldConflict, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
+from applier.errors import (
+    ClusterError,
+    FieldConflict,
+    Immutable,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    StaleWrite,
+    UnknownOutcome,
+)
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
@@ -20,9 +30,6 @@ from applier.prune import Fate, Orphan
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE
-
-FORCED_MANAGERS = ("kubectl", "before-first-apply")
-"""Changes by hand: fields that managers with these prefixes took are taken back. Every other manager's claim is a conflict to report."""
 
 _IN_EVERY_NAMESPACE = frozenset(
     {
@@ -71,22 +78,49 @@ class Executor:
         touched = {
             result.key.group_kind
             for _, result in answers
-            if result.action in {"deleted", "released", "finalizer removed"}
+            if result.action in {"deleted", "deleted to be replaced", "released", "finalizer removed"}
         }
         if touched:
             merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
         return merged
+
+    async def rehearse(self, plan: Plan, observed: Observed) -> Observed:
+        """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
+
+        Kept are the answers that would be the same later: a conflict, a refusal. A new object is not asked about: its kind or namespace may be
+        as new as it is.
+        """
+        nodes = [
+            (one, node)
+            for one in plan.sets
+            for node in one.nodes
+            if node.verb in {Verb.UPDATE, Verb.HEAL}
+            and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
+        ]
+        answers = await asyncio.gather(*(self._refusal(one, node) for one, node in nodes))
+        found = {node.node.key: error for (_, node), error in zip(nodes, answers, strict=True) if error}
+        return observed.failed({key: error for key, error in found.items() if key})
+
+    async def _refusal(self, plan: SetPlan, node: NodePlan) -> ClusterError | None:
+        try:
+            await self._apply(plan, node, dry_run=True)
+        except (FieldConflict, Immutable) as error:
+            return error
+        except ClusterError as error:
+            return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
+        return None
 
     def _merged(self, observed: Observed, answers: list[_Answer]) -> Outcome:
         results = tuple(result for _, result in answers)
         observed = observed.seen(obj for obj, _ in answers if obj is not None)
         failures = {result.key: result.error for result in results if result.error is not None}
         stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}
-        return Outcome(observed.failed(failures).forgotten(stale), results)
+        settled = {result.key for result in results} - failures.keys()
+        return Outcome(observed.succeeded(settled).failed(failures).forgotten(stale), results)
 
     def _acts(self, plan: SetPlan, observed: Observed) -> Iterable[Awaitable[_Answer]]:
         for node in plan.writes:
-            yield self._write(plan, node)
+            yield self._replace(plan, node, observed) if node.verb is Verb.REPLACE else self._write(plan, node)
         for orphan in plan.orphans:
             if orphan.allowed and orphan.fate is Fate.DELETE:
                 yield self._delete(plan, orphan, observed)
@@ -136,6 +170,12 @@ class Executor:
 
     async def _write(self, plan: SetPlan, node: NodePlan) -> _Answer:
         assert node.node.key is not None
+        words = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.HEAL: "healed", Verb.RECORD: "recorded"}
+        result = Result(plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id)
+        return await _attempt(result, partial(self._apply, plan, node))
+
+    async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+        """Apply without force first; take fields over only from those that the plan names."""
         body = member.body(
             plan.rendered,
             node.node,
@@ -144,29 +184,33 @@ class Executor:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             revision=self.revisions.get(plan.rendered.source, ""),
         )
-        words = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.HEAL: "healed", Verb.RECORD: "recorded"}
-        result = Result(plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id)
-        return await _attempt(result, partial(self._apply, body))
-
-    async def _apply(self, body: Object) -> Object:
-        """Apply without force first; take fields back only from hands (kubectl), never from other controllers."""
         try:
-            return await self.cluster.apply(body, manager=CONTENT)
+            return await self.cluster.apply(body, manager=CONTENT, dry_run=dry_run)
         except FieldConflict as conflict:
-            if not all(_manager_of(cause.message).startswith(FORCED_MANAGERS) for cause in conflict.causes):
+            if not all(_manager_of(cause.message).startswith(node.takes) for cause in conflict.causes):
                 raise
-            return await self.cluster.apply(body, manager=CONTENT, force=True)
+            return await self.cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
+
+    async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> _Answer:
+        """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
+        assert node.node.key is not None
+        assert node.live is not None
+        key, metadata = node.node.key, node.live["metadata"]
+        result = Result(plan.rendered.parent, key, "deleted to be replaced", node.node.level, node.node.id)
+        return await _attempt(
+            result, partial(self._remove, key, metadata["uid"], metadata["resourceVersion"], observed)
+        )
 
     async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> _Answer:
         gone = orphan.member
         result = Result(plan.rendered.parent, gone.key, "deleted", gone.level, gone.node)
 
-        async def act() -> None:
-            if inside := await self._inside(gone.key, observed):
-                raise Invalid(f"not deleted: it still holds {inside}")
-            await self.cluster.delete(gone.key, uid=gone.uid, resource_version=gone.resource_version)
+        return await _attempt(result, partial(self._remove, gone.key, gone.uid, gone.resource_version, observed))
 
-        return await _attempt(result, act)
+    async def _remove(self, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
+        if inside := await self._inside(key, observed):
+            raise Invalid(f"not deleted: it still holds {inside}")
+        await self.cluster.delete(key, uid=uid, resource_version=resource_version)
 
     async def _inside(self, key: ObjectKey, observed: Observed) -> str:
         """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""

@@ -76,6 +76,11 @@ class Observed:
             absent=self.absent - dropped,
         )
 
+    def succeeded(self, done: Iterable[ObjectKey]) -> Observed:
+        """What once failed of these has been done since."""
+        done = frozenset(done)
+        return replace(self, failures={key: error for key, error in self.failures.items() if key not in done})
+
     def failed(self, failures: Mapping[ObjectKey, ClusterError]) -> Observed:
         return replace(self, failures={**self.failures, **failures})
 

@@ -9,11 +9,13 @@ from applier.errors import (
     ClusterError,
     Denied,
     FieldConflict,
+    Immutable,
     NamespaceTerminating,
     StaleWrite,
     Unavailable,
     UnknownOutcome,
 )
+from renderer import keys
 from renderer.identity import ObjectKey
 
 
@@ -65,7 +67,10 @@ class Blocked:
     def by_failure(cls, failure: ClusterError) -> Blocked:
         match failure:
             case FieldConflict():
-                return cls(Reason.CONFLICT, str(failure))
+                return cls(Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {keys.CONFLICTS}: force")
+            case Immutable():
+                advice = f"change it back, or let the object be deleted and created anew with {keys.REPLACE}: allowed"
+                return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")
             case NamespaceTerminating() | Unavailable() | UnknownOutcome() | StaleWrite():
                 return cls(Reason.PROGRESSING, str(failure))
             case Denied():

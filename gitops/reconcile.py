@@ -87,9 +87,11 @@ class Reconciler:
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
-        """What a pass would do first, and what would follow; nothing is written."""
+        """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
         observed, lost, archive = await self._observe(sources)
-        bundle, decided, observed, _ = await self._decide(sources, observed, lost, archive)
+        bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
+        rehearsed = await Executor(self.cluster, self.version, {}).rehearse(decided, observed)
+        bundle, decided, observed, _ = await self._decide(sources, rehearsed, lost, archive)
         return Pass(bundle, decided, observed, ())
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost, Archive]:

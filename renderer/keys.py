@@ -25,6 +25,8 @@ HEALTH = "levelgate.dev/health"
 PRUNE = "levelgate.dev/prune"
 RECONCILE = "levelgate.dev/reconcile"
 DELETION_POLICY = "levelgate.dev/deletion-policy"
+REPLACE = "levelgate.dev/replace"
+CONFLICTS = "levelgate.dev/conflicts"
 APPROVED = "levelgate.dev/approved-commit"
 ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
@@ -46,23 +48,26 @@ FINALIZER = PRUNE
 _NOT_YET = frozenset(
     f"levelgate.dev/{word}"
     for word in (
-        "replace conflicts priority hold hold-until suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
+        "priority hold hold-until suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
 WRITTEN_BY_PEOPLE = frozenset(
-    f"levelgate.dev/{word}" for word in ("wait-for health prune reconcile deletion-policy sync-requested-at").split()
+    f"levelgate.dev/{word}"
+    for word in ("wait-for health prune reconcile replace conflicts deletion-policy sync-requested-at").split()
 )
+_VALUES = {REPLACE: ("allowed",), CONFLICTS: ("force", "report")}
+"""Where another word would silently mean nothing."""
 
 
 def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """Keys that Git must not carry, as (path, message); empty when the metadata is fine."""
+    """Keys that Git must not carry, and words that they do not know, as (path, message); empty when the metadata is fine."""
     metadata = manifest.get("metadata") or {}
     return [
         (f"metadata.{place}[{key}]", reason)
         for place in ("labels", "annotations")
         if isinstance(metadata.get(place), dict)
-        for key in metadata[place]
-        if (reason := _why_refused(key))
+        for key, value in metadata[place].items()
+        if (reason := _why_refused(key) or _why_meaningless(key, value))
     ]
 
 
@@ -75,3 +80,8 @@ def _why_refused(key: str) -> str:
     if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
         return f"no such key; people may write {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
     return ""
+
+
+def _why_meaningless(key: str, value: object) -> str:
+    words = _VALUES.get(key, ())
+    return "" if not words or value in words else f"must be {' or '.join(words)}"

@@ -18,6 +18,7 @@ from applier.errors import (
     ClusterError,
     Denied,
     FieldConflict,
+    Immutable,
     Invalid,
     KindNotServed,
     NamespaceTerminating,
@@ -35,6 +36,10 @@ _AUTHORS_FAULT = re.compile(
     re.DOTALL,
 )
 """How the server words a body that does not fit the schema; a failing conversion webhook is worded otherwise."""
+
+_FIXED = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
+"""How the validations of Kubernetes' kinds word a field that stays as it was created; there is no reason code for it.
+"""
 
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
 _TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
@@ -88,7 +93,7 @@ def _classify(status: int, document: Mapping[str, Any] | None, *, write: bool) -
         case 409:
             return FieldConflict if _has_cause(document, _FIELD_CONFLICT) else StaleWrite
         case 422:
-            return StaleWrite if _only_wrong_uid(document) else Invalid
+            return StaleWrite if _only_wrong_uid(document) else Immutable if _only_fixed(document) else Invalid
         case 400 | 405 | 406 | 413 | 415:
             return Invalid
         case 401:
@@ -113,6 +118,12 @@ def _absent(document: Mapping[str, Any] | None) -> type[ClusterError]:
 def _only_wrong_uid(document: Mapping[str, Any] | None) -> bool:
     fields = {cause.get("field") for cause in _details(document).get("causes") or []}
     return fields == {"metadata.uid"}
+
+
+def _only_fixed(document: Mapping[str, Any] | None) -> bool:
+    """Whether nothing but fields that cannot change stands in the way; then the object would do if it were new."""
+    causes = _details(document).get("causes") or []
+    return bool(causes) and all(_FIXED.search(cause.get("message") or "") for cause in causes)
 
 
 def _server_fault(message: str, *, write: bool) -> type[ClusterError]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from applier import member, status
 from applier.cluster import CONTENT, Object
+from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry, holds
 from applier.plan.values import NodePlan, Verb
@@ -20,6 +21,12 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 from renderer.stored import carries
+
+HANDS = ("kubectl", "before-first-apply")
+"""Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
+
+_BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE})
+"""What waits for ancestors. Repairs do not."""
 
 _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 """Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
@@ -78,14 +85,14 @@ class Judge:
         healthy = live is not None and self._is_healthy(node, live)
         proven = healthy and live is not None and carries(live, node.manifest) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
-        verb = self._verb(rendered, node, live, deps)
+        verb = self._replaced(node, live, self._verb(rendered, node, live, deps))
         blocked = self._blocked(rendered, node, live, above, verb)
         ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
         for name in node.healthy_first:
-            if name in done and not done[name].healthy and blocked is None and verb in {Verb.CREATE, Verb.UPDATE}:
+            if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
-        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps)
+        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps, _takes(node, live))
 
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
@@ -120,12 +127,22 @@ class Judge:
         due = {name: annotation(intent, name) for name in _BOOKKEEPING}
         return Verb.NONE if recorded == due else Verb.RECORD
 
+    def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb) -> Verb:
+        """The server will not change the object and it may be replaced: then that is what it takes."""
+        assert node.key is not None
+        refused = isinstance(self.observed.failures.get(node.key), Immutable)
+        if live is None or not refused or verb not in {Verb.UPDATE, Verb.HEAL}:
+            return verb
+        allowed = _word(node, live, keys.REPLACE) == "allowed" and annotation(live, keys.PRUNE) != "disabled"
+        return Verb.REPLACE if allowed and member.is_proven(live) else verb
+
     def _blocked(
         self, rendered: RenderedSet, node: RenderedNode, live: Object | None, above: Blocked | None, verb: Verb
     ) -> Blocked | None:
         """Why this write may not happen now; None when it may."""
         assert node.key is not None
-        if failure := self.observed.failures.get(node.key):
+        failure = self.observed.failures.get(node.key)
+        if failure and verb is not Verb.REPLACE:
             return Blocked.by_failure(failure)
         if owner := self._owned_elsewhere(rendered, node.key, live):
             return owner
@@ -134,16 +151,13 @@ class Judge:
                 return Blocked(
                     Reason.PROGRESSING, f"{node.key} is being deleted; it is created again once it is gone", at=node.key
                 )
-            if "disabled" in {
-                annotation(live, keys.RECONCILE),
-                annotation({"metadata": node.manifest["metadata"]}, keys.RECONCILE),
-            }:
+            if "disabled" in {annotation(live, keys.RECONCILE), annotation(node.manifest, keys.RECONCILE)}:
                 return (
                     Blocked(Reason.SUSPENDED, f"{keys.RECONCILE}: disabled on {node.key}")
                     if verb is not Verb.NONE
                     else None
                 )
-        return above if verb in {Verb.CREATE, Verb.UPDATE} else None
+        return above if verb in _BEHIND_THE_BARRIER else None
 
     def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
         """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.
@@ -204,3 +218,17 @@ class Judge:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
+
+
+def _word(node: RenderedNode, live: Object | None, key: str) -> str:
+    """What an annotation says: in Git, else on the live object."""
+    return annotation(node.manifest, key) or (annotation(live, key) if live else "")
+
+
+def _takes(node: RenderedNode, live: Object | None) -> tuple[str, ...]:
+    match _word(node, live, keys.CONFLICTS):
+        case "force":
+            return ("",)
+        case "report":
+            return ()
+    return HANDS

@@ -17,12 +17,14 @@ from renderer.model import RenderedNode, RenderedSet, Unreadable
 class Verb(StrEnum):
     """What it takes to bring one object to its manifest.
 
-    `record` renews bookkeeping only, `look` reads before the first write, `unknown` cannot be told until the node is rendered.
+    `replace` deletes an object that cannot be changed, so that it is created anew; `record` renews bookkeeping only, `look` reads before the
+    first write, `unknown` cannot be told until the node is rendered.
     """
 
     CREATE = "create"
     UPDATE = "update"
     HEAL = "heal"
+    REPLACE = "replace"
     RECORD = "record"
     LOOK = "look"
     UNKNOWN = "unknown"
@@ -31,7 +33,10 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live."""
+    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live.
+
+    Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report.
+    """
 
     node: RenderedNode
     verb: Verb
@@ -41,6 +46,7 @@ class NodePlan:
     healthy: bool = False
     blocked: Blocked | None = None
     deps: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
 
     @property
     def is_current(self) -> bool:

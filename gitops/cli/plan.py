@@ -26,6 +26,7 @@ _MARKS = {
     Verb.CREATE: "+",
     Verb.UPDATE: "~",
     Verb.HEAL: "~",
+    Verb.REPLACE: "-/+",
     Verb.RECORD: " ",
     Verb.NONE: " ",
     Verb.LOOK: "?",
@@ -50,7 +51,7 @@ _MARKS = {
 def command(place: str, revision: str, source: str, exit_code: bool, output: str, choice: ClusterChoice) -> int:
     """Show what a repository would create, update and delete in the cluster, in the order in which it would happen.
 
-    Marks: + create, ~ update, - delete, ? not knowable yet, ! cannot be done.
+    Marks: + create, ~ update, -/+ replace, - delete, ? not knowable yet, ! cannot be done.
 
     \b
     levelgate plan . --source platform
@@ -82,7 +83,7 @@ async def _plan(place: str, revision: str, source: str, choice: ClusterChoice, *
         click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(named))]))
     if found.bundle.problems:
         return 1
-    return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "delete")) else 0
+    return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "replace", "delete")) else 0
 
 
 async def _source_of(cluster: Cluster, place: str) -> str:
@@ -93,7 +94,7 @@ async def _source_of(cluster: Cluster, place: str) -> str:
 
 
 def count(found: Pass) -> Counter[str]:
-    """Objects by what would happen to them: create, update, delete, release, unchanged, unknown."""
+    """Objects by what would happen to them: create, update, replace, delete, release, unchanged, unknown."""
     counts: Counter[str] = Counter()
     for one in found.plan.sets:
         for node in one.nodes:
@@ -141,7 +142,8 @@ def _is_worth_a_row(node: NodePlan) -> bool:
 
 
 def _node_row(node: NodePlan) -> str:
-    mark = "!" if node.node.error else "?" if node.node.waiting else _MARKS[node.verb]
+    failed = node.blocked is not None and node.blocked.reason.is_failure
+    mark = "!" if node.node.error or failed else "?" if node.node.waiting else _MARKS[node.verb]
     what = f"{node.node.group_kind.kind}/{node.node.key.name}" if node.node.key else node.node.group_kind.kind
     why = node.node.error or (f"waits for {', '.join(node.node.waiting)}" if node.node.waiting else "")
     if node.blocked and node.blocked.reason.is_failure and not why:
@@ -160,7 +162,7 @@ def _orphan_row(orphan: Orphan) -> str:
 
 def _footer(found: Pass, counts: Counter[str], *, named: bool) -> Iterator[str]:
     yield (
-        f"{counts['create']} to create, {counts['update']} to update, 0 to replace, {counts['delete']} to delete, "
+        f"{counts['create']} to create, {counts['update']} to update, {counts['replace']} to replace, {counts['delete']} to delete, "
         f"{counts['unchanged']} unchanged"
         + (f", {counts['unknown']} not knowable yet" if counts["unknown"] else "")
         + "."

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from renderer.keys import DEPENDS_ON, FINALIZER, PART_OF, PRUNE, WRITTEN_BY_PEOPLE, refused
+from renderer.keys import CONFLICTS, DEPENDS_ON, FINALIZER, PART_OF, PRUNE, REPLACE, WRITTEN_BY_PEOPLE, refused
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
@@ -33,9 +33,23 @@ def test_keys_in_git(place: str, key: str, told: str) -> None:
     assert all(told in message for _, message in found)
 
 
-@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE))
+@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE - {REPLACE, CONFLICTS}))
 def test_what_people_write_is_taken(key: str) -> None:
     assert refused({"metadata": {"annotations": {key: "x"}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (REPLACE, "allowed", []),
+        (REPLACE, "yes", ["must be allowed"]),
+        (CONFLICTS, "force", []),
+        (CONFLICTS, "report", []),
+        (CONFLICTS, "ignore", ["must be force or report"]),
+    ],
+)
+def test_a_word_that_would_mean_nothing_is_refused(key: str, value: str, told: list[str]) -> None:
+    assert [message for _, message in refused({"metadata": {"annotations": {key: value}}})] == told
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"labels": None}, {"labels": [PART_OF]}, {"annotations": "text"}])

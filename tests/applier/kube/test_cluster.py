@@ -12,6 +12,7 @@ from applier.cluster import Cluster, Object
 from applier.errors import (
     Denied,
     FieldConflict,
+    Immutable,
     Invalid,
     KindNotServed,
     NamespaceTerminating,
@@ -22,6 +23,7 @@ from applier.errors import (
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from renderer.identity import GroupKind, ObjectKey
+from tests.applier.kube.objects import builtins
 from tests.applier.kube.scripted import write_kubeconfig
 from tests.controlplane.server import ControlPlane
 
@@ -174,6 +176,49 @@ async def test_authors_mistakes(
     with pytest.raises(Invalid, match=said):
         await cluster.apply(manifest | change | {"metadata": metadata}, manager=MANAGER)
     assert cluster.requests["apply"] == 1
+
+
+FIXED: list[tuple[str, Object]] = [
+    (
+        "Deployment",
+        {"spec": {"selector": {"matchLabels": {"app": "y"}}, "template": {"metadata": {"labels": {"app": "y"}}}}},
+    ),
+    ("StatefulSet", {"spec": {"serviceName": "other"}}),
+    (
+        "DaemonSet",
+        {"spec": {"selector": {"matchLabels": {"app": "y"}}, "template": {"metadata": {"labels": {"app": "y"}}}}},
+    ),
+    ("Job", {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "app:2"}]}}}}),
+    ("Pod", {"spec": {"nodeSelector": {"disk": "hdd"}}}),
+    ("Secret", {"type": "example.org/other"}),
+    ("RoleBinding", {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "other"}}),
+    ("StorageClass", {"provisioner": "example.org/y"}),
+    ("StorageClass", {"parameters": {"a": "b"}}),
+    ("PersistentVolumeClaim", {"spec": {"accessModes": ["ReadWriteMany"]}}),
+    ("PersistentVolume", {"spec": {"hostPath": {"path": "/y"}}}),
+    ("PriorityClass", {"value": 2000}),
+    ("Service", {"spec": {"clusterIP": "None"}}),
+    ("EndpointSlice", {"addressType": "IPv6", "endpoints": [{"addresses": ["fd00::1"]}]}),
+    ("ControllerRevision", {"data": {"other": "content"}}),
+]
+
+
+def overlaid(base: Object, change: Object) -> Object:
+    return base | {
+        name: overlaid(base[name], value) if isinstance(value, dict) and isinstance(base.get(name), dict) else value
+        for name, value in change.items()
+    }
+
+
+@pytest.mark.parametrize(("kind", "change"), FIXED, ids=[f"{kind}-{next(iter(change))}" for kind, change in FIXED])
+async def test_fields_that_never_change_are_told_from_other_mistakes(
+    cluster: KubeCluster, namespace: str, kind: str, change: Object
+) -> None:
+    """Kubernetes API conventions have no reason code for it: the words of each kind's validation are recognised."""
+    manifest = builtins(namespace)[kind]
+    await cluster.apply(manifest, manager=MANAGER)
+    with pytest.raises(Immutable):
+        await cluster.apply(overlaid(manifest, change), manager=MANAGER)
 
 
 async def test_values_of_secrets_are_in_no_error(cluster: KubeCluster, namespace: str) -> None:

@@ -10,6 +10,7 @@ from applier.errors import (
     ClusterError,
     Denied,
     FieldConflict,
+    Immutable,
     Invalid,
     KindNotServed,
     NamespaceTerminating,
@@ -81,8 +82,23 @@ TABLE: list[tuple[str, int, bytes, type[ClusterError], str]] = [
             name="x",
             causes=causes(("FieldValueForbidden", "data", "Forbidden: field is immutable")),
         ),
-        Invalid,
+        Immutable,
         "field is immutable",
+    ),
+    (
+        "immutable and wrong",
+        422,
+        body(
+            "spec.selector: field is immutable; spec.replicas: must be positive",
+            reason="Invalid",
+            name="x",
+            causes=causes(
+                ("FieldValueInvalid", "spec.selector", "field is immutable"),
+                ("FieldValueInvalid", "spec.replicas", "must be greater than or equal to 0"),
+            ),
+        ),
+        Invalid,
+        "must be positive",
     ),
     (
         "managedFields in the body",
