@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 
@@ -25,6 +25,7 @@ from applier.errors import (
 )
 from applier.inventory import Scope
 from applier.observed import Observed
+from applier.ownership import Lost
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from renderer import keys
@@ -44,7 +45,7 @@ _IN_EVERY_NAMESPACE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One action carried out, or not: what was done to which object of which set. `level` is None for parents."""
+    """One action carried out, or not: what was done to which object of which set. `level` is None for parents; `lost` is what was put right."""
 
     set: ObjectKey
     key: ObjectKey
@@ -52,6 +53,7 @@ class Result:
     level: int | None = None
     node: str = ""
     error: ClusterError | None = None
+    lost: tuple[Lost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,9 @@ class Executor:
     async def _write(self, plan: SetPlan, node: NodePlan) -> _Answer:
         assert node.node.key is not None
         words = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.HEAL: "healed", Verb.RECORD: "recorded"}
-        result = Result(plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id)
+        result = Result(
+            plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
+        )
         return await _attempt(result, partial(self._apply, plan, node))
 
     async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
@@ -294,7 +298,7 @@ async def _attempt(result: Result, act: Callable[[], Awaitable[Object | None]]) 
     try:
         return await act(), result
     except ClusterError as error:
-        return None, Result(result.set, result.key, result.action, result.level, result.node, error)
+        return None, replace(result, error=error)
 
 
 def _manager_of(message: str) -> str:

@@ -86,12 +86,6 @@ class _Difference:
         return "".join(map(_written, self.keys))
 
 
-def holds(live: Object, intent: Object, manager: str) -> bool:
-    """Whether `manager`'s last apply is known and every leaf of `intent` is still its own."""
-    found = ownership(live, intent, manager)
-    return found is not None and not found.lost
-
-
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
     """What `manager` owns by applying the object itself (not a subresource), as `managedFields` says; None if it never did, or lost it all."""
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []

@@ -12,6 +12,7 @@ from applier import observe
 from applier.cluster import PARENT, Cluster
 from applier.errors import ClusterError
 from applier.execute import Executor, Result
+from applier.fights import Fights
 from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
@@ -49,7 +50,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Reconciler:
-    """Brings one cluster to what its sources say. `report` hears of every action as it is done; `stopping` ends a pass between two rounds."""
+    """Brings one cluster to what its sources say.
+
+    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `fights` remembers from pass to pass.
+    """
 
     cluster: Cluster
     version: str
@@ -57,6 +61,7 @@ class Reconciler:
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     memo: Memo = field(default_factory=Memo)
+    fights: Fights = field(default_factory=Fights)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
@@ -78,6 +83,7 @@ class Reconciler:
             outcome = await executor.execute(decided, observed)
             observed = outcome.observed
             results += outcome.results
+            self.fights.note(outcome.results, self.clock.now())
             for result in outcome.results:
                 self.report(result)
         found = Pass(bundle, decided, observed, tuple(results))
@@ -119,7 +125,7 @@ class Reconciler:
                 archive = await archive.read(self.cluster, bundle.unread)
                 observed = await observe.look(self.cluster, observed, crds)
                 continue
-            records = _records(sources, observed, lost)
+            records = replace(_records(sources, observed, lost), fights=self.fights.held_back(self.clock.now()))
             scoped = _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
             decided = plan(bundle, observed, records)

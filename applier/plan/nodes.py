@@ -13,7 +13,7 @@ from applier import member, status
 from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
-from applier.ownership import apply_entry, holds
+from applier.ownership import Lost, apply_entry, ownership
 from applier.plan.values import NodePlan, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
@@ -35,13 +35,14 @@ _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 @dataclass(frozen=True)
 class Judge:
     """`wanted` maps a key to the ids of the sets that want it, in order; `sets` are all sets of the plan by id; `instance_kinds` the kinds of
-    our instances.
+    our instances; `fights` says of which objects the next repair has to wait, and why.
     """
 
     observed: Observed
     wanted: Mapping[ObjectKey, Sequence[str]]
     sets: Mapping[str, RenderedSet]
     instance_kinds: Collection[GroupKind]
+    fights: Mapping[ObjectKey, str]
 
     def nodes(
         self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
@@ -85,14 +86,15 @@ class Judge:
         healthy = live is not None and self._is_healthy(node, live)
         proven = healthy and live is not None and carries(live, node.manifest) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
-        verb = self._replaced(node, live, self._verb(rendered, node, live, deps))
+        verb, lost = self._verb(rendered, node, live, deps)
+        verb = self._replaced(node, live, verb)
         blocked = self._blocked(rendered, node, live, above, verb)
         ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
         for name in node.healthy_first:
             if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
-        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps, _takes(node, live))
+        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps, _takes(node, live), lost)
 
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
@@ -115,17 +117,21 @@ class Judge:
         ready, why = self._may_dependents_start(node, live, self._is_healthy(node, live))
         return NodePlan(node, Verb.NONE, live, ready=ready, healthy=True, blocked=above or why)
 
-    def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verb:
+    def _verb(
+        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]
+    ) -> tuple[Verb, tuple[Lost, ...]]:
+        """What it takes, and which fields are to be healed."""
         if live is None:
-            return Verb.CREATE
+            return Verb.CREATE, ()
         if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest):
-            return Verb.UPDATE
+            return Verb.UPDATE, ()
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
-        if not holds(live, intent, CONTENT):
-            return Verb.HEAL
+        found = ownership(live, intent, CONTENT)
+        if found is None or found.lost:
+            return Verb.HEAL, found.lost if found else ()
         recorded = {name: annotation(live, name) for name in _BOOKKEEPING}
         due = {name: annotation(intent, name) for name in _BOOKKEEPING}
-        return Verb.NONE if recorded == due else Verb.RECORD
+        return Verb.NONE if recorded == due else Verb.RECORD, ()
 
     def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb) -> Verb:
         """The server will not change the object and it may be replaced: then that is what it takes."""
@@ -144,6 +150,8 @@ class Judge:
         failure = self.observed.failures.get(node.key)
         if failure and verb is not Verb.REPLACE:
             return Blocked.by_failure(failure)
+        if verb in {Verb.CREATE, Verb.HEAL} and (why := self.fights.get(node.key)):
+            return Blocked(Reason.CONFLICT, why, at=node.key)
         if owner := self._owned_elsewhere(rendered, node.key, live):
             return owner
         if live is not None:

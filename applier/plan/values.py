@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from applier.cluster import Object
 from applier.inventory import Scope
+from applier.ownership import Lost
 from applier.prune import Orphan
 from applier.reasons import Blocked
 from renderer.identity import ObjectKey
@@ -35,7 +36,8 @@ class Verb(StrEnum):
 class NodePlan:
     """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live.
 
-    Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report.
+    Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report. `lost` are the
+    fields that are to be healed, and who has them.
     """
 
     node: RenderedNode
@@ -47,6 +49,7 @@ class NodePlan:
     blocked: Blocked | None = None
     deps: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
     @property
     def is_current(self) -> bool:
@@ -126,11 +129,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, and the
-    sources whose deletions a person approved for this commit.
+    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
+    sources whose deletions a person approved for this commit, and repairs that wait because others undo them again and again.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     hold_pruning: Mapping[str, str] = field(default_factory=dict)
     approved: frozenset[str] = frozenset()
+    fights: Mapping[ObjectKey, str] = field(default_factory=dict)

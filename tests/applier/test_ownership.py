@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.errors import Invalid, KindNotServed
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.ownership import Lost, Ownership, holds, ownership
+from applier.ownership import Lost, Ownership, ownership
 from renderer.identity import ObjectKey, group_kind
 from tests.applier.kube import objects
 from tests.controlplane.kubectl import Kubectl
@@ -31,6 +31,12 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
     cluster = await connect(kubeconfig=str(kubeconfig))
     yield cluster
     await cluster.close()
+
+
+def holds(live: Object, intent: Object, manager: str) -> bool:
+    """Whether `manager`'s last apply is known and nothing of `intent` is lost."""
+    found = ownership(live, intent, manager)
+    return found is not None and not found.lost
 
 
 async def read(cluster: KubeCluster, manifest: Object) -> Object:
