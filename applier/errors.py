@@ -55,6 +55,10 @@ class Immutable(Invalid):
     """The object exists, and this changes fields that it keeps for life: only another object can have them."""
 
 
+class Differs(ClusterError):
+    """The object is to be adopted only if that changes nothing, and it would; the text names the fields."""
+
+
 class Denied(ClusterError):
     """Not allowed: RBAC, quota, admission."""
 

@@ -12,9 +12,11 @@ from functools import partial
 from http import HTTPStatus
 
 from applier import inventory, member, observe
+from applier.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, PARENT, Cluster, Object
 from applier.errors import (
     ClusterError,
+    Differs,
     FieldConflict,
     Immutable,
     Invalid,
@@ -96,7 +98,7 @@ class Executor:
             (one, node)
             for one in plan.sets
             for node in one.nodes
-            if node.verb in {Verb.UPDATE, Verb.HEAL}
+            if node.verb in {Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
         answers = await asyncio.gather(*(self._refusal(one, node) for one, node in nodes))
@@ -105,8 +107,8 @@ class Executor:
 
     async def _refusal(self, plan: SetPlan, node: NodePlan) -> ClusterError | None:
         try:
-            await self._apply(plan, node, dry_run=True)
-        except (FieldConflict, Immutable) as error:
+            await (self._adopt if node.verb is Verb.ADOPT else self._apply)(plan, node, dry_run=True)
+        except (FieldConflict, Immutable, Differs) as error:
             return error
         except ClusterError as error:
             return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
@@ -172,14 +174,45 @@ class Executor:
 
     async def _write(self, plan: SetPlan, node: NodePlan) -> _Answer:
         assert node.node.key is not None
-        words = {Verb.CREATE: "created", Verb.UPDATE: "updated", Verb.HEAL: "healed", Verb.RECORD: "recorded"}
+        words = {
+            Verb.CREATE: "created",
+            Verb.ADOPT: "adopted",
+            Verb.UPDATE: "updated",
+            Verb.HEAL: "healed",
+            Verb.RECORD: "recorded",
+        }
         result = Result(
             plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
         )
-        return await _attempt(result, partial(self._apply, plan, node))
+        act = self._adopt if node.verb is Verb.ADOPT else self._apply
+        return await _attempt(result, partial(act, plan, node))
+
+    async def _adopt(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+        """Make what the old owner applied ours, on exactly the object that was seen, and apply over it.
+
+        If that breaks off in between, the object is one that we have applied before, and the next pass goes on.
+        """
+        assert node.node.key is not None
+        assert node.live is not None
+        key, adoption = node.node.key, node.adoption
+        live = await self.cluster.get(key)
+        if live is None or live["metadata"]["uid"] != node.live["metadata"]["uid"]:
+            raise StaleWrite(f"{key} was deleted meanwhile")
+        if adoption.policy is AdoptPolicy.IF_EQUAL:
+            wanted = await self._apply(plan, node, dry_run=True)
+            if fields := differences(live, wanted, node.node.manifest, adoption.managers):
+                raise Differs(
+                    f"{key} exists, and Git says otherwise of {', '.join(fields[:5])}{' and more' if fields[5:] else ''}; "
+                    f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
+                )
+        entries = migrated(live, adoption.managers)
+        if entries is not None and not dry_run:
+            seen = {name: live["metadata"][name] for name in ("uid", "resourceVersion")}
+            await self.cluster.merge(key, {"metadata": {**seen, "managedFields": entries}}, manager=CONTENT)
+        return await self._apply(plan, node, dry_run=dry_run)
 
     async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
-        """Apply without force first; take fields over only from those that the plan names."""
+        """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner."""
         body = member.body(
             plan.rendered,
             node.node,
@@ -188,10 +221,11 @@ class Executor:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             revision=self.revisions.get(plan.rendered.source, ""),
         )
+        takes = (*node.takes, *node.adoption.managers) if node.verb is Verb.ADOPT else node.takes
         try:
             return await self.cluster.apply(body, manager=CONTENT, dry_run=dry_run)
         except FieldConflict as conflict:
-            if not all(_manager_of(cause.message).startswith(node.takes) for cause in conflict.causes):
+            if not all(_manager_of(cause.message).startswith(takes) for cause in conflict.causes):
                 raise
             return await self.cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
 

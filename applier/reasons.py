@@ -8,6 +8,7 @@ from enum import StrEnum
 from applier.errors import (
     ClusterError,
     Denied,
+    Differs,
     FieldConflict,
     Immutable,
     NamespaceTerminating,
@@ -68,6 +69,8 @@ class Blocked:
         match failure:
             case FieldConflict():
                 return cls(Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {keys.CONFLICTS}: force")
+            case Differs():
+                return cls(Reason.CONFLICT, str(failure))
             case Immutable():
                 advice = f"change it back, or let the object be deleted and created anew with {keys.REPLACE}: allowed"
                 return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from applier.adoption import NEVER, Adoption
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.errors import SourceError
@@ -41,6 +42,7 @@ class Follower:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
     passed: Callable[[Tally], None] = lambda _: None
+    adoption: Adoption = NEVER
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
 
@@ -106,7 +108,8 @@ class Follower:
             head = await asyncio.to_thread(mirror.head)
             if known is None or known.catalog.revision != head:
                 snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch()))
-                self._states[name] = state_of(name, mirror, snapshot, known.catalog if known else None)
+                previous = known.catalog if known else None
+                self._states[name] = state_of(name, mirror, snapshot, self.adoption, previous)
                 self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
             self._errors.pop(name, None)
         except SourceError as error:

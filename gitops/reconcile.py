@@ -218,4 +218,5 @@ def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) ->
         hold_pruning=holds
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
         approved=frozenset(approved),
+        adoption={state.catalog.source: state.adoption for state in sources},
     )

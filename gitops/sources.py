@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from applier.adoption import NEVER, Adoption
 from gitops import compose
 from gitops.source import Mirror, Snapshot
 from renderer.catalog import Catalog
@@ -11,16 +12,19 @@ from renderer.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are."""
+    """One source as fetched: its catalog, which ref it follows, why its deletions are held back, if they are, and what it may adopt."""
 
     catalog: Catalog
     ref: str = ""
     url: str = ""
     path: str = ""
     hold: str = ""
+    adoption: Adoption = NEVER
 
 
-def state_of(name: str, mirror: Mirror, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+def state_of(
+    name: str, mirror: Mirror, snapshot: Snapshot, adoption: Adoption, previous: Catalog | None = None
+) -> SourceState:
     """A snapshot as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
     hold = ""
     if not snapshot.path_exists:
@@ -33,4 +37,5 @@ def state_of(name: str, mirror: Mirror, snapshot: Snapshot, previous: Catalog | 
         url=str(mirror.target),
         path=mirror.target.path,
         hold=hold,
+        adoption=adoption,
     )

@@ -53,7 +53,7 @@ class _Planner:
                     self.wanted.setdefault(node.key, []).append(rendered.id)
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
         kinds = {key.group_kind for key in self.bundle.instances}
-        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records.fights)
+        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records)
         self.dependents = prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:

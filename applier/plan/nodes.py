@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from applier import member, status
+from applier.adoption import HANDS, NEVER, Adoption
 from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import Lost, apply_entry, ownership
-from applier.plan.values import NodePlan, Verb
+from applier.plan.values import NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -22,10 +23,7 @@ from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 from renderer.stored import carries
 
-HANDS = ("kubectl", "before-first-apply")
-"""Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
-
-_BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE})
+_BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
 """What waits for ancestors. Repairs do not."""
 
 _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
@@ -35,14 +33,14 @@ _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 @dataclass(frozen=True)
 class Judge:
     """`wanted` maps a key to the ids of the sets that want it, in order; `sets` are all sets of the plan by id; `instance_kinds` the kinds of
-    our instances; `fights` says of which objects the next repair has to wait, and why.
+    our instances.
     """
 
     observed: Observed
     wanted: Mapping[ObjectKey, Sequence[str]]
     sets: Mapping[str, RenderedSet]
     instance_kinds: Collection[GroupKind]
-    fights: Mapping[ObjectKey, str]
+    records: Records
 
     def nodes(
         self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
@@ -94,7 +92,19 @@ class Judge:
             if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
-        return NodePlan(node, verb, live, allowed, ready, healthy, blocked or why, deps, _takes(node, live), lost)
+        return NodePlan(
+            node,
+            verb,
+            live,
+            allowed,
+            ready,
+            healthy,
+            blocked or why,
+            deps,
+            _takes(node, live),
+            lost,
+            self._adoption(rendered),
+        )
 
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
@@ -123,6 +133,8 @@ class Judge:
         """What it takes, and which fields are to be healed."""
         if live is None:
             return Verb.CREATE, ()
+        if _is_foreign(live):
+            return Verb.ADOPT, ()
         if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest):
             return Verb.UPDATE, ()
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
@@ -150,7 +162,7 @@ class Judge:
         failure = self.observed.failures.get(node.key)
         if failure and verb is not Verb.REPLACE:
             return Blocked.by_failure(failure)
-        if verb in {Verb.CREATE, Verb.HEAL} and (why := self.fights.get(node.key)):
+        if verb in {Verb.CREATE, Verb.HEAL} and (why := self.records.fights.get(node.key)):
             return Blocked(Reason.CONFLICT, why, at=node.key)
         if owner := self._owned_elsewhere(rendered, node.key, live):
             return owner
@@ -170,7 +182,7 @@ class Judge:
     def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
         """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.
 
-        An object outside our sets is taken only if we wrote it ourselves and released it.
+        An object outside our sets is taken only if we wrote it ourselves and released it, or if the source may adopt it.
         """
         wanting = self.wanted[key]
         holder = label(live, keys.PART_OF) if live else ""
@@ -190,11 +202,11 @@ class Judge:
                 Reason.OWNED_ELSEWHERE,
                 f"{key} is part of {known.parent if known else 'the set ' + holder}; remove it there first",
             )
-        if apply_entry(live, CONTENT) is not None:
-            return None
-        return Blocked(
-            Reason.CONFLICT, f"{key} exists and is not managed by Levelgate; delete it, or take it out of Git"
-        )
+        refusal = self._adoption(rendered).refusal(live) if _is_foreign(live) else ""
+        return Blocked(Reason.CONFLICT, refusal) if refusal else None
+
+    def _adoption(self, rendered: RenderedSet) -> Adoption:
+        return self.records.adoption.get(rendered.source, NEVER)
 
     def _is_healthy(self, node: RenderedNode, live: Object) -> bool:
         if annotation(live, keys.HEALTH) == "ignore":
@@ -226,6 +238,11 @@ class Judge:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
+
+
+def _is_foreign(live: Object) -> bool:
+    """In no set, and never applied by us."""
+    return not label(live, keys.PART_OF) and apply_entry(live, CONTENT) is None
 
 
 def _word(node: RenderedNode, live: Object | None, key: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
 from applier.inventory import Scope
 from applier.ownership import Lost
@@ -18,14 +19,15 @@ from renderer.model import RenderedNode, RenderedSet, Unreadable
 class Verb(StrEnum):
     """What it takes to bring one object to its manifest.
 
-    `replace` deletes an object that cannot be changed, so that it is created anew; `record` renews bookkeeping only, `look` reads before the
-    first write, `unknown` cannot be told until the node is rendered.
+    `adopt` takes an object that is in no set, `replace` deletes one that cannot be changed, so that it is created anew, `record` renews
+    bookkeeping only, `look` reads before the first write, `unknown` cannot be told until the node is rendered.
     """
 
     CREATE = "create"
     UPDATE = "update"
     HEAL = "heal"
     REPLACE = "replace"
+    ADOPT = "adopt"
     RECORD = "record"
     LOOK = "look"
     UNKNOWN = "unknown"
@@ -37,7 +39,7 @@ class NodePlan:
     """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live.
 
     Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report. `lost` are the
-    fields that are to be healed, and who has them.
+    fields that are to be healed, and who has them; `adoption` is what its source may adopt.
     """
 
     node: RenderedNode
@@ -50,6 +52,7 @@ class NodePlan:
     deps: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     lost: tuple[Lost, ...] = ()
+    adoption: Adoption = NEVER
 
     @property
     def is_current(self) -> bool:
@@ -130,7 +133,8 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Records:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
-    sources whose deletions a person approved for this commit, and repairs that wait because others undo them again and again.
+    sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and what each source may
+    adopt.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -138,3 +142,4 @@ class Records:
     hold_pruning: Mapping[str, str] = field(default_factory=dict)
     approved: frozenset[str] = frozenset()
     fights: Mapping[ObjectKey, str] = field(default_factory=dict)
+    adoption: Mapping[str, Adoption] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from applier.adoption import Adoption
 from applier.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,6 +32,30 @@ class Duration(click.ParamType[timedelta]):
         if not parts or "".join(map("".join, parts)) != value:
             self.fail(f"{value!r} is not a duration; write for example 30s, 5m or 1h30m", param, ctx)
         return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
+
+
+class AdoptionRule(click.ParamType[Adoption]):
+    """`IfEqual`, `IfUnowned:flux,helm`."""
+
+    name = "adoption"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Adoption:
+        if isinstance(value, Adoption):
+            return value
+        try:
+            return Adoption.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+adopt_option = click.option(
+    "--adopt",
+    metavar="POLICY[:TOOL,...]",
+    type=AdoptionRule(),
+    default="Never",
+    show_default=True,
+    help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm.",
+)
 
 
 @dataclass(frozen=True, slots=True)

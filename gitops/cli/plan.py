@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import click
 import orjson
 
+from applier.adoption import Adoption
 from applier.cluster import Cluster
 from applier.plan import NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, adopt_option, cluster_options
 from gitops.cli.text import described, local, place, title
 from gitops.clock import SystemClock
 from gitops.reconcile import Pass, Reconciler
@@ -27,6 +28,7 @@ _MARKS = {
     Verb.UPDATE: "~",
     Verb.HEAL: "~",
     Verb.REPLACE: "-/+",
+    Verb.ADOPT: "<",
     Verb.RECORD: " ",
     Verb.NONE: " ",
     Verb.LOOK: "?",
@@ -45,29 +47,36 @@ _MARKS = {
     default="",
     help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
 )
+@adopt_option
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @cluster_options
-def command(place: str, revision: str, source: str, exit_code: bool, output: str, choice: ClusterChoice) -> int:
+def command(
+    place: str, revision: str, source: str, adopt: Adoption, exit_code: bool, output: str, choice: ClusterChoice
+) -> int:
     """Show what a repository would create, update and delete in the cluster, in the order in which it would happen.
 
-    Marks: + create, ~ update, -/+ replace, - delete, ? not knowable yet, ! cannot be done.
+    Marks: + create, ~ update, -/+ replace, < adopt, - delete, ? not knowable yet, ! cannot be done.
 
     \b
     levelgate plan . --source platform
     levelgate plan . --source platform --revision main --exit-code
     """
-    return asyncio.run(_plan(place, revision, source, choice, exit_code=exit_code, output=output))
+    return asyncio.run(_plan(place, revision, source, adopt, choice, exit_code=exit_code, output=output))
 
 
-async def _plan(place: str, revision: str, source: str, choice: ClusterChoice, *, exit_code: bool, output: str) -> int:
+async def _plan(
+    place: str, revision: str, source: str, adopt: Adoption, choice: ClusterChoice, *, exit_code: bool, output: str
+) -> int:
     snapshot = compose.read(place, revision=revision)
     cluster = await choice.connect()
     try:
         named = source or await _source_of(cluster, place)
         name = named or compose.source_config(place).name
         catalog = compose.catalog_of(snapshot, source=name)
-        found = await Reconciler(cluster, program_version(), SystemClock()).preview([SourceState(catalog)])
+        found = await Reconciler(cluster, program_version(), SystemClock()).preview(
+            [SourceState(catalog, adoption=adopt)]
+        )
     finally:
         await cluster.close()
     counts = count(found)
@@ -83,7 +92,7 @@ async def _plan(place: str, revision: str, source: str, choice: ClusterChoice, *
         click.echo("\n".join([header, *_text(found), "", *_footer(found, counts, named=bool(named))]))
     if found.bundle.problems:
         return 1
-    return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "replace", "delete")) else 0
+    return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "replace", "adopt", "delete")) else 0
 
 
 async def _source_of(cluster: Cluster, place: str) -> str:
@@ -94,7 +103,7 @@ async def _source_of(cluster: Cluster, place: str) -> str:
 
 
 def count(found: Pass) -> Counter[str]:
-    """Objects by what would happen to them: create, update, replace, delete, release, unchanged, unknown."""
+    """Objects by what would happen to them: create, update, replace, adopt, delete, release, unchanged, unknown."""
     counts: Counter[str] = Counter()
     for one in found.plan.sets:
         for node in one.nodes:
@@ -164,6 +173,7 @@ def _footer(found: Pass, counts: Counter[str], *, named: bool) -> Iterator[str]:
     yield (
         f"{counts['create']} to create, {counts['update']} to update, {counts['replace']} to replace, {counts['delete']} to delete, "
         f"{counts['unchanged']} unchanged"
+        + (f", {counts['adopt']} to adopt" if counts["adopt"] else "")
         + (f", {counts['unknown']} not knowable yet" if counts["unknown"] else "")
         + "."
     )

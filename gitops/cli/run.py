@@ -14,9 +14,10 @@ from pathlib import Path
 
 import click
 
+from applier.adoption import Adoption
 from gitops import compose
 from gitops.cli import INTERRUPTED, program_version
-from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.errors import SourceError
@@ -42,6 +43,7 @@ NOT_YET = 3
     "--ref", metavar="REF", default="", help="Branch, tag or commit to follow.  [default: the default branch]"
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
+@adopt_option
 @click.option("--once", is_flag=True, help="Go on until nothing changes any more, report, and exit.")
 @click.option(
     "--wait", type=Duration(), default="30s", show_default=True, help="With --once: wait so long for what is in flight."
@@ -68,6 +70,7 @@ def command(
     sources: tuple[str, ...],
     ref: str,
     path: str,
+    adopt: Adoption,
     once: bool,
     wait: timedelta,
     fail_on_held: bool,
@@ -95,6 +98,7 @@ def command(
         choice=choice,
         concurrency=apply_concurrency,
         fail_on_held=fail_on_held,
+        adoption=adopt,
     )
     return asyncio.run(daemon.run(wait if once else None, interval))
 
@@ -106,6 +110,7 @@ class _Daemon:
     choice: ClusterChoice
     concurrency: int
     fail_on_held: bool
+    adoption: Adoption
 
     async def run(self, wait: timedelta | None, interval: timedelta) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -117,7 +122,9 @@ class _Daemon:
             clock = SystemClock()
             stop = asyncio.Event()
             reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
-            follower = Follower(self.mirrors, reconciler, clock, stop, self.progress.notice, self.progress.summary)
+            follower = Follower(
+                self.mirrors, reconciler, clock, stop, self.progress.notice, self.progress.summary, self.adoption
+            )
             names = ", ".join(self.mirrors)
             every = "" if wait is not None else f" every {interval.total_seconds():g}s. Ctrl-C stops safely"
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {names}{every}.")

@@ -11,7 +11,20 @@ from gitops import cli
 from gitops.cli import INTERRUPTED, USAGE, run
 from tests.properties.repositories import UNREADABLE
 
-COMMANDS = ("init", "lint", "render", "plan", "generate", "windows", "run", "status", "tree", "sandbox", "version", "completion")
+COMMANDS = (
+    "init",
+    "lint",
+    "render",
+    "plan",
+    "generate",
+    "windows",
+    "run",
+    "status",
+    "tree",
+    "sandbox",
+    "version",
+    "completion",
+)
 
 
 @pytest.fixture(autouse=True)

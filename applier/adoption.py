@@ -1,0 +1,190 @@
+"""Objects that exist but are in no set: whose they are, whether a source may adopt them, and what becomes of their old owner's fields. Pure.
+
+Adoption happens once. What the old owner applied becomes ours together with the object, so that a field which Git does not say goes away with the
+first apply, and fields removed from Git later do not stay for ever (KEP-2155, "upgrading from client-side to server-side apply").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from applier.cluster import CONTENT, Object
+from applier.observed import annotation, label
+from applier.ownership import apply_entry, ownership
+from renderer.identity import ObjectKey
+
+HANDS = ("kubectl", "before-first-apply")
+"""Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class AdoptPolicy(StrEnum):
+    NEVER = "Never"
+    IF_EQUAL = "IfEqual"
+    IF_UNOWNED = "IfUnowned"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """How the objects of another tool are known: prefixes of its field managers, and labels or annotations that it puts on them."""
+
+    managers: tuple[str, ...]
+    marks: tuple[str, ...]
+
+
+TOOLS: Mapping[str, Tool] = {
+    "kubectl": Tool(HANDS, ()),
+    "flux": Tool(
+        ("kustomize-controller", "helm-controller"), ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name")
+    ),
+    "argocd": Tool(("argocd-",), ("argocd.argoproj.io/tracking-id",)),
+    "helm": Tool(("helm",), ("meta.helm.sh/release-name",)),
+    "kro": Tool(("kro.run/",), ("kro.run/owned",)),
+}
+_NAMEABLE = [name for name in TOOLS if name != "kro"]
+"""kro's objects are recognised, so that they are not taken by mistake; its instances and finalizers cannot be taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What a source may adopt. `tools` are those whose objects it may have as well; objects made by hand belong to nobody."""
+
+    policy: AdoptPolicy = AdoptPolicy.NEVER
+    tools: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Adoption:
+        """Read `POLICY[:TOOL,...]`. Raises ValueError that says what to write."""
+        policy, _, names = text.partition(":")
+        tools = frozenset(filter(None, names.split(",")))
+        if policy not in set(AdoptPolicy):
+            raise ValueError(f"no such policy {policy!r}; write {', '.join(AdoptPolicy)}")
+        if unknown := sorted(tools - set(_NAMEABLE)):
+            raise ValueError(f"cannot adopt from {', '.join(unknown)}; name {', '.join(_NAMEABLE)}")
+        return cls(AdoptPolicy(policy), tools)
+
+    @property
+    def managers(self) -> tuple[str, ...]:
+        """Field managers, by prefix, whose fields become ours."""
+        return (*HANDS, *(manager for name in sorted(self.tools) for manager in TOOLS[name].managers))
+
+    def refusal(self, live: Object) -> str:
+        """Why this object, which is in no set, may not be adopted; empty when it may."""
+        key = ObjectKey.of(live)
+        if self.policy is AdoptPolicy.NEVER:
+            return f"{key} exists and is not managed by Levelgate; delete it, take it out of Git, or adopt it (--adopt)"
+        for owner in live["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
+        tool = _tool_of(live)
+        if tool and tool not in _NAMEABLE:
+            return f"{key} is managed by {tool}, from which nothing can be adopted; take it out of Git"
+        if tool and tool not in self.tools:
+            return f"{key} is managed by {tool}; stop it there, then name it: --adopt {self.policy}:{tool}"
+        return ""
+
+
+NEVER = Adoption()
+"""The default: what exists and is not ours stays as it is."""
+
+
+def _tool_of(live: Object) -> str:
+    """The tool whose mark the object carries; empty if there is none."""
+    return next(
+        (
+            name
+            for name, tool in TOOLS.items()
+            if any(label(live, mark) or annotation(live, mark) for mark in tool.marks)
+        ),
+        "",
+    )
+
+
+def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
+    """The managed fields with what these managers applied as ours; None where they applied nothing.
+
+    Applied is what an Apply entry owns, and an Update entry that wrote the last applied configuration. Other updates, of controllers or by
+    `kubectl edit`, own defaults as well, and stay.
+    """
+    entries: list[Object] = live["metadata"].get("managedFields") or []
+    taken = [entry for entry in entries if _is_applied(entry, managers) and entry["apiVersion"] == live["apiVersion"]]
+    if not taken:
+        return None
+    ours = apply_entry(live, CONTENT) or {**taken[0], "manager": CONTENT, "operation": "Apply"}
+    fields: Object = {}
+    for entry in (ours, *taken):
+        _unite(fields, entry.get("fieldsV1") or {})
+    rest = [entry for entry in entries if entry not in taken and entry is not ours]
+    return [{**ours, "fieldsV1": fields}, *rest]
+
+
+def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> list[str]:
+    """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
+    changed = _differing(_comparable(live), _comparable(applied))
+    said = orjson.loads(annotation(live, LAST_APPLIED) or "{}")
+    removed = [*_unsaid(said, manifest)]
+    for entry in live["metadata"].get("managedFields") or ():
+        if entry.get("operation") == "Apply" and _is_applied(entry, managers):
+            found = ownership(live, manifest, entry["manager"])
+            removed += found.surplus if found else ()
+    return sorted({*changed, *removed})
+
+
+def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
+    if entry.get("subresource") or not str(entry.get("manager")).startswith(managers):
+        return False
+    annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
+    return entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations
+
+
+def _unite(fields: Object, more: Mapping[str, Any]) -> None:
+    for name, below in more.items():
+        _unite(fields.setdefault(name, {}), below)
+
+
+def _comparable(obj: Object) -> Object:
+    """Content, labels and annotations, without what we record ourselves and what the server keeps."""
+    metadata = {
+        name: {
+            key: value
+            for key, value in (obj["metadata"].get(name) or {}).items()
+            if "levelgate.dev/" not in key and not key.startswith("applyset.kubernetes.io/")
+        }
+        for name in ("labels", "annotations")
+    }
+    content = {name: value for name, value in obj.items() if name not in {"apiVersion", "kind", "metadata", "status"}}
+    return {**content, "metadata": metadata}
+
+
+def _differing(left: Any, right: Any, path: str = "") -> Iterator[str]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for name in sorted({*left, *right}):
+            yield from _differing(left.get(name), right.get(name), f"{path}.{name}")
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, pair in enumerate(zip(left, right, strict=True)):
+            yield from _differing(*pair, f"{path}[{index}]")
+    elif left != right:
+        yield path
+
+
+def _unsaid(said: Any, manifest: Any, path: str = "") -> Iterator[str]:
+    """What was said there and is not said here, leaving values aside."""
+    if isinstance(said, dict) and isinstance(manifest, dict):
+        for name, value in said.items():
+            if value not in (None, {}, []) and path + name != "status":
+                if manifest.get(name) is None:
+                    yield f"{path}.{name}"
+                else:
+                    yield from _unsaid(value, manifest[name], f"{path}.{name}")
+    elif isinstance(said, list) and isinstance(manifest, list):
+        if len(said) != len(manifest):
+            yield path
+            return
+        for index, pair in enumerate(zip(said, manifest, strict=True)):
+            yield from _unsaid(*pair, f"{path}[{index}]")

@@ -1,0 +1,149 @@
+"""Objects that were there before: adopted only by word, shown in the plan, and with their old owner's fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.applier.kube.objects import deployment
+from tests.scenarios.definitions import config_map
+from tests.scenarios.platform import Platform
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def live(platform: Platform, kind: str = "configmap", name: str = "plain") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        platform.kubectl("get", kind, name, "-n", platform.namespace, "-o", "json", "--show-managed-fields")
+    )
+    return found
+
+
+def managers(obj: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(entry["manager"], entry["operation"]) for entry in obj["metadata"]["managedFields"]}
+
+
+def plan(platform: Platform, adopt: str) -> str:
+    done = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name, "--adopt", adopt)
+    return done.stdout
+
+
+def by_hand(platform: Platform, *how: str, **data: str) -> None:
+    """Somebody applies a ConfigMap."""
+    platform.kubectl("apply", *how, "-f", "-", stdin=config_map(platform.namespace, "plain", **data))
+
+
+def test_what_exists_is_not_touched_without_a_word(platform: Platform) -> None:
+    """I2: the default is Never; the report says how to go on."""
+    by_hand(platform, a="theirs")
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="theirs")})
+    before = live(platform)
+    refused = platform.run_once(check=1)
+    assert "exists and is not managed by Levelgate" in refused.stdout
+    assert "--adopt" in refused.stdout
+    assert live(platform) == before
+
+
+@pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client-side", "server-side"])
+def test_what_kubectl_applied_is_adopted_with_its_fields(platform: Platform, how: tuple[str, ...]) -> None:
+    """One change of the managed fields, one apply; afterwards a field removed from Git really goes away."""
+    by_hand(platform, *how, a="one", b="two")
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="one", b="two")})
+    shown = plan(platform, "IfEqual")
+    assert "< ConfigMap/plain" in shown
+    assert "0 to create, 0 to update, 0 to replace, 0 to delete, 0 unchanged, 1 to adopt." in shown
+    since = platform.audit.mark()
+    adopted = platform.run_once("--adopt", "IfEqual")
+    assert "ConfigMap/" in adopted.stdout
+    assert "plain adopted" in adopted.stdout
+    sent = [event for event in platform.writes(since) if event.name == "plain"]
+    assert [(event.verb, event.code) for event in sent] == [("patch", 200), ("patch", 200)]
+    assert set(sent[0].request["metadata"]) == {"uid", "resourceVersion", "managedFields"}
+    assert managers(live(platform)) == {("levelgate", "Apply")}
+    assert LAST_APPLIED not in live(platform)["metadata"]["annotations"]
+    quiet = platform.audit.mark()
+    platform.run_once("--adopt", "IfEqual")
+    assert platform.writes(quiet) == []
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="one")})
+    platform.run_once()
+    assert live(platform)["data"] == {"a": "one"}
+
+
+@pytest.mark.parametrize(
+    ("git", "field"), [({"a": "two", "b": "two"}, ".data.a"), ({"a": "one"}, ".data.b")], ids=["changed", "removed"]
+)
+def test_what_would_change_is_not_adopted_as_equal(platform: Platform, git: dict[str, str], field: str) -> None:
+    """IfEqual: a value that differs, and a field that Git does not say; plan and run name it, nothing is written."""
+    by_hand(platform, a="one", b="two")
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", **git)})
+    before = live(platform)
+    shown = plan(platform, "IfEqual")
+    assert "! ConfigMap/plain" in shown
+    assert f"Git says otherwise of {field};" in shown
+    refused = platform.run_once("--adopt", "IfEqual", check=1)
+    assert f"Git says otherwise of {field};" in refused.stdout
+    assert live(platform) == before
+
+
+def test_what_belongs_to_nobody_is_brought_to_what_git_says(platform: Platform) -> None:
+    """IfUnowned: changed fields are changed, fields that Git does not say are removed."""
+    by_hand(platform, a="one", b="two")
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
+    platform.run_once("--adopt", "IfUnowned")
+    assert live(platform)["data"] == {"a": "ours"}
+    platform.repository.commit({"plain.json": None, "other.json": config_map(platform.namespace, "other", a="b")})
+    platform.run_once()
+    assert platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "--ignore-not-found") == ""
+
+
+def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: Platform) -> None:
+    """The tool's mark is recognised; its field manager's fields become ours."""
+    manifest = json.loads(config_map(platform.namespace, "plain", a="one", b="two"))
+    manifest["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "apps"}
+    platform.kubectl(
+        "apply", "--server-side", "--field-manager=kustomize-controller", "-f", "-", stdin=json.dumps(manifest)
+    )
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
+    refused = platform.run_once("--adopt", "IfUnowned", check=1)
+    assert "managed by flux; stop it there, then name it: --adopt IfUnowned:flux" in refused.stdout
+    platform.run_once("--adopt", "IfUnowned:flux")
+    adopted = live(platform)
+    assert adopted["data"] == {"a": "ours"}
+    assert managers(adopted) == {("levelgate", "Apply")}
+    assert "kustomize.toolkit.fluxcd.io/name" not in adopted["metadata"]["labels"]
+
+
+def test_what_a_controller_owns_is_never_adopted(platform: Platform) -> None:
+    by_hand(platform, a="one")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "plain", "uid": live(platform)["metadata"]["uid"]}
+    child = json.loads(config_map(platform.namespace, "child", a="one"))
+    child["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    platform.kubectl("create", "-f", "-", stdin=json.dumps(child))
+    platform.repository.commit({"child.json": config_map(platform.namespace, "child", a="ours")})
+    refused = platform.run_once("--adopt", "IfUnowned", check=1)
+    assert "controlled by ConfigMap plain" in refused.stdout
+    assert live(platform, name="child")["data"] == {"a": "one"}
+
+
+def test_defaults_of_an_adopted_deployment_stay(platform: Platform) -> None:
+    """A client-side apply owns the defaults as well; giving them up changes nothing, and starts no new pods."""
+    manifest = deployment({"name": "plain", "namespace": platform.namespace})
+    platform.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    before = live(platform, "deployment")
+    platform.repository.commit({"plain.json": json.dumps(manifest)})
+    platform.run_once("--adopt", "IfEqual", check=None)
+    after = live(platform, "deployment")
+    assert after["spec"] == before["spec"]
+    assert managers(after) == {("levelgate", "Apply")}
+    quiet = platform.audit.mark()
+    platform.run_once(check=None)
+    assert platform.writes(quiet) == []
+
+
+def test_a_wrong_rule_is_a_mistake_of_usage(platform: Platform) -> None:
+    wrong = platform.levelgate("plan", ".", "--adopt", "Always", check=64)
+    assert "no such policy 'Always'; write Never, IfEqual, IfUnowned" in wrong.stderr
+    wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
+    assert "cannot adopt from terraform; name kubectl, flux, argocd, helm" in wrong.stderr
