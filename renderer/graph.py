@@ -63,6 +63,18 @@ def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -
     return found
 
 
+def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, wanted: Iterable[Node]) -> None:
+    """Let `node` depend on these nodes as well, in place; unknown ones, and those that depend on it already, are left out."""
+    for parent in wanted:
+        if (
+            parent in parents
+            and parent != node
+            and parent not in parents[node]
+            and node not in ancestors(parents, [parent])
+        ):
+            parents[node].append(parent)
+
+
 def _shortest_cycle(parents: Mapping[str, Collection[str]], among: list[str]) -> list[str]:
     cycles = (cycle for node in among if (cycle := _cycle_through(parents, node)))
     return min(cycles, key=len)

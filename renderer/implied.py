@@ -1,12 +1,14 @@
 """Edges that nobody writes but that everybody means: namespace, CRD, RBAC, references, `depends-on`.
 
-They order the plain objects, CRDs and instances of a source; only objects of the same set count. The annotation
-`config.kubernetes.io/depends-on` (cli-utils) asks for a *healthy* dependency, all others for a ready one.
+They order the plain objects, CRDs and instances of a source, and the nodes of an instance; only objects of the same set
+count. Healthy dependencies are asked for by the annotation `config.kubernetes.io/depends-on` (cli-utils), and by what the
+API server calls: webhooks and aggregated APIs. Everybody else asks for a ready one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from renderer import keys
@@ -31,18 +33,65 @@ class DependsOnError(RendererError):
     """The annotation `config.kubernetes.io/depends-on` cannot be read."""
 
 
-def edges(manifest: Manifest, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:
-    """Keys that this object depends on if they are in its set. `providers` maps a custom kind to the CRD that defines it.
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What other objects of a set are to one of them: the CRD that defines a kind, the workloads whose pods answer for a Service, the bindings
+    that give a ServiceAccount its rights.
+    """
+
+    crds: Mapping[GroupKind, ObjectKey]
+    servers: Mapping[ObjectKey, tuple[ObjectKey, ...]]
+    bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
+
+    @classmethod
+    def of(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> Neighbours:
+        objects = list(manifests)
+        bindings: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
+        for key, manifest in objects:
+            if _is_binding(key):
+                for account in _accounts(manifest, key):
+                    bindings[account] = (*bindings.get(account, ()), key)
+        called = {service for key, manifest in objects for service in _services(manifest, key)}
+        servers = {
+            key: tuple(_selected(_at(manifest, ("spec", "selector")), key.namespace, objects))
+            for key, manifest in objects
+            if key in called
+        }
+        crds = {kind: key for key, manifest in objects if key.group_kind == CRD for kind in scopes_of([manifest])}
+        return cls(crds, servers, bindings)
+
+
+def edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+    """Keys that this object depends on if they are in its set.
 
     References that are not texts are passed over; whether they are mistakes is for the server to say.
     """
-    return (found for found in _edges(manifest, key, providers) if all(isinstance(part, str) for part in found))
+    return (found for found in _edges(manifest, key, neighbours) if all(isinstance(part, str) for part in found))
 
 
-def _edges(manifest: Manifest, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:
+def soft_edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+    """Dependencies that nothing in the object names, and that give way to those which something does.
+
+    The API server's callbacks need the pods behind the Service; a workload needs the rights of its ServiceAccount while it runs, to its end.
+    """
+    yield from serving(manifest, key, neighbours)
+    if path := _POD_SPECS.get(key.group_kind):
+        account = str(_at(manifest, path).get("serviceAccountName") or "default")
+        yield from neighbours.bindings.get(ObjectKey("", "ServiceAccount", key.namespace, account), ())
+
+
+def serving(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+    """Workloads that must be healthy before the API server may be told to call them: with `failurePolicy: Fail` it would refuse all writes, those
+    included that bring the workload up.
+    """
+    for service in _services(manifest, key):
+        yield from neighbours.servers.get(service, ())
+
+
+def _edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
     if key.namespace:
         yield ObjectKey("", "Namespace", "", key.namespace)
-    if crd := providers.get(key.group_kind):
+    if crd := neighbours.crds.get(key.group_kind):
         yield crd
     yield from _rbac(manifest, key)
     yield from _services(manifest, key)
@@ -61,11 +110,6 @@ def depends_on(manifest: Manifest) -> list[ObjectKey]:
     if not isinstance(text, str):
         return []
     return [_parse(reference.strip()) for reference in text.split(",") if reference.strip()]
-
-
-def crd_providers(manifests: Iterable[tuple[ObjectKey, Manifest]]) -> dict[GroupKind, ObjectKey]:
-    """Which CRD of the set defines which kind."""
-    return {kind: key for key, manifest in manifests if key.group_kind == CRD for kind in scopes_of([manifest])}
 
 
 def _parse(reference: str) -> ObjectKey:
@@ -90,14 +134,23 @@ def _items(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _rbac(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
-    if key.group != _RBAC or not key.kind.endswith("Binding"):
+    if not _is_binding(key):
         return
     role = _at(manifest, ("roleRef",))
     if role.get("kind") and role.get("name"):
         yield ObjectKey(_RBAC, role["kind"], key.namespace if role["kind"] == "Role" else "", role["name"])
+    yield from _accounts(manifest, key)
+
+
+def _is_binding(key: ObjectKey) -> bool:
+    return key.group == _RBAC and key.kind.endswith("Binding")
+
+
+def _accounts(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
     for subject in _items(manifest.get("subjects")):
-        if subject.get("kind") == "ServiceAccount" and subject.get("name"):
-            yield ObjectKey("", "ServiceAccount", subject.get("namespace") or key.namespace, subject["name"])
+        match subject:
+            case {"kind": "ServiceAccount", "name": str(name)} if name:
+                yield ObjectKey("", "ServiceAccount", str(subject.get("namespace") or key.namespace), name)
 
 
 def _services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
@@ -105,8 +158,21 @@ def _services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
     if key.group == "admissionregistration.k8s.io":
         references = [_at(webhook, ("clientConfig", "service")) for webhook in _items(manifest.get("webhooks"))]
     for reference in references:
-        if reference.get("name"):
-            yield ObjectKey("", "Service", reference.get("namespace", ""), reference["name"])
+        match reference:
+            case {"name": str(name), "namespace": str(namespace)} if name:
+                yield ObjectKey("", "Service", namespace, name)
+
+
+def _selected(
+    selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
+) -> Iterator[ObjectKey]:
+    """Workloads whose pods a Service's selector selects; an empty one selects none."""
+    for key, manifest in objects:
+        path = _POD_SPECS.get(key.group_kind)
+        if selector and path and key.namespace == namespace:
+            labels = _at(manifest, (*path[:-1], "metadata", "labels"))
+            if selector.items() <= labels.items():
+                yield key
 
 
 def _pod(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:

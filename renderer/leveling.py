@@ -31,23 +31,22 @@ def in_levels(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
     Where the two contradict one another, expressions win: an implied edge that would close a circle is left out.
     """
     by_key = {node.key: node.id for node in nodes.values() if node.key}
-    providers = implied.crd_providers(
+    neighbours = implied.Neighbours.of(
         (node.key, node.manifest) for node in nodes.values() if node.key and not node.waiting
     )
     parents = {node.id: [name for name in node.depends_on if name in nodes] for node in nodes.values()}
+    healthy: dict[str, frozenset[str]] = {}
     for node in nodes.values():
-        if node.key is None:
-            continue
-        for key in implied.edges(node.manifest, node.key, providers):
-            parent = by_key.get(key, node.id)
-            if (
-                parent != node.id
-                and parent not in parents[node.id]
-                and node.id not in graph.ancestors(parents, [parent])
-            ):
-                parents[node.id].append(parent)
+        if node.key is not None:
+            found = (
+                *implied.edges(node.manifest, node.key, neighbours),
+                *implied.soft_edges(node.manifest, node.key, neighbours),
+            )
+            graph.add_unless_circular(parents, node.id, [by_key[key] for key in found if key in by_key])
+            served = implied.serving(node.manifest, node.key, neighbours)
+            healthy[node.id] = frozenset(by_key[key] for key in served if key in by_key)
     return tuple(
-        replace(nodes[name], level=level, depends_on=tuple(parents[name]))
+        replace(nodes[name], level=level, depends_on=tuple(parents[name]), healthy_first=healthy.get(name, frozenset()))
         for level, names in enumerate(graph.levels(parents))
         for name in names
     )

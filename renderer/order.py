@@ -23,20 +23,23 @@ class Order:
         ordered = dict(
             sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
         )
-        providers = implied.crd_providers((key, node.manifest) for key, node in ordered.items())
+        neighbours = implied.Neighbours.of((key, node.manifest) for key, node in ordered.items())
         parents: dict[str, list[str]] = {}
         healthy: dict[str, frozenset[str]] = {}
         for key, node in ordered.items():
             wanted, errors = self._explicit(node, ordered)
             found = {
-                *implied.edges(node.manifest, key, providers),
-                *self._needs_of_children(key, providers),
+                *implied.edges(node.manifest, key, neighbours),
+                *self._needs_of_children(key, neighbours.crds),
                 *wanted,
             } - {key}
             parents[node.id] = sorted(str(other) for other in found if other in ordered)
-            healthy[node.id] = frozenset(str(other) for other in wanted if other in ordered)
+            served = implied.serving(node.manifest, key, neighbours)
+            healthy[node.id] = frozenset(str(other) for other in (*wanted, *served) if other in ordered)
             if errors and not node.error:
                 ordered[key] = replace(node, error=errors)
+        for key, node in ordered.items():
+            graph.add_unless_circular(parents, node.id, map(str, implied.soft_edges(node.manifest, key, neighbours)))
         by_id = {node.id: node for node in ordered.values()}
         levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
         return tuple(

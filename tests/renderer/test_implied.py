@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from renderer.identity import GroupKind, ObjectKey
-from renderer.implied import DependsOnError, crd_providers, depends_on, edges
+from renderer.implied import DependsOnError, Neighbours, depends_on, edges, serving, soft_edges
 
 NAMESPACE = "Namespace/n"
 
@@ -16,8 +16,8 @@ def found(api_version: str, kind: str, namespace: str = "n", **fields: Any) -> s
     manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
     group = api_version.rpartition("/")[0]
     crd = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
-    providers = {GroupKind("g.test", "Widget"): crd}
-    return set(map(str, edges(manifest, ObjectKey(group, kind, namespace, "x"), providers)))
+    neighbours = Neighbours({GroupKind("g.test", "Widget"): crd}, {}, {})
+    return set(map(str, edges(manifest, ObjectKey(group, kind, namespace, "x"), neighbours)))
 
 
 POD: dict[str, Any] = {
@@ -151,5 +151,45 @@ def test_crds_of_a_set_provide_their_kinds() -> None:
     key = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
     crd = {"spec": {"group": "g.test", "names": {"kind": "Widget"}}}
     other = (ObjectKey("", "ConfigMap", "n", "x"), {"spec": crd["spec"]})
-    assert crd_providers([(key, crd), other]) == {GroupKind("g.test", "Widget"): key}
-    assert crd_providers([(key, {"spec": {"group": "g.test"}})]) == {}
+    assert Neighbours.of([(key, crd), other]).crds == {GroupKind("g.test", "Widget"): key}
+    assert Neighbours.of([(key, {"spec": {"group": "g.test"}})]).crds == {}
+
+
+WORKLOAD = ObjectKey("apps", "Deployment", "hooks", "server")
+SERVICE = ObjectKey("", "Service", "hooks", "s")
+HOOK = ObjectKey("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "", "h")
+CALLS = {"webhooks": [{"clientConfig": {"service": {"name": "s", "namespace": "hooks"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "workload", "expected"),
+    [
+        ({"app": "x"}, {"app": "x", "tier": "a"}, WORKLOAD, [WORKLOAD]),
+        ({"app": "x", "tier": "b"}, {"app": "x", "tier": "a"}, WORKLOAD, []),
+        ({}, {"app": "x"}, WORKLOAD, []),
+        ({"app": "x"}, {"app": "x"}, WORKLOAD._replace(namespace="other"), []),
+    ],
+    ids=["selected", "another tier", "no selector", "another namespace"],
+)
+def test_what_the_server_calls_needs_the_healthy_pods_behind_the_service(
+    selector: Any, labels: Any, workload: ObjectKey, expected: list[ObjectKey]
+) -> None:
+    """A webhook that nobody answers refuses every write, also those that would bring up what answers."""
+    template = {"spec": {"template": {"metadata": {"labels": labels}, "spec": {}}}}
+    neighbours = Neighbours.of([(workload, template), (SERVICE, {"spec": {"selector": selector}}), (HOOK, CALLS)])
+    assert list(soft_edges(CALLS, HOOK, neighbours)) == expected
+    assert list(serving(CALLS, HOOK, neighbours)) == expected
+    assert list(soft_edges({"spec": {"selector": selector}}, SERVICE, neighbours)) == []
+
+
+@pytest.mark.parametrize(("account", "subject"), [("robot", "robot"), ("", "default")])
+def test_a_workload_needs_the_rights_of_its_service_account(account: str, subject: str) -> None:
+    """Its rights are there before it starts, and until it is gone: a controller finishes its work with them."""
+    binding = ObjectKey("rbac.authorization.k8s.io", "ClusterRoleBinding", "", "b")
+    subjects = {"subjects": [{"kind": "ServiceAccount", "name": subject, "namespace": "hooks"}]}
+    neighbours = Neighbours.of([(binding, subjects)])
+    spec = {"serviceAccountName": account} if account else {}
+    manifest = {"spec": {"template": {"spec": spec}}}
+    assert list(soft_edges(manifest, WORKLOAD, neighbours)) == [binding]
+    assert list(soft_edges(manifest, WORKLOAD._replace(namespace="other"), neighbours)) == []
+    assert list(serving(manifest, WORKLOAD, neighbours)) == []
