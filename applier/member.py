@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import orjson
+
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation, is_terminating, label
 from applier.ownership import apply_entry
@@ -35,7 +37,6 @@ class Member:
     file: str
     has_record: bool
     terminating: bool
-    finalizers: tuple[str, ...]
 
     @classmethod
     def of(cls, obj: Object) -> Member:
@@ -52,7 +53,6 @@ class Member:
             file=annotation(obj, keys.SOURCE_FILE),
             has_record=bool(annotation(obj, keys.SELF)),
             terminating=is_terminating(obj),
-            finalizers=tuple(metadata.get("finalizers") or ()),
         )
 
 
@@ -110,6 +110,24 @@ def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) 
         return sorted(wanted)
     before = {dep.removesuffix(DROPPED) for dep in annotation(live, keys.DEPS).split(",") if dep}
     return sorted(wanted | {f"{dep}{DROPPED}" for dep in before - wanted})
+
+
+def departure(obj: Object) -> str:
+    """What to tell of an object that is going away: since when (RFC 3339), which finalizers it waits for, and who set them.
+
+    The owner of a finalizer is not recorded anywhere; who wrote it is the likely one.
+    """
+    metadata = obj["metadata"]
+    names = ", ".join(_with_author(name, obj) for name in metadata.get("finalizers") or ())
+    return f"is being deleted since {metadata['deletionTimestamp']}" + (f" and waits for {names}" if names else "")
+
+
+def _with_author(finalizer: str, obj: Object) -> str:
+    field = f"v:{orjson.dumps(finalizer).decode()}"
+    for entry in obj["metadata"].get("managedFields") or ():
+        if field in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:finalizers", {}):
+            return f"{finalizer} (set by {entry['manager']})"
+    return finalizer
 
 
 def is_proven(obj: Object) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from applier.member import Member, is_proven
+from applier.member import Member, departure, is_proven
 from applier.observed import Observed, annotation
 from applier.reasons import Blocked, Reason
 from renderer import graph, keys
@@ -118,7 +118,9 @@ def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.terminating:
-        return Orphan(member, Fate.DELETE, blocked=_terminating(member))
+        waits = bool(obj["metadata"].get("finalizers"))
+        reason = Reason.DELETION_BLOCKED if waits else Reason.PROGRESSING
+        return Orphan(member, Fate.DELETE, blocked=Blocked(reason, departure(obj), at=member.key))
     if annotation(obj, keys.PRUNE) == "disabled" or annotation(obj, keys.RECONCILE) == "disabled":
         return Orphan(
             member,
@@ -133,14 +135,6 @@ def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
     if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, keys.PRUNE) != "allowed":
         return Orphan(member, Fate.RELEASE, allowed=True)
     return Orphan(member, Fate.DELETE, allowed=True)
-
-
-def _terminating(member: Member) -> Blocked:
-    if member.finalizers:
-        return Blocked(
-            Reason.DELETION_BLOCKED, f"is being deleted and waits for {', '.join(member.finalizers)}", at=member.key
-        )
-    return Blocked(Reason.PROGRESSING, "is being deleted", at=member.key)
 
 
 def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]]) -> list[Orphan]:

@@ -169,7 +169,9 @@ class Judge:
         if live is not None:
             if is_terminating(live):
                 return Blocked(
-                    Reason.PROGRESSING, f"{node.key} is being deleted; it is created again once it is gone", at=node.key
+                    Reason.PROGRESSING,
+                    f"{node.key} {member.departure(live)}; it is created again once it is gone",
+                    at=node.key,
                 )
             if "disabled" in {annotation(live, keys.RECONCILE), annotation(node.manifest, keys.RECONCILE)}:
                 return (
@@ -219,7 +221,7 @@ class Judge:
         """Rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
         wait_for = annotation(live, keys.WAIT_FOR) or "ready"
         if is_terminating(live):
-            return False, Blocked(Reason.PROGRESSING, f"{node.key} is being deleted", at=node.key)
+            return False, Blocked(Reason.PROGRESSING, f"{node.key} {member.departure(live)}", at=node.key)
         if wait_for in {"none", "exists"}:
             return True, None
         if wait_for == "healthy":

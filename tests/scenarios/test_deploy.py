@@ -131,7 +131,10 @@ def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platf
     platform.repository.commit({"one.json": None})
     since = platform.audit.mark()
     held = platform.run_once(check=3)
-    assert "example.com/slow" in held.stdout
+    deleted = "jsonpath={.metadata.deletionTimestamp}"
+    since_then = platform.kubectl("get", "configmap", "one-d", "-n", platform.namespace, "-o", deleted)
+    told = f"is being deleted since {since_then} and waits for example.com/slow (set by kubectl-patch)"
+    assert told in held.stdout
     platform.run_once(check=3)
     assert order(platform.writes(since), "delete", "configmaps") == ["one-d"]
     assert state(platform, "chains", "one") == "DELETING"
