@@ -2,7 +2,8 @@
 
 What it does as an API server does: server-side apply with owners of single fields (conflicts, `force`, removal of what a manager no longer sends),
 resourceVersion that stands still when nothing changes, generation, uid and resourceVersion as preconditions, finalizers and deletionTimestamp (an
-apply to a terminating object is accepted and lost), absent and terminating namespaces, kinds that are served only once their CRD is
+apply to a terminating object is accepted and lost), ConfigMaps that are immutable, managed fields that a patch replaces, absent and terminating
+namespaces, kinds that are served only once their CRD is
 established, a cached discovery.
 
 What it is not: there are no schemas (nothing is defaulted, dropped or refused as an unknown field), every list is atomic but for finalizers, there
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,6 +26,7 @@ from applier.cluster import ClusterName, Discovery, Object, Resource
 from applier.errors import (
     Cause,
     FieldConflict,
+    Immutable,
     Invalid,
     KindNotServed,
     NamespaceTerminating,
@@ -183,7 +186,6 @@ class MemoryCluster:
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        assert not dry_run, "not needed so far"
         manifest = _copy(manifest)
         key = ObjectKey.of(manifest)
 
@@ -203,6 +205,8 @@ class MemoryCluster:
             else:
                 if uid and uid != stored.obj["metadata"]["uid"]:
                     raise StaleWrite(f"{key}: the uid is immutable", status=422)
+                if stored.obj.get("immutable") and stored.obj.get("data") != manifest.get("data"):
+                    raise Immutable(f"{key}: data: field is immutable when `immutable` is set", status=422)
                 content = {"status": manifest.get("status") or {}} if subresource else _content(manifest)
                 if not subresource and key.group_kind not in _WITHOUT_STATUS:
                     content.pop("status", None)
@@ -211,7 +215,7 @@ class MemoryCluster:
             self._collect(key)
             return self._shown(stored)
 
-        return await self._write("apply", key, manager, ask)
+        return await (self._rehearsed(key, ask) if dry_run else self._write("apply", key, manager, ask))
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
         patch = _copy(patch)
@@ -223,6 +227,13 @@ class MemoryCluster:
             metadata = patch.get("metadata") or {}
             self._check(stored, metadata.pop("uid", None), metadata.pop("resourceVersion", None))
             before = _copy(stored.obj)
+            if (entries := metadata.pop("managedFields", None)) is not None:
+                stored.owners = {
+                    (entry["manager"], entry["operation"], entry.get("subresource", "")): set(_paths(entry["fieldsV1"]))
+                    for entry in entries
+                }
+                self._bump(stored)
+                before = _copy(stored.obj)
             _merge(stored.obj, patch)
             present = {path for path, _ in _leaves(_content(stored.obj))}
             for owner, paths in stored.owners.items():
@@ -270,6 +281,15 @@ class MemoryCluster:
             if resource and kind in self._served_kinds:
                 return ask(resource)
         raise KindNotServed(f"{kind}: the cluster does not serve this kind", status=404)
+
+    async def _rehearsed(self, key: ObjectKey, ask: Callable[[Resource], Object]) -> Object:
+        """The answer to a write that is not carried out."""
+        await self._read()
+        before = copy.deepcopy((self._stored, self._served_kinds))
+        try:
+            return await self._served(key.group_kind, ask)
+        finally:
+            self._stored, self._served_kinds = before
 
     async def _write(self, verb: str, key: ObjectKey, manager: str, ask: Callable[[Resource], T]) -> T:
         await self._give_way()
@@ -426,6 +446,7 @@ class MemoryCluster:
             {
                 "manager": manager,
                 "operation": operation,
+                "apiVersion": stored.obj["apiVersion"],
                 "fieldsType": "FieldsV1",
                 "fieldsV1": _fields(paths),
                 **({"subresource": subresource} if subresource else {}),
@@ -547,6 +568,14 @@ def _merge(obj: Any, patch: Any) -> None:
     for name in ("labels", "annotations", "finalizers"):
         if obj.get(name) in ({}, []):
             del obj[name]
+
+
+def _paths(fields: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
+    """The leaves of an entry of managed fields; what `_fields` wrote."""
+    for name, below in fields.items():
+        kind, _, text = name.partition(":")
+        path = (*above, text if kind == "f" else f"v:{orjson.loads(text)}")
+        yield from _paths(below, path) if below else (path,)
 
 
 def _fields(paths: set[Path]) -> Object:

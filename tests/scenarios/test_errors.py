@@ -1,0 +1,110 @@
+"""What the server refuses, by class, in one commit: every refusal is reported, costs its own node only, and ends when its cause ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.controlplane.waiting import eventually
+from tests.scenarios.definitions import config_map
+from tests.scenarios.platform import Platform
+
+
+def manifest(api_version: str, kind: str, name: str, namespace: str, **content: Any) -> str:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
+
+
+def denying(platform: Platform) -> None:
+    """A policy that denies ConfigMaps named `denied` in the test's namespace; in force on return."""
+    api = "admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    spec = {
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": platform.namespace}},
+            "resourceRules": [rule],
+        },
+        "failurePolicy": "Fail",
+        "validations": [{"expression": 'object.metadata.name != "denied"', "message": "not on my watch"}],
+    }
+    binding = {"policyName": platform.namespace, "validationActions": ["Deny"]}
+    for kind, content in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
+        platform.kubectl("create", "-f", "-", stdin=manifest(api, kind, platform.namespace, "", spec=content))
+    probe = config_map(platform.namespace, "denied", a="b")
+    eventually(
+        lambda: "not on my watch" in platform.kubectl("create", "--dry-run=server", "-f", "-", stdin=probe, check=False)
+    )
+
+
+@pytest.fixture
+def refused(platform: Platform) -> dict[str, str]:
+    """Files, by what is told of each."""
+    here = platform.namespace
+    return {
+        ".zz: field not declared in schema": manifest("v1", "ConfigMap", "unknown-field", here, zz=1),
+        ".data: expected map": manifest("v1", "ConfigMap", "wrong-type", here, data="text"),
+        "metadata.name: Invalid value": manifest("v1", "ConfigMap", "Upper", here),
+        "Too long: may not be more than 262144 bytes": json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "long", "namespace": here, "annotations": {"a": "x" * 262145}},
+            }
+        ),
+        "spec.ports: Required value": manifest("v1", "Service", "no-ports", here, spec={"type": "ClusterIP"}),
+        'namespaces "nowhere-at-all" not found': config_map("nowhere-at-all", "lost", a="b"),
+        "not on my watch": config_map(here, "denied", a="b"),
+        "does not serve this kind": manifest("no.example.org/v1", "Nothing", "x", here),
+    }
+
+
+def test_all_refusals_of_a_commit_are_told_and_the_rest_goes_on(platform: Platform, refused: dict[str, str]) -> None:
+    """S0-20, rule 8: an author's mistake, a policy, an absent namespace and an unknown kind, side by side with what is fine."""
+    denying(platform)
+    files = {f"{number}.json": text for number, text in enumerate(refused.values())}
+    platform.repository.commit({**files, "fine.json": config_map(platform.namespace, "fine", a="b")})
+    failed = platform.run_once(check=1)
+    for told in refused:
+        assert told in failed.stdout, (told, failed.stdout)
+    assert "Traceback" not in failed.stdout + failed.stderr
+    assert platform.kubectl("get", "configmap", "fine", "-n", platform.namespace, "-o", "jsonpath={.data.a}") == "b"
+    platform.repository.commit(dict.fromkeys(files))
+    platform.run_once()
+
+
+def test_a_quota_is_a_refusal_that_ends_when_there_is_room(platform: Platform) -> None:
+    """403 is not only missing rights: the message says which quota; the next run goes on."""
+    quota = manifest("v1", "ResourceQuota", "few", platform.namespace, spec={"hard": {"count/secrets": "0"}})
+    platform.kubectl("create", "-f", "-", stdin=quota)
+    # The controller that counts does not run here: this is what it would write.
+    status = {"status": {"hard": {"count/secrets": "0"}, "used": {"count/secrets": "0"}}}
+    few = ("resourcequota", "few", "-n", platform.namespace)
+    platform.kubectl("patch", *few, "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    secret = manifest("v1", "Secret", "one", platform.namespace, data={"a": "eA=="})
+    platform.repository.commit({"secret.json": secret})
+
+    def told() -> bool:
+        return "exceeded quota: few" in platform.run_once(check=None).stdout
+
+    eventually(told)
+    platform.kubectl("delete", *few)
+    eventually(lambda: platform.run_once(check=None).returncode == 0)
+
+
+def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: Platform) -> None:
+    """403 with the cause NamespaceTerminating: time will bring it, nobody has to act."""
+    space = f"{platform.namespace}-going"
+    platform.kubectl("create", "namespace", space)
+    held = json.loads(config_map(space, "held", a="b"))
+    held["metadata"]["finalizers"] = ["example.org/hold"]
+    platform.kubectl("create", "-f", "-", stdin=json.dumps(held))
+    platform.kubectl("delete", "namespace", space, "--wait=false")
+    platform.repository.commit({"late.json": config_map(space, "late", a="b")})
+    waiting = platform.run_once(check=3)
+    assert "Progressing" in waiting.stdout
+    assert "failed 0" in waiting.stdout
+    platform.kubectl(
+        "patch", "configmap", "held", "-n", space, "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
+    )
