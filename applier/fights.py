@@ -44,7 +44,7 @@ class _Fight:
         return bool(paths & {lost.path for lost in self.fields}) or not (paths or self.fields)
 
     def __str__(self) -> str:
-        said = "; ".join(map(_said, self.fields[:3])) or "it is deleted by somebody else"
+        said = "; ".join(map(str, self.fields[:3])) or "it is deleted by somebody else"
         return f"{said}, again and again: put right {self.times} times, from now on rarely; stop the other, or leave it out of Git"
 
 
@@ -68,7 +68,3 @@ class Fights:
     def held_back(self, now: datetime) -> Mapping[ObjectKey, str]:
         """Objects whose next repair has to wait, and what is told of them."""
         return {key: str(fight) for key, fight in self._fights.items() if fight.wait and now < fight.last + fight.wait}
-
-
-def _said(lost: Lost) -> str:
-    return f"{lost.path} is changed by {lost.owner}" if lost.owner else f"{lost.path} is removed"

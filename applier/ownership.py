@@ -60,6 +60,9 @@ class Lost:
     path: str
     owner: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.path} is changed by {self.owner}" if self.owner else f"{self.path} is removed"
+
 
 @dataclass(frozen=True, slots=True)
 class Ownership:

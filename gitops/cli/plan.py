@@ -154,12 +154,19 @@ def _node_row(node: NodePlan) -> str:
     failed = node.blocked is not None and node.blocked.reason.is_failure
     mark = "!" if node.node.error or failed else "?" if node.node.waiting else _MARKS[node.verb]
     what = f"{node.node.group_kind.kind}/{node.node.key.name}" if node.node.key else node.node.group_kind.kind
-    why = node.node.error or (f"waits for {', '.join(node.node.waiting)}" if node.node.waiting else "")
-    if node.blocked and node.blocked.reason.is_failure and not why:
-        why = f"{node.blocked.reason}: {node.blocked.message}"
     name = f"{node.node.id:<12} " if node.node.id != str(node.node.key) else ""
     where = f"  in {node.node.key.namespace}" if not name and node.node.key and node.node.key.namespace else ""
-    return f"  {node.node.level}  {mark} {name}{what}{where}   {why}".rstrip()
+    return f"  {node.node.level}  {mark} {name}{what}{where}   {_why(node)}".rstrip()
+
+
+def _why(node: NodePlan) -> str:
+    if node.node.error:
+        return node.node.error
+    if node.node.waiting:
+        return f"waits for {', '.join(node.node.waiting)}"
+    if node.blocked and node.blocked.reason.is_failure:
+        return f"{node.blocked.reason}: {node.blocked.message}"
+    return "; ".join(map(str, node.lost[:3]))
 
 
 def _orphan_row(orphan: Orphan) -> str:

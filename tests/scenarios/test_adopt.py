@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.applier.kube.objects import deployment
-from tests.scenarios.definitions import config_map
+from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -147,3 +147,46 @@ def test_a_wrong_rule_is_a_mistake_of_usage(platform: Platform) -> None:
     assert "no such policy 'Always'; write Never, IfEqual, IfUnowned" in wrong.stderr
     wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
     assert "cannot adopt from terraform; name kubectl, flux, argocd, helm" in wrong.stderr
+
+
+def test_many_objects_and_their_namespace_are_adopted_together(platform: Platform) -> None:
+    """More than are read one by one; the Namespace is taken like everything else, and never deleted for it."""
+    space = f"{platform.namespace}-old"
+    files = {f"{number}.json": config_map(space, f"cm-{number}", a="b") for number in range(12)}
+    files["space.json"] = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+    platform.kubectl("create", "namespace", space)
+    for text in list(files.values())[:12]:
+        platform.kubectl("apply", "-f", "-", stdin=text)
+    platform.repository.commit(files)
+    assert "13 to adopt" in plan(platform, "IfEqual")
+    platform.run_once("--adopt", "IfEqual")
+    quiet = platform.audit.mark()
+    platform.run_once()
+    assert platform.writes(quiet) == []
+    commit = platform.repository.commit(
+        {**dict.fromkeys(files), "keep.json": config_map(platform.namespace, "k", a="b")}
+    )
+    source = ("configmap", f"source-{platform.name}", "-n", "levelgate-system")
+    platform.kubectl("annotate", *source, f"levelgate.dev/approved-commit={commit}")
+    platform.run_once()
+    assert platform.kubectl("get", "configmaps", "-n", space, "-o", "name") == ""
+    assert platform.kubectl("get", "namespace", space, "-o", "name") == f"namespace/{space}\n"
+    platform.kubectl("delete", "namespace", space, "--wait=false")
+
+
+def test_an_instance_that_somebody_made_is_adopted_with_its_children(platform: Platform) -> None:
+    """One catalog: what is not in Git is not reconciled; in Git and adopted, it is an instance like any other."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    stray = link(platform.group, platform.namespace, "stray")
+    platform.kubectl("apply", "-f", "-", stdin=stray)
+    platform.repository.commit({"stray.json": stray})
+    assert "Conflict" in platform.run_once(check=1).stdout
+    platform.run_once("--adopt", "IfUnowned")
+    names = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "name")
+    assert {"configmap/stray-a", "configmap/stray-b"} <= set(names.split())
+    platform.repository.commit({"stray.json": None})
+    platform.run_once(wait="20s")
+    assert "stray" not in platform.kubectl("get", f"configmaps,chains.{platform.group}", "-n", platform.namespace)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
+from http import HTTPStatus
+from itertools import count
 from typing import Any
 
 import pytest
 
+from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
 from tests.scenarios.platform import Platform
@@ -108,3 +112,39 @@ def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: Platf
     platform.kubectl(
         "patch", "configmap", "held", "-n", space, "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
     )
+
+
+def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
+    platform: Platform, control_plane: ControlPlane
+) -> None:
+    """Every delete carries the resourceVersion that was seen; where it has moved on, it is looked at again and tried again."""
+    platform.repository.commit(
+        {
+            "busy.json": config_map(platform.namespace, "busy", a="b"),
+            "other.json": config_map(platform.namespace, "other", a="b"),
+        }
+    )
+    platform.run_once()
+    stop = threading.Event()
+
+    def write() -> None:
+        path = f"/api/v1/namespaces/{platform.namespace}/configmaps/busy?fieldManager=counter"
+        for number in count():
+            body = {"metadata": {"annotations": {"example.org/count": str(number)}}}
+            answer = control_plane.request("PATCH", path, body, content_type="application/merge-patch+json")
+            if stop.is_set() or answer.code == HTTPStatus.NOT_FOUND:
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        platform.repository.commit({"busy.json": None})
+        since = platform.audit.mark()
+        platform.run_once(wait="30s")
+    finally:
+        stop.set()
+        writer.join()
+    assert platform.kubectl("get", "configmap", "busy", "-n", platform.namespace, "--ignore-not-found") == ""
+    deletes = [event for event in platform.writes(since) if event.verb == "delete"]
+    assert all(set(event.request["preconditions"]) == {"uid", "resourceVersion"} for event in deletes)
+    assert [event.code for event in deletes].count(200) == 1

@@ -155,6 +155,14 @@ def test_a_field_of_another_manager_is_taken_only_by_word(platform: Platform) ->
     assert platform.writes(quiet) == []
 
 
+def test_a_plan_names_what_was_changed_by_hand_and_by_whom(platform: Platform) -> None:
+    platform.repository.commit({"plain.json": plain(platform)})
+    platform.run_once()
+    taken(platform, "kubectl-patch")
+    planned = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name)
+    assert f"~ ConfigMap/plain  in {platform.namespace}   .data.a is changed by kubectl-patch" in planned.stdout
+
+
 def test_a_change_by_hand_is_only_reported_where_that_was_asked_for(platform: Platform) -> None:
     """Conflicts: `report` leaves also kubectl's changes alone, and says so."""
     platform.repository.commit({"plain.json": plain(platform, **{CONFLICTS: "report"})})

@@ -1,0 +1,121 @@
+"""Whose an object is that is in no set, and what of its managed fields becomes ours; pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from applier.adoption import LAST_APPLIED, NEVER, Adoption, differences, migrated
+from applier.cluster import CONTENT, Object
+
+LAST_APPLIED_FIELD = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
+
+
+def live(*entries: Object, data: dict[str, str] | None = None, **metadata: Any) -> Object:
+    found = {"name": "x", "namespace": "n", "uid": "u", "resourceVersion": "7", "managedFields": list(entries)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": found | metadata, "data": data or {"a": "1"}}
+
+
+def entry(manager: str, operation: str, *names: str, applied: bool = False, **more: Any) -> Object:
+    fields: Object = {"f:data": {f"f:{name}": {} for name in names}} | (LAST_APPLIED_FIELD if applied else {})
+    return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields, **more}
+
+
+KUBECTL = entry("kubectl-client-side-apply", "Update", "a", "b", applied=True)
+FLUX = entry("kustomize-controller", "Apply", "c")
+OPERATOR = entry("some-operator", "Update", "d")
+
+
+def test_what_was_applied_becomes_one_entry_of_ours_and_the_rest_stays() -> None:
+    """KEP-2155: the fields of a client-side apply move to the server-side one."""
+    found = migrated(live(KUBECTL, OPERATOR), NEVER.managers)
+    assert found == [
+        {
+            "manager": CONTENT,
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}, **LAST_APPLIED_FIELD},
+        },
+        OPERATOR,
+    ]
+
+
+def test_fields_of_a_tool_are_taken_only_if_it_is_named() -> None:
+    assert migrated(live(FLUX, OPERATOR), NEVER.managers) is None
+    found = migrated(live(FLUX, KUBECTL), Adoption.parse("IfUnowned:flux").managers)
+    assert found is not None
+    assert [(one["manager"], sorted(one["fieldsV1"]["f:data"])) for one in found] == [(CONTENT, ["f:a", "f:b", "f:c"])]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        entry("kubectl-edit", "Update", "a"),
+        entry("kubectl", "Apply", "a", subresource="status"),
+        entry("kubectl", "Apply", "a") | {"apiVersion": "v1beta1"},
+    ],
+    ids=["an edit", "a subresource", "another version"],
+)
+def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> None:
+    """An edit owns the defaults that came with it; fields of another version have other names."""
+    assert migrated(live(other), NEVER.managers) is None
+
+
+def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
+    ours = entry(CONTENT, "Apply", "z")
+    found = migrated(live(KUBECTL, ours), NEVER.managers)
+    assert found is not None
+    assert sorted(found[0]["fieldsV1"]["f:data"]) == ["f:a", "f:b", "f:z"]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "metadata", "told"),
+    [
+        ("Never", {}, "is not managed by Levelgate"),
+        ("IfEqual", {}, ""),
+        ("IfUnowned", {}, ""),
+        ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
+        ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s"}]}, ""),
+        ("IfUnowned", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfUnowned:argocd"),
+        ("IfEqual:flux", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfEqual:argocd"),
+        ("IfEqual:flux,argocd", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, ""),
+        ("IfUnowned", {"annotations": {"meta.helm.sh/release-name": "x"}}, "--adopt IfUnowned:helm"),
+        ("IfUnowned", {"labels": {"kro.run/owned": "true"}}, "managed by kro, from which nothing can be adopted"),
+    ],
+)
+def test_who_may_be_adopted_from(rule: str, metadata: Object, told: str) -> None:
+    refusal = Adoption.parse(rule).refusal(live(**metadata))
+    assert told in refusal
+    assert bool(refusal) is bool(told)
+
+
+@pytest.mark.parametrize(
+    ("data", "applied", "git", "expected"),
+    [
+        ({"a": "1"}, {"a": "1"}, {"a": "1"}, []),
+        ({"a": "1"}, {"a": "2"}, {"a": "2"}, [".data.a"]),
+        ({"a": "1", "b": "2"}, {"a": "1", "b": "2"}, {"a": "1"}, [".data.b"]),
+        ({"a": "1"}, {"a": "1", "c": "3"}, {"a": "1", "c": "3"}, [".data.c"]),
+    ],
+    ids=["equal", "another value", "not in Git", "only in Git"],
+)
+def test_equal_means_that_nothing_changes_and_nothing_goes(
+    data: dict[str, str], applied: dict[str, str], git: dict[str, str], expected: list[str]
+) -> None:
+    """The dry run cannot tell that fields go away with their old owner; what was last applied can."""
+    said = {LAST_APPLIED: json.dumps({"data": data, "metadata": {"annotations": {}, "creationTimestamp": None}})}
+    found = differences(
+        live(data=data, annotations=said),
+        live(data=applied, annotations=said),
+        {"metadata": {"name": "x"}, "data": git},
+        (),
+    )
+    assert found == expected
+
+
+def test_what_we_record_ourselves_is_no_difference() -> None:
+    marked = live(labels={"applyset.kubernetes.io/part-of": "x"}, annotations={"internal.levelgate.dev/level": "0"})
+    assert differences(live(), marked, {"data": {"a": "1"}}, ()) == []
