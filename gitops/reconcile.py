@@ -16,6 +16,7 @@ from applier.fights import Fights
 from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
+from applier.write import Writer
 from gitops import conclude
 from gitops.clock import Clock
 from gitops.record import SourceRecord
@@ -96,7 +97,7 @@ class Reconciler:
         """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
         observed, lost, archive = await self._observe(sources)
         bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
-        rehearsed = await Executor(self.cluster, self.version, {}).rehearse(decided, observed)
+        rehearsed = await Writer(self.cluster, {}).rehearse(decided, observed)
         bundle, decided, observed, _ = await self._decide(sources, rehearsed, lost, archive)
         return Pass(bundle, decided, observed, ())
 

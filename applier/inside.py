@@ -1,0 +1,60 @@
+"""What would die with a Namespace or a CRD though it was never in a set; looked at right before either is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.observed import Observed
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD, NAMESPACE
+
+_IN_EVERY_NAMESPACE = frozenset(
+    {
+        GroupKind("", "Event"),
+        GroupKind("events.k8s.io", "Event"),
+        GroupKind("", "Endpoints"),
+        GroupKind("discovery.k8s.io", "EndpointSlice"),
+        GroupKind("coordination.k8s.io", "Lease"),
+    }
+)
+
+
+async def inside(cluster: Cluster, key: ObjectKey, observed: Observed) -> str:
+    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""
+    if key.group_kind == CRD:
+        crd = observed.objects[key]
+        kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+        found = await _listed(cluster, kind, None)
+        return str(ObjectKey.of(found[0])) if found else ""
+    if key.group_kind != NAMESPACE:
+        return ""
+    kinds = [
+        kind
+        for kind, resource in observed.discovery.resources.items()
+        if resource.namespaced and "list" in resource.verbs
+    ]
+    for objects in await asyncio.gather(
+        *(_listed(cluster, kind, key.name) for kind in sorted(set(kinds) - _IN_EVERY_NAMESPACE))
+    ):
+        for obj in objects:
+            owned = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+            if not owned and not _belongs_to_every_namespace(ObjectKey.of(obj)):
+                return str(ObjectKey.of(obj))
+    return ""
+
+
+async def _listed(cluster: Cluster, kind: GroupKind, namespace: str | None) -> list[Object]:
+    try:
+        return await cluster.list(kind, namespace, metadata_only=True)
+    except KindNotServed:
+        return []
+
+
+def _belongs_to_every_namespace(key: ObjectKey) -> bool:
+    return (key.kind, key.name) in {
+        ("ServiceAccount", "default"),
+        ("ConfigMap", "kube-root-ca.crt"),
+        ("ConfigMap", "openshift-service-ca.crt"),
+    }

@@ -1,0 +1,104 @@
+"""Write one member as its plan says: apply it, adopt it, or ask by dry run what the server would say.
+
+An apply goes without force first; the fields of others are taken only where the plan says so. So a conflict is always seen before it is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from applier import member
+from applier.adoption import AdoptPolicy, differences, migrated
+from applier.cluster import CONTENT, Cluster, Object
+from applier.errors import ClusterError, Differs, FieldConflict, Immutable, StaleWrite
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, SetPlan, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """`revisions` maps a source to the commit that it is rendered from."""
+
+    cluster: Cluster
+    revisions: Mapping[str, str]
+
+    async def write(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+        """The object as stored, or as it would be. Raises ClusterError."""
+        act = self._adopt if node.verb is Verb.ADOPT else self._apply
+        return await act(plan, node, dry_run=dry_run)
+
+    async def rehearse(self, plan: Plan, observed: Observed) -> Observed:
+        """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
+
+        Kept are the answers that would be the same later: a conflict, a refusal. A new object is not asked about: its kind or namespace may be
+        as new as it is.
+        """
+        nodes = [
+            (one, node)
+            for one in plan.sets
+            for node in one.nodes
+            if node.verb in {Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
+            and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
+        ]
+        answers = await asyncio.gather(*(self._refusal(one, node) for one, node in nodes))
+        found = {node.node.key: error for (_, node), error in zip(nodes, answers, strict=True) if error}
+        return observed.failed({key: error for key, error in found.items() if key})
+
+    async def _refusal(self, plan: SetPlan, node: NodePlan) -> ClusterError | None:
+        try:
+            await self.write(plan, node, dry_run=True)
+        except (FieldConflict, Immutable, Differs) as error:
+            return error
+        except ClusterError as error:
+            return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
+        return None
+
+    async def _adopt(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+        """Make what the old owner applied ours, on exactly the object that was seen, and apply over it.
+
+        If that breaks off in between, the object is one that we have applied before, and the next pass goes on.
+        """
+        assert node.node.key is not None
+        assert node.live is not None
+        key, adoption = node.node.key, node.adoption
+        live = await self.cluster.get(key)
+        if live is None or live["metadata"]["uid"] != node.live["metadata"]["uid"]:
+            raise StaleWrite(f"{key} was deleted meanwhile")
+        if adoption.policy is AdoptPolicy.IF_EQUAL:
+            wanted = await self._apply(plan, node, dry_run=True)
+            if fields := differences(live, wanted, node.node.manifest, adoption.managers):
+                raise Differs(
+                    f"{key} exists, and Git says otherwise of {', '.join(fields[:5])}{' and more' if fields[5:] else ''}; "
+                    f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
+                )
+        entries = migrated(live, adoption.managers)
+        if entries is not None and not dry_run:
+            seen = {name: live["metadata"][name] for name in ("uid", "resourceVersion")}
+            await self.cluster.merge(key, {"metadata": {**seen, "managedFields": entries}}, manager=CONTENT)
+        return await self._apply(plan, node, dry_run=dry_run)
+
+    async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+        """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner."""
+        body = member.body(
+            plan.rendered,
+            node.node,
+            deps=node.deps,
+            live=node.live,
+            parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
+            revision=self.revisions.get(plan.rendered.source, ""),
+        )
+        takes = (*node.takes, *node.adoption.managers) if node.verb is Verb.ADOPT else node.takes
+        try:
+            return await self.cluster.apply(body, manager=CONTENT, dry_run=dry_run)
+        except FieldConflict as conflict:
+            if not all(_manager_of(cause.message).startswith(takes) for cause in conflict.causes):
+                raise
+            return await self.cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
+
+
+def _manager_of(message: str) -> str:
+    """The manager that a conflict names: `conflict with "kubectl-edit" using v1`."""
+    return message.partition('"')[2].partition('"')[0]
