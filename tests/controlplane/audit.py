@@ -29,7 +29,8 @@ _Entry: TypeAlias = dict[str, Any]
 class AuditEvent:
     """One request that was answered; a watch counts as answered when it starts.
 
-    `request` is the JSON body of a write: an object, or a list for a JSON patch; None where there was none.
+    `request` is the JSON body of a write: an object, or a list for a JSON patch; None where there was none. `response` is
+    the object as stored, or a Status; None for reads.
     `time` is when the server received the request, `answered` when it was done with it, both in microseconds.
     """
 
@@ -45,6 +46,7 @@ class AuditEvent:
     time: datetime
     answered: datetime
     request: Any = field(repr=False)
+    response: Any = field(repr=False)
 
     @property
     def is_write(self) -> bool:
@@ -154,4 +156,5 @@ def _event(entry: _Entry) -> AuditEvent:
         time=datetime.fromisoformat(entry["requestReceivedTimestamp"]),
         answered=datetime.fromisoformat(entry["stageTimestamp"]),
         request=entry.get("requestObject"),
+        response=entry.get("responseObject"),
     )

@@ -1,0 +1,321 @@
+"""A place of its own on the shared server, and lives of the program in it: each a new process as far as the cluster can tell.
+
+A life runs the loop of `levelgate run --once` (`gitops.follow.Follower`) inside this process, with everything below it real but for Git: commits
+are handed to it. When the proxy kills it, its task is cancelled, and the proxy is deaf to whatever it still tries; so the server sees what it
+would see of a process that got SIGKILL. A new life shares no state with the one before: the cluster is all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+
+from applier.errors import ClusterError
+from applier.kube import connect
+from gitops.clock import SystemClock
+from gitops.follow import Follower
+from gitops.reconcile import Pass, Reconciler
+from gitops.source import Mirror, Snapshot, Target
+from gitops.source.snapshot import File
+from tests.controlplane.audit import AuditEvent, AuditLog
+from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
+
+RECORDS = "levelgate-system"
+QUIET_PASSES = 5
+LONGEST_LIFE = 60.0
+
+Object = dict[str, Any]
+Files = Mapping[str, str]
+Commit = Mapping[str, Files]
+"""Files of each source, by the source's short name."""
+
+
+class Key(NamedTuple):
+    """An object as paths name it; `resource` is the plural."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.resource, self.namespace, self.name)))
+
+
+class FastClock(SystemClock):
+    """Waits a tenth of what it is asked to: what a life waits for here takes milliseconds."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 10)
+
+
+@dataclass
+class Branch:
+    """What `gitops.source.Mirror` is to a follower, with a head that is set by hand."""
+
+    target: Target
+    files: Files = field(default_factory=dict)
+    number: int = 0
+
+    def head(self) -> str:
+        return f"{self.number:012d}".ljust(40, "0")
+
+    fetch = head
+
+    def snapshot(self, revision: str) -> Snapshot:
+        files = {name: File(revision, text.encode()) for name, text in sorted(self.files.items())}
+        return Snapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How one life went. `found` is its last pass; None when it was killed or gave up with `error`."""
+
+    killed: bool
+    writes: Sequence[Request]
+    befallen: int
+    found: Pass | None = None
+    error: ClusterError | None = None
+
+
+@dataclass
+class Lane:
+    """One namespace, one API group, some sources, all named after `token`, which nothing else on the server contains."""
+
+    upstream: Upstream
+    audit: AuditLog
+    token: str = field(default_factory=lambda: f"f{uuid4().hex[:9]}")
+    plurals: Sequence[str] = ()
+    branches: dict[str, Branch] = field(default_factory=dict)
+    concurrency: int = 16
+    _commits: int = 0
+
+    @property
+    def namespace(self) -> str:
+        return self.token
+
+    @property
+    def group(self) -> str:
+        return f"{self.token}.test"
+
+    def source(self, short: str) -> str:
+        return f"{short}-{self.token}"
+
+    async def open(self) -> None:
+        created = await self.upstream.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        assert created.status == 201, created.body
+
+    async def commit(self, commit: Commit, *, approved: bool = True) -> None:
+        """New heads, `approved` for what the brake on many deletions would hold; the brake has tests of its own."""
+        self._commits += 1
+        for short, files in commit.items():
+            name = self.source(short)
+            branch = self.branches.setdefault(name, Branch(Target(f"/{name}")))
+            if branch.files != files:
+                branch.files, branch.number = files, self._commits
+            if approved:
+                await self.approve({short: branch.head()})
+
+    async def approve(self, commits: Mapping[str, str]) -> None:
+        """Deletions of these commits, by source, need not wait for a person."""
+        for short, commit in commits.items():
+            await self.patch(
+                self.record(short), {"metadata": {"annotations": {"levelgate.dev/approved-commit": commit}}}
+            )
+
+    async def live(
+        self,
+        *rules: Rule,
+        wait: float = 30.0,
+        passes: int = 1,
+        user: str = "levelgate",
+        memory: dict[str, Answer] | None = None,
+    ) -> Life:
+        """A new process that runs as `run --once --wait` does, so often in a row; its end, or the one that the rules bring."""
+        async with Proxy(self.upstream, rules, {} if memory is None else memory) as proxy:
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
+                config.write(proxy.kubeconfig(user))
+                config.flush()
+                cluster = await connect(kubeconfig=config.name, concurrency=self.concurrency)
+            try:
+                clock = FastClock()
+                reconciler = Reconciler(cluster, "0.1.0", clock)
+                mirrors = cast(Mapping[str, Mirror], self.branches)
+                follower = Follower(mirrors, reconciler, clock)
+                task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
+                proxy.kill = task.cancel
+                found, error = None, None
+                try:
+                    found = await asyncio.wait_for(task, LONGEST_LIFE)
+                except asyncio.CancelledError:
+                    if not proxy.dead:
+                        raise
+                except ClusterError as refused:
+                    error = refused
+            finally:
+                await cluster.close()
+        return Life(proxy.killed, proxy.writes, len(proxy.befallen), found, error)
+
+    async def quiet(self) -> list[Request]:
+        """What a new process writes in five passes; nothing, if all is done."""
+        life = await self.live(wait=0.0, passes=QUIET_PASSES)
+        assert life.error is None, life.error
+        return list(life.writes)
+
+    async def ask(self, method: str, path: str, body: object = None, **options: Any) -> Answer:
+        return await self.upstream.ask(method, path, body, **options)
+
+    async def patch(self, key: Key, body: object, *, subresource: str = "", **options: Any) -> Answer:
+        """A merge patch (RFC 7386) by a person."""
+        suffix = f"/{subresource}" if subresource else ""
+        return await self.ask("PATCH", path_of(key) + suffix, body, kind="application/merge-patch+json", **options)
+
+    async def create(self, manifest: Object, *, resource: str = "configmaps", group: str = "") -> Object:
+        """Created by a person, in the lane's namespace."""
+        path = path_of(Key(group, resource, self.namespace, ""))
+        answer = await self.ask("POST", path.rstrip("/"), manifest)
+        assert answer.status == 201, answer.body
+        return cast(Object, answer.json)
+
+    async def get(self, key: Key) -> Object | None:
+        answer = await self.ask("GET", path_of(key))
+        return answer.json if answer.status == 200 else None
+
+    async def delete(self, key: Key) -> None:
+        """Deleted by a person."""
+        answer = await self.ask("DELETE", path_of(key))
+        assert answer.status in {200, 202}, answer.body
+
+    def config_map(self, name: str) -> Key:
+        return Key("", "configmaps", self.namespace, name)
+
+    def instance(self, plural: str, name: str) -> Key:
+        return Key(self.group, plural, self.namespace, name)
+
+    def record(self, short: str) -> Key:
+        """Where Levelgate keeps what it knows of a source."""
+        return Key("", "configmaps", RECORDS, f"source-{self.source(short)}")
+
+    def crd(self, plural: str) -> Key:
+        return Key("apiextensions.k8s.io", "customresourcedefinitions", "", f"{plural}.{self.group}")
+
+    async def objects(self) -> dict[Key, Object]:
+        """Everything on the server that bears the lane's name, as stored."""
+        collections = [
+            ("", "namespaces"),
+            ("", "configmaps"),
+            ("", "secrets"),
+            ("apps", "deployments"),
+            ("apps", "controllerrevisions"),
+            ("apiextensions.k8s.io", "customresourcedefinitions"),
+            *((self.group, plural) for plural in self.plurals),
+        ]
+        answers = await asyncio.gather(*(self.ask("GET", collection_path(*place)) for place in collections))
+        return {
+            key_of(group, resource, obj): obj
+            for (group, resource), answer in zip(collections, answers, strict=True)
+            if answer.status == 200
+            for obj in _items(answer.json)
+            if self.token in str(obj["metadata"])
+        }
+
+    async def wipe(self) -> None:
+        """Removes everything but the namespace, whatever holds it."""
+        kept = Key("", "namespaces", "", self.namespace)
+        for round_ in range(100):
+            found = {key: obj for key, obj in (await self.objects()).items() if key != kept}
+            if not found:
+                return
+            for key, obj in found.items():
+                if obj["metadata"].get("finalizers") and key.resource != "customresourcedefinitions":
+                    await self.patch(key, {"metadata": {"finalizers": None}})
+                await self.ask("DELETE", path_of(key))
+            await asyncio.sleep(0.02 * min(round_, 10))
+        raise AssertionError(f"{self.token} is not empty: {list(found)}")
+
+    async def close(self) -> None:
+        await self.wipe()
+        await self.ask("DELETE", path_of(Key("", "namespaces", "", self.namespace)))
+
+    def events(self, since: int) -> list[AuditEvent]:
+        """Requests that concern the lane, in the order of their answers."""
+        return [event for event in self.audit.events(since=since) if self.token in event.uri]
+
+
+async def _passes(follower: Follower, *, wait: float, passes: int) -> Pass:
+    for _ in range(passes):
+        found = await follower.once(wait=timedelta(seconds=wait))
+    return found
+
+
+def key_of(group: str, resource: str, obj: Object) -> Key:
+    return Key(group, resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def collection_path(group: str, resource: str) -> str:
+    return f"/apis/{group}/v1/{resource}" if group else f"/api/v1/{resource}"
+
+
+def path_of(key: Key) -> str:
+    prefix = f"/apis/{key.group}/v1" if key.group else "/api/v1"
+    place = f"/namespaces/{key.namespace}" if key.namespace else ""
+    return f"{prefix}{place}/{key.resource}/{key.name}"
+
+
+def _items(page: Object) -> Iterator[Object]:
+    """Items of a list; those of a typed one do not say what they are."""
+    for item in page["items"]:
+        yield {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List"), **item}
+
+
+def essence(objects: Mapping[Key, Object]) -> dict[Key, Object]:
+    """What Levelgate decides of these objects: without uids, versions, times, commits and the numbers of revisions."""
+    return {key: _essence(key, obj) for key, obj in objects.items() if _is_decided(key, obj)}
+
+
+_VOLATILE = frozenset(
+    {
+        "internal.levelgate.dev/parent-uid",
+        "levelgate.dev/approved-commit",
+        "levelgate.dev/commit",
+        "levelgate.dev/revision",
+    }
+)
+_RECORD = frozenset({"url", "target", "applied", "since"})
+
+
+def _is_decided(key: Key, obj: Object) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    return key.resource != "controllerrevisions" and any(name.startswith("applyset.") for name in labels)
+
+
+def _essence(key: Key, obj: Object) -> Object:
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    data = obj.get("data") or {}
+    return {
+        "labels": metadata["labels"],
+        "annotations": {name: text for name, text in annotations.items() if name not in _VOLATILE},
+        "finalizers": metadata.get("finalizers") or [],
+        "going": "deletionTimestamp" in metadata,
+        "owners": sorted(
+            (entry["manager"], json.dumps(entry["fieldsV1"], sort_keys=True))
+            for entry in metadata.get("managedFields") or ()
+            if entry["manager"] == "levelgate" and not entry.get("subresource")
+        ),
+        "content": {name: text for name, text in data.items() if name not in _RECORD}
+        if key.namespace == RECORDS
+        else data or obj.get("spec") or {},
+        "state": status.get("state"),
+        "conditions": [
+            [condition.get(name) for name in ("type", "status", "reason", "message")]
+            for condition in (status.get("conditions") or ())
+            if key.group.endswith(".test")
+        ],
+    }
