@@ -132,7 +132,7 @@ class Lane:
     async def live(
         self,
         *rules: Rule,
-        wait: float = 30.0,
+        wait: float = 300.0,
         passes: int = 1,
         user: str = "levelgate",
         memory: dict[str, Answer] | None = None,

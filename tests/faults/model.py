@@ -1,0 +1,350 @@
+"""The apply and prune protocol as a small state machine, explored exhaustively: every interleaving, with a crash anywhere.
+
+The world has up to four objects, each of a kind of its own, and a parent with a scope. A commit is a graph over some of them. The process reads
+the world, decides a round of writes, and carries them out in any order; it may die, a newer commit may come, a person may delete a member or put
+an object of his own in a free place, and what is deleted stays until its finalizer goes. Checked at every write: the scope covers what is live
+(I1), nothing foreign is touched (I2), what is applied rests on what is applied already (I3), and nothing goes that is still used (I4). Checked at
+every rest: the world is as the commit says (I7).
+
+This is the protocol, not the program: `decide` is `applier.plan` and `applier.prune` in a few lines, without their reasons to wait. The rules can
+be switched off one by one, to see that the checks see it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, permutations, product
+from typing import NamedTuple
+
+Graph = tuple[frozenset[int] | None, ...]
+"""For each object what it uses; None where the commit does not want the object."""
+
+
+class Live(NamedTuple):
+    """An object: which commit it was written from, what that says it uses, what its record says, what it really still uses, whether it is being
+    deleted.
+    """
+
+    commit: int
+    wants: frozenset[int]
+    recorded: frozenset[int]
+    using: frozenset[int]
+    going: bool = False
+
+    @property
+    def is_healthy(self) -> bool:
+        """It no longer uses what only the commit before wanted."""
+        return self.using == self.wants
+
+
+class Foreign(NamedTuple):
+    """Somebody else's."""
+
+    mark: str = "foreign"
+
+
+Slot = Live | Foreign | None
+
+
+class Write(NamedTuple):
+    """One write of a round, decided when the slot was `seen`: apply, record, delete; or cover and shrink of the parent's scope."""
+
+    verb: str
+    node: int = -1
+    commit: int = -1
+    seen: Slot = None
+    scope: frozenset[int] = frozenset()
+
+
+class State(NamedTuple):
+    slots: tuple[Slot, ...]
+    scope: frozenset[int] = frozenset()
+    commit: int = 0
+    round: frozenset[Write] = frozenset()
+    meddled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the protocol is made of; all of it in force unless said otherwise."""
+
+    superset_first: bool = True
+    wait_for_absence: bool = True
+    recorded_dependencies: bool = True
+    keep_dropped: bool = True
+    preconditions: bool = True
+    member_proof: bool = True
+    ancestors_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """States that were seen, and the first breach with the way that led there."""
+
+    states: int
+    breach: str = ""
+    path: tuple[str, ...] = ()
+
+
+class Breach(Exception):
+    """An invariant does not hold."""
+
+
+def explore(history: Sequence[Graph], rules: Rules = Rules(), *, meddle: bool = True) -> Found:  # noqa: B008
+    """All states that these commits can lead to."""
+    start = State((None,) * len(history[0]), meddled=not meddle)
+    seen: dict[State, tuple[State, str] | None] = {start: None}
+    pending = [start]
+    while pending:
+        state = pending.pop()
+        try:
+            for name, after in _steps(state, history, rules):
+                if after not in seen:
+                    seen[after] = (state, name)
+                    pending.append(after)
+        except Breach as breach:
+            return Found(len(seen), str(breach), _path(seen, state))
+    return Found(len(seen))
+
+
+def _path(seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+    steps = []
+    while found := seen[state]:
+        state, name = found
+        steps.append(name)
+    return tuple(reversed(steps))
+
+
+def _steps(state: State, history: Sequence[Graph], rules: Rules) -> Iterator[tuple[str, State]]:
+    """What may happen next. Raises Breach."""
+    if state.commit + 1 < len(history):
+        yield "commit", state._replace(commit=state.commit + 1)
+    for node, slot in enumerate(state.slots):
+        if isinstance(slot, Live):
+            if slot.going:
+                yield f"{node} is gone", _with(state, node, None)
+            if not slot.is_healthy:
+                yield f"{node} is healthy", _with(state, node, slot._replace(using=slot.wants))
+            if not state.meddled and not slot.going:
+                yield f"person deletes {node}", _with(state, node, slot._replace(going=True))._replace(meddled=True)
+                yield f"person replaces {node}", _with(state, node, Foreign())._replace(meddled=True)
+        elif slot is None and not state.meddled:
+            yield f"foreign {node}", _with(state, node, Foreign())._replace(meddled=True)
+    if state.round:
+        yield "crash", state._replace(round=frozenset())
+        for write in state.round:
+            after = _carried_out(state._replace(round=state.round - {write}), write, history, rules)
+            yield f"{write.verb} {write.node}", after
+    elif writes := decide(state, history[state.commit], rules, history):
+        yield "round", state._replace(round=writes)
+    elif not any(isinstance(slot, Live) and (slot.going or not slot.is_healthy) for slot in state.slots):
+        _check_rest(state, history[state.commit])
+
+
+def decide(state: State, graph: Graph, rules: Rules, history: Sequence[Graph]) -> frozenset[Write]:
+    """One round: the scope first, then what may be applied, then what may go, then the scope again."""
+    desired = frozenset(node for node, uses in enumerate(graph) if uses is not None)
+    if rules.superset_first and not desired <= state.scope:
+        return frozenset({Write("cover", scope=state.scope | desired)})
+    writes = frozenset(_applies(state, graph, rules))
+    if writes:
+        return writes
+    live = {node: slot for node, slot in enumerate(state.slots) if isinstance(slot, Live)}
+    orphans = live.keys() - desired
+    if not rules.member_proof:
+        orphans |= {node for node, slot in enumerate(state.slots) if isinstance(slot, Foreign)} - desired
+    going = frozenset(Write("delete", node, seen=state.slots[node]) for node in _wave(live, orphans, rules, history))
+    if going or orphans:
+        return going
+    exact = desired.union(live)
+    return frozenset({Write("shrink", scope=exact)}) if exact != state.scope else frozenset()
+
+
+def _applies(state: State, graph: Graph, rules: Rules) -> Iterator[Write]:
+    for node, uses in enumerate(graph):
+        slot = state.slots[node]
+        if uses is None or isinstance(slot, Foreign) or (slot is not None and slot.going):
+            continue
+        if slot is None or slot.commit != state.commit:
+            above = ancestors(graph, node) if rules.ancestors_first else frozenset()
+            if all(_is_current(state.slots[other], state.commit) for other in above):
+                yield Write("apply", node, state.commit, slot)
+        elif slot.recorded != uses and slot.is_healthy:
+            yield Write("record", node, state.commit, slot)
+
+
+def _is_current(slot: Slot, commit: int) -> bool:
+    return isinstance(slot, Live) and slot.commit == commit and not slot.going
+
+
+def _wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequence[Graph]) -> set[int]:
+    """Orphans that no live member records; where there are none, the deepest of each circle of mixed generations."""
+    users = {
+        node: {
+            user
+            for user, slot in live.items()
+            if user != node and node in slot.recorded and (rules.wait_for_absence or not slot.going)
+        }
+        for node in orphans
+    }
+    able = {node for node in orphans if not (isinstance(slot := live.get(node), Live) and slot.going)}
+    if not rules.recorded_dependencies:
+        return able
+    free = {node for node in able if not users[node]}
+    return free or _circle(able, users, live, history)
+
+
+def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live], history: Sequence[Graph]) -> set[int]:
+    above = {node: _reached(users, node) for node in able}
+    closed = [node for node in able if all(user in able and node in above[user] for user in above[node])]
+    level = {node: _level(history[live[node].commit], node) for node in able if node in live}
+    return {node for node in closed if level[node] == max(level[user] for user in above[node])}
+
+
+def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
+    found: set[int] = set()
+    pending = [*edges.get(start, ())]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += edges.get(node, ())
+    return found
+
+
+def _carried_out(state: State, write: Write, history: Sequence[Graph], rules: Rules) -> State:
+    """What the server makes of one write, whatever has happened since it was decided. Raises Breach."""
+    if write.verb in {"cover", "shrink"}:
+        return _covered(state._replace(scope=write.scope), write)
+    slot = state.slots[write.node]
+    if rules.preconditions and write.verb == "delete" and slot != write.seen:
+        return state  # 409: uid or resourceVersion is another
+    if isinstance(slot, Foreign):
+        if write.verb == "delete":
+            raise Breach(f"I2: {write.verb} {write.node}, which is not ours")
+        return state  # 409: its fields are somebody else's
+    if write.verb == "delete":
+        if slot is None or slot.going:
+            return state
+        _check_users(state, write.node)
+        return _with(state, write.node, slot._replace(going=True))
+    if (slot is None) != (write.seen is None):
+        return state  # 409: the uid is another, or gone; or another was first
+    return _applied(state, write, slot, history, rules)
+
+
+def _applied(state: State, write: Write, slot: Live | None, history: Sequence[Graph], rules: Rules) -> State:
+    graph = history[write.commit]
+    wanted = graph[write.node]
+    assert wanted is not None
+    if write.verb == "record":
+        return _with(state, write.node, slot._replace(recorded=wanted)) if slot else state
+    for other in wanted:
+        before = state.slots[other]
+        if not state.meddled and not (isinstance(before, Live) and before.commit >= write.commit and not before.going):
+            raise Breach(f"I3: {write.node} is applied before {other}")
+    kept = slot.using if slot else frozenset()
+    recorded = wanted | (slot.recorded if slot and rules.keep_dropped else frozenset())
+    live = Live(write.commit, wanted, recorded, wanted | kept, going=bool(slot and slot.going))
+    return _covered(_with(state, write.node, live), write)
+
+
+def _covered(state: State, write: Write) -> State:
+    for node, slot in enumerate(state.slots):
+        if isinstance(slot, Live) and node not in state.scope:
+            raise Breach(f"I1: after {write.verb} {write.node} the scope does not cover {node}")
+    return state
+
+
+def _check_users(state: State, gone: int) -> None:
+    """A circle has to be cut somewhere; all others go before what they use."""
+    uses = {node: set(slot.using) for node, slot in enumerate(state.slots) if isinstance(slot, Live)}
+    for user, used in uses.items():
+        if user != gone and gone in used and user not in _reached(uses, gone):
+            raise Breach(f"I4: {gone} is deleted while {user} uses it")
+
+
+def _check_rest(state: State, graph: Graph) -> None:
+    if any(uses is not None and isinstance(slot, Foreign) for uses, slot in zip(graph, state.slots, strict=True)):
+        return  # what is below it waits for a person
+    for node, uses in enumerate(graph):
+        slot = state.slots[node]
+        if isinstance(slot, Foreign):
+            continue
+        if (uses is None) != (slot is None) or (
+            isinstance(slot, Live) and (slot.commit != state.commit or slot.recorded != uses)
+        ):
+            raise Breach(f"I7: at rest, {node} is {slot}")
+    if state.scope != frozenset(node for node, uses in enumerate(graph) if uses is not None):
+        raise Breach(f"I7: at rest, the scope is {set(state.scope)}")
+
+
+def _with(state: State, node: int, slot: Slot) -> State:
+    return state._replace(slots=(*state.slots[:node], slot, *state.slots[node + 1 :]))
+
+
+@cache
+def ancestors(graph: Graph, node: int) -> frozenset[int]:
+    """All that an object rests on."""
+    uses = graph[node] or frozenset()
+    return uses.union(*(ancestors(graph, other) for other in uses))
+
+
+@cache
+def _level(graph: Graph, node: int) -> int:
+    return max((1 + _level(graph, other) for other in graph[node] or ()), default=0)
+
+
+@cache
+def graphs(size: int) -> tuple[Graph, ...]:
+    """All graphs without circles over some of `size` objects."""
+    found = set()
+    for count in range(size + 1):
+        for order in permutations(range(size), count):
+            choices = [
+                [frozenset(some) for length in range(place + 1) for some in combinations(order[:place], length)]
+                for place in range(count)
+            ]
+            for uses in product(*choices):
+                graph: list[frozenset[int] | None] = [None] * size
+                for node, used in zip(order, uses, strict=True):
+                    graph[node] = used
+                found.add(tuple(graph))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(graph: Graph) -> list[list[int]]:
+    return [[-1] if uses is None else sorted(uses) for uses in graph]
+
+
+def renamed(history: Sequence[Graph], names: Sequence[int]) -> tuple[Graph, ...]:
+    """The same history with other names for the objects."""
+    result = []
+    for graph in history:
+        new: list[frozenset[int] | None] = [None] * len(graph)
+        for node, uses in enumerate(graph):
+            new[names[node]] = None if uses is None else frozenset(names[other] for other in uses)
+        result.append(tuple(new))
+    return tuple(result)
+
+
+def histories(size: int, commits: int) -> Iterator[tuple[Graph, ...]]:
+    """All histories of so many commits over up to `size` objects, of those that differ in names only one."""
+    for history in product(graphs(size), repeat=commits):
+        forms = (renamed(history, names) for names in permutations(range(size)))
+        if all(_orders(history) <= _orders(form) for form in forms):
+            yield history
+
+
+def _orders(history: Sequence[Graph]) -> list[list[list[int]]]:
+    return [_order(graph) for graph in history]
+
+
+def sampled(size: int, commits: int, *, seed: int, count: int) -> Iterator[tuple[Graph, ...]]:
+    """Some of those that are too many."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        yield tuple(rng.choice(graphs(size)) for _ in range(commits))
