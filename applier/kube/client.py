@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
+
+import orjson
 
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.exchange import Answer, BrokenError, NotSentError, Transport
@@ -107,6 +110,10 @@ class Client:
                 await self._sleep(wait)
         raise AssertionError("unreachable")
 
+    async def document(self, call: Call) -> dict[str, Any]:
+        """The JSON object that answers. Raises ClusterError, also where something between here and the server answers otherwise."""
+        return json_object(call, await self.ask(call))
+
     def _wait(self, attempt: int, asked: float | None) -> float:
         backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt)
         return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
@@ -121,6 +128,18 @@ class Client:
             text = f"{call.about}: no complete answer: {error}"
             return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
         return answer if answer.status < 400 else _refused(call, answer)
+
+
+def json_object(call: Call, answer: Answer) -> dict[str, Any]:
+    """The JSON object of an answer. Raises Unavailable, for a write UnknownOutcome, when it is none."""
+    try:
+        found = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        found = None
+    if isinstance(found, dict):
+        return found
+    text = f"{call.about}: the answer (HTTP {answer.status}) is no JSON object: what stands between here and the API server changed it"
+    raise (UnknownOutcome if call.write else Unavailable)(text, status=answer.status)
 
 
 def _refused(call: Call, answer: Answer) -> _Refusal:

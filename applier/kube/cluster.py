@@ -64,10 +64,10 @@ class KubeCluster:
             accept = _METADATA if metadata_only else _JSON
             call = _call("get", "GET", _object_path(resource, key), about=key, accept=accept)
             try:
-                answer = await self._client.ask(call)
+                answer = await self._client.document(call)
             except NotFound:
                 return None
-            return _named(orjson.loads(answer.body), resource)
+            return _named(answer, resource)
 
         return await self._served(key.group_kind, ask)
 
@@ -98,10 +98,9 @@ class KubeCluster:
         items: builtins.list[Object] = []
         query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
-            answer = await self._client.ask(
+            page = await self._client.document(
                 _call("list", "GET", f"{path}?{urlencode(query)}", about=kind, accept=accept)
             )
-            page = orjson.loads(answer.body)
             items += page.get("items") or []
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
@@ -120,8 +119,7 @@ class KubeCluster:
             path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
             path = f"{path}?{urlencode(query)}"
             call = _call("apply", "PATCH", path, about=key, body=body, content_type=_APPLY_PATCH)
-            answer: Object = orjson.loads((await self._client.ask(call)).body)
-            return answer
+            return await self._client.document(call)
 
         return await self._served(group_kind(manifest), ask)
 
@@ -133,10 +131,9 @@ class KubeCluster:
             path = f"{_object_path(resource, key)}?{urlencode(query)}"
             call = _call("merge", "PATCH", path, about=key, body=body, content_type=_MERGE_PATCH)
             try:
-                answer: Object = orjson.loads((await self._client.ask(call)).body)
+                return await self._client.document(call)
             except NotFound:
                 return None
-            return answer
 
         return await self._served(key.group_kind, ask)
 

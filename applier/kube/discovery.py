@@ -13,11 +13,9 @@ from functools import partial
 from operator import ne
 from typing import Any
 
-import orjson
-
 from applier.cluster import Discovery, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.kube.client import Call, Client
+from applier.kube.client import Call, Client, json_object
 from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
@@ -72,12 +70,13 @@ class DiscoveryCache:
 
     async def _page(self, path: str) -> Document:
         etag, kept = self._pages.get(path, ("", {}))
-        answer = await self._client.ask(Call("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag))
+        call = Call("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag)
+        answer = await self._client.ask(call)
         if answer.status == 304:
             return kept
-        document: Document = orjson.loads(answer.body)
-        self._pages[path] = (answer.headers.get("ETag", ""), document)
-        return document
+        found = json_object(call, answer)
+        self._pages[path] = (answer.headers.get("ETag", ""), found)
+        return found
 
     async def _legacy(self, root: Document) -> Discovery:
         lists: list[tuple[str, str, Document]] = []
@@ -85,13 +84,15 @@ class DiscoveryCache:
         for group, version in _group_versions(root):
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
             try:
-                answer = await self._client.ask(Call("discover", "GET", path, f"discovery {path}", budget=_PATIENCE))
+                found = await self._client.document(
+                    Call("discover", "GET", path, f"discovery {path}", budget=_PATIENCE)
+                )
             except KindNotServed:
                 continue  # the group version went away between the two requests
             except ClusterError:
                 stale.add(group)
             else:
-                lists.append((group, version, orjson.loads(answer.body)))
+                lists.append((group, version, found))
         return Discovery(_preferred(_legacy_resources(lists)), frozenset(stale))
 
 

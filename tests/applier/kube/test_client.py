@@ -84,6 +84,20 @@ async def test_a_write_that_may_have_happened_is_not_repeated(tmp_path: Path, fa
         assert server.slept == []
 
 
+@pytest.mark.parametrize("body", ["<html>sign in</html>", "[]", ""])
+async def test_an_answer_that_is_no_object_proves_nothing(tmp_path: Path, body: str) -> None:
+    """A proxy in between may answer 200 with a page of its own: a read has failed, a write may have happened."""
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, Reply(body=body))
+        with pytest.raises(Unavailable, match="no JSON object"):
+            await cluster.get(KEY)
+        with pytest.raises(UnknownOutcome, match="no JSON object"):
+            await cluster.apply(OBJECT, manager="levelgate")
+        server.script("/apis", Reply(body=body))
+        with pytest.raises(Unavailable, match="discovery /apis"):
+            await cluster.discover(refresh=True)
+
+
 async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path) -> None:
     slept: list[float] = []
 
