@@ -134,39 +134,45 @@ class Lane:
         *rules: Rule,
         wait: float = 300.0,
         passes: int = 1,
-        user: str = "levelgate",
         memory: dict[str, Answer] | None = None,
     ) -> Life:
         """A new process that runs as `run --once --wait` does, so often in a row; its end, or the one that the rules bring."""
-        async with Proxy(self.upstream, rules, {} if memory is None else memory) as proxy:
-            with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-                config.write(proxy.kubeconfig(user))
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
+            async with Proxy(self.upstream, rules, {} if memory is None else memory) as proxy:
+                config.write(proxy.kubeconfig())
                 config.flush()
                 cluster = await connect(kubeconfig=config.name, concurrency=self.concurrency)
-            try:
-                clock = FastClock()
-                reconciler = Reconciler(cluster, "0.1.0", clock)
-                mirrors = cast(Mapping[str, Mirror], self.branches)
-                follower = Follower(mirrors, reconciler, clock)
-                task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
-                proxy.kill = task.cancel
-                found, error = None, None
                 try:
-                    found = await asyncio.wait_for(task, LONGEST_LIFE)
-                except asyncio.CancelledError:
-                    if not proxy.dead:
-                        raise
-                except ClusterError as refused:
-                    error = refused
-            finally:
-                await cluster.close()
+                    clock = FastClock()
+                    reconciler = Reconciler(cluster, "0.1.0", clock)
+                    mirrors = cast(Mapping[str, Mirror], self.branches)
+                    task = asyncio.ensure_future(
+                        _passes(Follower(mirrors, reconciler, clock), wait=wait, passes=passes)
+                    )
+                    proxy.kill = task.cancel
+                    found, error = await _end(task, proxy)
+                finally:
+                    await cluster.close()
         return Life(proxy.killed, proxy.writes, len(proxy.befallen), found, error)
 
     async def quiet(self) -> list[Request]:
-        """What a new process writes in five passes; nothing, if all is done."""
+        """What a new process writes in five passes; nothing, if all is done.
+
+        Superseded records are cleared away by whoever sees them, so those of other lanes do not count.
+        """
+        before = await self._records()
         life = await self.live(wait=0.0, passes=QUIET_PASSES)
         assert life.error is None, life.error
-        return list(life.writes)
+        ours = before | await self._records()
+        return [
+            request
+            for request in life.writes
+            if "/controllerrevisions/" not in request.path or request.path.rpartition("/")[2].partition("?")[0] in ours
+        ]
+
+    async def _records(self) -> set[str]:
+        answer = await self.ask("GET", collection_path("apps", "controllerrevisions"))
+        return {obj["metadata"]["name"] for obj in _items(answer.json) if self.token in str(obj["metadata"])}
 
     async def ask(self, method: str, path: str, body: object = None, **options: Any) -> Answer:
         return await self.upstream.ask(method, path, body, **options)
@@ -226,26 +232,44 @@ class Lane:
         }
 
     async def wipe(self) -> None:
-        """Removes everything but the namespace, whatever holds it."""
-        kept = Key("", "namespaces", "", self.namespace)
-        for round_ in range(100):
-            found = {key: obj for key, obj in (await self.objects()).items() if key != kept}
-            if not found:
+        """Removes everything but the namespace, whatever holds it. With a CRD it takes seconds: the API server gives others time to notice."""
+        for round_ in range(200):
+            if not await self._sweep():
                 return
-            for key, obj in found.items():
-                if obj["metadata"].get("finalizers") and key.resource != "customresourcedefinitions":
-                    await self.patch(key, {"metadata": {"finalizers": None}})
-                await self.ask("DELETE", path_of(key))
             await asyncio.sleep(0.02 * min(round_, 10))
-        raise AssertionError(f"{self.token} is not empty: {list(found)}")
+        raise AssertionError(f"{self.token} is not empty")
+
+    async def _sweep(self) -> bool:
+        """Deletes all that is there; was there anything?"""
+        kept = Key("", "namespaces", "", self.namespace)
+        found = {key: obj for key, obj in (await self.objects()).items() if key != kept}
+        for key, obj in found.items():
+            if obj["metadata"].get("finalizers") and key.resource != "customresourcedefinitions":
+                await self.patch(key, {"metadata": {"finalizers": None}})
+            if "deletionTimestamp" not in obj["metadata"]:
+                await self.ask("DELETE", path_of(key))
+        return bool(found)
 
     async def close(self) -> None:
-        await self.wipe()
+        """Leaves nothing behind that others would list; does not wait for it."""
+        await self._sweep()
         await self.ask("DELETE", path_of(Key("", "namespaces", "", self.namespace)))
 
     def events(self, since: int) -> list[AuditEvent]:
         """Requests that concern the lane, in the order of their answers."""
         return [event for event in self.audit.events(since=since) if self.token in event.uri]
+
+
+async def _end(task: asyncio.Future[Pass], proxy: Proxy) -> tuple[Pass | None, ClusterError | None]:
+    """How it ended: with a pass, with an error, or killed, with neither."""
+    try:
+        return await asyncio.wait_for(task, LONGEST_LIFE), None
+    except ClusterError as refused:
+        return None, refused
+    except asyncio.CancelledError:
+        if not proxy.killed:
+            raise
+        return None, None
 
 
 async def _passes(follower: Follower, *, wait: float, passes: int) -> Pass:

@@ -93,7 +93,7 @@ class Breach(Exception):
     """An invariant does not hold."""
 
 
-def explore(history: Sequence[Graph], rules: Rules = Rules(), *, meddle: bool = True) -> Found:  # noqa: B008
+def explore(history: Sequence[Graph], rules: Rules = Rules(), *, meddle: bool = True) -> Found:
     """All states that these commits can lead to."""
     start = State((None,) * len(history[0]), meddled=not meddle)
     seen: dict[State, tuple[State, str] | None] = {start: None}

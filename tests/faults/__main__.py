@@ -1,0 +1,184 @@
+"""`make faults`: everything that the bench can do, on a control plane of its own. The last line is the result.
+
+Kills at every write of every scenario at each of three moments, random histories, mutants, the model as far as it goes in reasonable time, and
+the tests of this directory, whole. `--seed N` plays one random history again; `--scenario TEXT` runs the kills of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.controlplane.audit import AuditLog
+from tests.controlplane.server import ControlPlane
+from tests.faults.kills import Bench
+from tests.faults.lane import Lane
+from tests.faults.model import Graph, explore, histories, sampled
+from tests.faults.mutants import MUTANTS, verdict
+from tests.faults.proxy import Upstream
+from tests.faults.random_walks import walk
+from tests.faults.scenarios import SCENARIOS, Scenario
+
+SIDE_BY_SIDE = 4
+WALKS = 40
+
+
+@dataclass
+class Report:
+    """What was counted; violations are printed as they are found."""
+
+    points: int = 0
+    violations: int = 0
+    caught: int = 0
+    seeds: list[int] = field(default_factory=list)
+
+    def violated(self, where: object, found: Iterable[str]) -> None:
+        for text in found:
+            self.violations += 1
+            print(f"  VIOLATION {where}: {text}", flush=True)
+
+    def __str__(self) -> str:
+        return f"faults: points={self.points} violations={self.violations} mutants={self.caught}/{len(MUTANTS)}"
+
+
+@dataclass
+class Run:
+    """One run of the bench against one control plane."""
+
+    upstream: Upstream
+    audit: AuditLog
+    report: Report
+
+    @asynccontextmanager
+    async def lane(self) -> AsyncIterator[Lane]:
+        found = Lane(self.upstream, self.audit, plurals=("chains", "others", "things"))
+        await found.open()
+        yield found
+        await found.close()
+
+    async def kills(self, scenarios: Sequence[Scenario]) -> None:
+        limit = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def one(scenario: Scenario) -> None:
+            async with limit, self.lane() as lane:
+                bench, start, points, wrong = Bench(scenario, lane), time.monotonic(), 0, self.report.violations
+                await bench.prepare()
+                async for point in bench.points():
+                    points += 1
+                    self.report.violated(point, point.violations)
+                self.report.points += points
+                spent = time.monotonic() - start
+                print(
+                    f"  {scenario.name:45}{points:4} points{self.report.violations - wrong:4} violations  {spent:4.0f} s",
+                    flush=True,
+                )
+
+        await asyncio.gather(*map(one, scenarios))
+
+    async def walks(self, seeds: Sequence[int]) -> None:
+        limit = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def one(seed: int) -> None:
+            async with limit, self.lane() as lane:
+                self.report.violated(f"random history, seed {seed}", await walk(lane, seed))
+
+        await asyncio.gather(*map(one, seeds))
+        self.report.seeds += seeds
+
+    async def mutants(self) -> None:
+        """One after the other: a mutant changes the code of the whole process."""
+        for mutant in MUTANTS:
+            async with self.lane() as lane:
+                self.report.violated(f"{mutant.name} is on", await mutant.probe(lane))
+            async with self.lane() as lane:
+                found = await verdict(mutant, lane)
+            self.report.caught += bool(found)
+            print(f"  {mutant.name:24}-> {mutant.probe.__name__:24}{found[0] if found else 'NOT CAUGHT'}", flush=True)
+
+
+def model(report: Report, seed: int) -> None:
+    """Exhaustive where that is possible, sampled beyond."""
+    rows: list[tuple[str, Iterable[tuple[Graph, ...]], bool]] = [
+        ("2 objects, 3 commits, second writer", histories(2, 3), True),
+        ("3 objects, 2 commits, second writer", histories(3, 2), True),
+        ("3 objects, 3 commits", histories(3, 3), False),
+        ("4 objects, 2 commits", histories(4, 2), False),
+        (f"4 objects, 3 commits, 500 with seed {seed}", sampled(4, 3, seed=seed, count=500), False),
+        (f"4 objects, 3 commits, second writer, 50 with seed {seed}", sampled(4, 3, seed=seed, count=50), True),
+    ]
+    for name, some, meddle in rows:
+        count = states = 0
+        for history in some:
+            found = explore(history, meddle=meddle)
+            count, states = count + 1, states + found.states
+            if found.breach:
+                report.violated(f"model, {history}", [f"{found.breach} after {', '.join(found.path)}"])
+        print(f"  {name:56}{count:7} histories{states:9} states", flush=True)
+
+
+def tests(report: Report) -> None:
+    """The tests of this directory in full; each that fails is a violation."""
+    command = [sys.executable, "-m", "pytest", "tests/faults", "-rf", "--no-header"]
+    done = subprocess.run(
+        command, env={**os.environ, "LEVELGATE_FAULTS": "all"}, capture_output=True, text=True, check=False
+    )
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    print(done.stdout if done.returncode else done.stdout.splitlines()[-1], flush=True)
+    report.violated("tests/faults", failed or (["pytest did not run"] if done.returncode else []))
+
+
+async def on_cluster(report: Report, options: argparse.Namespace, directory: Path) -> None:
+    with ControlPlane.start(directory) as control_plane:
+        async with Upstream(control_plane) as upstream:
+            run = Run(upstream, AuditLog(control_plane.audit_log), report)
+            if options.seed is not None:
+                await run.walks([options.seed])
+                return
+            print("kills", flush=True)
+            await run.kills([scenario for scenario in SCENARIOS if options.scenario in scenario.name])
+            if options.scenario:
+                return
+            print("random histories", flush=True)
+            await run.walks(range(options.first_seed, options.first_seed + WALKS))
+            print("mutants", flush=True)
+            await run.mutants()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make faults", description="The fault bench, whole.")
+    parser.add_argument("--seed", type=int, help="play one random history again")
+    parser.add_argument("--scenario", default="", help="only the kills of the scenarios with this text in their name")
+    parser.add_argument("--first-seed", type=int, default=1000, help="of the random histories and of the model")
+    options = parser.parse_args()
+    report = Report()
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(on_cluster(report, options, Path(directory)))
+    if options.seed is None and not options.scenario:
+        print("model", flush=True)
+        model(report, options.first_seed)
+        print("tests", flush=True)
+        tests(report)
+    print(
+        f"seeds: random histories {report.seeds[0]}-{report.seeds[-1]}, model {options.first_seed}"
+        if report.seeds
+        else "no seeds"
+    )
+    print(report)
+    return (
+        1
+        if report.violations or (not options.scenario and options.seed is None and report.caught < len(MUTANTS))
+        else 0
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Random histories: commits, and in each run something that goes wrong at a random write or read; then quiet.
+
+Everything comes from the seed, so a failure is played again with it. What requests are under way together is up to the scheduler.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from tests.faults.kills import differences, plant
+from tests.faults.lane import Commit, Lane, essence
+from tests.faults.observer import disturbed
+from tests.faults.proxy import READS, WRITES, Kill, Lost, Moment, Reset, Rule, Status, Truncate
+from tests.faults.scenarios import graph, instance, plain
+
+LETTERS = "abcdef"
+
+
+def random_commit(lane: Lane, rng: random.Random) -> Commit:
+    """Two definitions, some of their instances, some plain objects."""
+    files = {"bystander.json": plain(lane, "bystander", text="stays")}
+    for kind in ("Chain", "Other"):
+        files[f"{kind}.json"] = graph(lane, _needs(rng), kind=kind)
+        for name in rng.sample(("one", "two"), rng.randint(0, 2)):
+            text = rng.choice(("one", "two"))
+            files[f"{kind}-{name}.json"] = instance(lane, f"{kind.lower()}-{name}", kind=kind, text=text)
+    for name in rng.sample("pqr", rng.randint(0, 3)):
+        files[f"{name}.json"] = plain(lane, name, text=rng.choice(("one", "two")))
+    return {"git": files}
+
+
+def _needs(rng: random.Random) -> Mapping[str, str]:
+    """A graph without circles, with the letters in any order."""
+    order = rng.sample(LETTERS, rng.randint(1, 5))
+    return {
+        letter: "".join(rng.sample(order[:place], rng.randint(0, min(2, place)))) for place, letter in enumerate(order)
+    }
+
+
+def random_rules(rng: random.Random) -> list[Rule]:
+    """Up to three faults, and in most lives the end at some write."""
+    faults = (
+        Status(500),
+        Status(503),
+        Status(429, 0),
+        Lost(),
+        Reset(Moment.RECEIVED),
+        Reset(Moment.FORWARDED),
+        Truncate(),
+    )
+    rules = [
+        Rule(rng.choice(faults), methods=rng.choice((WRITES, WRITES, READS)), nth=rng.randint(1, 12))
+        for _ in range(rng.randint(0, 3))
+    ]
+    if rng.random() < 0.7:
+        rules.insert(0, Rule(Kill(rng.choice(tuple(Moment))), nth=rng.randint(1, 20)))
+    return rules
+
+
+async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
+    """What is wrong at the end of one random history, as texts (I2, I7)."""
+    rng = random.Random(seed)
+    lane.plurals = ("chains", "others")
+    history = [random_commit(lane, rng) for _ in range(commits)]
+    await lane.commit(history[-1])
+    await lane.live()
+    wanted = essence(await lane.objects())
+    await lane.wipe()
+    foreign = await plant(lane)
+    start = await lane.objects()
+    for commit in history:
+        await lane.commit(commit)
+        for _ in range(rng.randint(1, 2)):
+            await lane.live(*random_rules(rng), wait=0.0)
+    last = await lane.live()
+    end = await lane.objects()
+    found = disturbed(start, end, foreign) + ([f"I7: {last.error}"] if last.error else [])
+    if essence(end) != wanted:
+        found.append(f"I7: {differences(essence(end), wanted)}")
+    if left := await lane.quiet():
+        found.append(f"I7: then it still writes {[f'{one.method} {one.path}' for one in left]}")
+    return found
