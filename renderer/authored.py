@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from renderer.cel import NoSuchKey, Program, compile_expression, to_json
+from renderer.cel import NoSuchKey, Program, to_json
 from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
 from renderer.errors import ExpressionError
-from renderer.template import Expression, scan
+from renderer.template import parse_expression
 
 KROS: Final = ("InstanceManaged", "GraphResolved", "ResourcesReady", "Ready")
 OURS: Final = ("Healthy", "Propagated")
 """Conditions of every instance that no author may replace."""
 
+_STATUSES: Final = ("True", "False", "Unknown")
 _FIELDS: Final = ("type", "status", "reason", "message")
 Condition = dict[str, str]
 
@@ -71,7 +72,7 @@ def compile_entries(written: Any) -> Iterator[tuple[str, Entry | ExpressionError
     for index, text in enumerate(written):
         place = f"[{index}]"
         try:
-            program = _compiled(text)
+            program = parse_expression(text) if isinstance(text, str) else _no_expression(text)
             types = tuple(_checked(program))
         except ExpressionError as error:
             yield place, error
@@ -83,13 +84,6 @@ def compile_entries(written: Any) -> Iterator[tuple[str, Entry | ExpressionError
         yield place, Entry(program, types)
 
 
-def _compiled(text: Any) -> Program:
-    match scan(text) if isinstance(text, str) else ():
-        case (Expression(text=inner),):
-            return compile_expression(inner.strip())
-    raise ExpressionError(str(text), "is not an expression; write it as ${runtime.newCondition(...)}")
-
-
 def _checked(program: Program) -> Iterator[str]:
     """Literal types of the conditions that an expression makes. Raises ExpressionError for what can be seen to be wrong."""
     made = False
@@ -98,7 +92,7 @@ def _checked(program: Program) -> Iterator[str]:
             case Call(function="runtime.newCondition", arguments=(MapLiteral(entries=entries),)):
                 made = True
                 given = {key.value: value for key, value, _ in entries if isinstance(key, Literal)}
-                _check_fields(program, given)
+                _check_literals(program, given)
                 if isinstance(given["type"], Literal):
                     yield str(given["type"].value)
             case Call(function="runtime.condition", arguments=(Name(name="schema"), Literal(value=str() as name))):
@@ -111,7 +105,7 @@ def _checked(program: Program) -> Iterator[str]:
         raise ExpressionError(program.text, "makes no condition; write runtime.newCondition({type: ..., status: ...})")
 
 
-def _check_fields(program: Program, given: Mapping[Any, Node]) -> None:
+def _check_literals(program: Program, given: Mapping[Any, Node]) -> None:
     match given["status"]:
         case Literal(value=value) if value not in _STATUSES:
             raise ExpressionError(program.text, f"the status of a condition is True, False or Unknown, not {value!r}")
@@ -120,7 +114,8 @@ def _check_fields(program: Program, given: Mapping[Any, Node]) -> None:
             raise ExpressionError(program.text, f"the condition {value} is Levelgate's own; choose another type")
 
 
-_STATUSES: Final = ("True", "False", "Unknown")
+def _no_expression(written: Any) -> Program:
+    raise ExpressionError(str(written), "is not an expression; write it as ${runtime.newCondition(...)}")
 
 
 def _made(program: Program, value: Any) -> list[Condition]:

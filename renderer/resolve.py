@@ -108,7 +108,6 @@ class _Walk:
         self.values["schema"] = self.live["schema"] = schema_value(
             self.instance, self.observed.get(ObjectKey.of(self.instance))
         )
-
         self.by_id = {node.id: node for node in self.definition.nodes}
 
     def visit(self, node: Node) -> None:

@@ -94,7 +94,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("text", "is not an expression"),
+        ("text", "expected one expression"),
         (1, "is not an expression"),
         ("${true}", "makes no condition"),
         ("${runtime.newCondition({type: 'A'})}", "status must be given"),
@@ -103,7 +103,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
         ("${runtime.newCondition({type: 'A', status: true})}", "True, False or Unknown, not True"),
         (
             "${runtime.newCondition({type: 'A', status: 'True', colour: 'red'})}",
-            "the keys are type, status, reason, message",
+            "the keys are type, status, reason, message, without quotes",
         ),
         ("${runtime.newCondition('A')}", "takes a map"),
         ("${runtime.newCondition()}", "takes 1 arguments, not 0"),
