@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from gitops.propagation import zones
+from gitops.propagation import texts, zones
 
 _REPEATS = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
 _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?")
@@ -74,7 +74,7 @@ def _unfolded(text: str) -> Iterator[_Property]:
 def _property(line: str, number: int) -> _Property:
     # A quoted parameter may hold colons (3.2).
     match = re.fullmatch(
-        r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\";:]*)(?:,(?:\"[^\"]*\"|[^\";:]*))*)*):(.*)", line
+        r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line
     )
     if match is None:
         raise CalendarError(number, f"{line[:40]!r} is not a property; NAME:VALUE is expected")
@@ -129,8 +129,11 @@ def _moment(line: _Property) -> tuple[date, ZoneInfo | None]:
     value = line.value.upper()
     try:
         if "T" not in value:
-            return datetime.strptime(value, "%Y%m%d").date(), None
+            day = datetime.strptime(value, "%Y%m%d").date()
+            texts.check_year(day)
+            return day, None
         moment = datetime.strptime(value.removesuffix("Z"), "%Y%m%dT%H%M%S")
+        texts.check_year(moment)
     except ValueError:
         raise CalendarError(
             line.line, f"{line.name} is {line.value!r}; 20261224 or 20261224T180000 is expected"

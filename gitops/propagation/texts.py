@@ -58,7 +58,7 @@ def wall(text: str) -> datetime:
         found = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         raise Refused(f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset") from None
-    _check_year(found)
+    check_year(found)
     return found
 
 
@@ -70,10 +70,11 @@ def day(text: str) -> date:
         found = date.fromisoformat(text)
     except ValueError:
         raise Refused(f"{text!r} is not a date; write for example 2026-12-18") from None
-    _check_year(found)
+    check_year(found)
     return found
 
 
-def _check_year(found: date) -> None:
+def check_year(found: date) -> None:
+    """Far from where the arithmetic of dates ends."""
     if found.year not in _YEARS:
         raise Refused(f"the year {found.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")

@@ -135,3 +135,12 @@ def test_without_windows_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path
 def test_a_time_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path, at: str) -> None:
     assert run(["windows", str(tmp_path), "--at", at]) == USAGE
     assert "is not a time; write for example 2026-12-24T10:00" in capsys.readouterr().err
+
+
+def test_a_calendar_beside_the_window_is_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    spec = {"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": {"calendar": "holidays.ics"}}
+    (tmp_path / "holidays.json").write_bytes(manifest("holidays", **spec))
+    lines = ("BEGIN:VCALENDAR", "BEGIN:VEVENT", "DTSTART;VALUE=DATE:20261225", "END:VEVENT", "END:VCALENDAR")
+    (tmp_path / "holidays.ics").write_text("\r\n".join(lines))
+    found = json.loads(printed(capsys, str(tmp_path), *AT, "-o", "json"))
+    assert found[0]["occurrences"] == [{"opens": "2026-12-24T23:00:00Z", "closes": "2026-12-25T23:00:00Z"}]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +63,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"schedule": {"once": []}}, "schedule.once", "has 0 items"),
         ({"schedule": {"once": [{"start": "2026-12-18T12:00"}]}}, "schedule.once[0].end", "is required and not given"),
         ({"until": "5pm"}, "until", "write for example 17:00, 00:00 for midnight, or Mon 06:00"),
+        ({"until": 17}, "until", "17 is not text; put it in quotes"),
         ({"until": "24:00"}, "until", "00:00 for midnight"),
         ({"until": "Mo 06:00"}, "until", "is not a time of day"),
         ({"duration": "8h"}, "until", "duration and until exclude one another"),
@@ -257,6 +260,7 @@ def test_a_calendar_gives_its_events_in_their_own_zones() -> None:
     [
         ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: events that repeat are not read"),
         ((b"20270101T120000Z", b"tomorrow"), "team/freezes.ics:23: DTSTART is 'tomorrow'; 20261224"),
+        ((b"20270101T120000Z", b"99990101T120000Z"), "DTSTART is '99990101T120000Z'"),
         ((b"PT1H30M", b"90m"), "DURATION is '90m'; P1D or PT8H30M is expected"),
         ((b"DTEND;TZID=Europe/Berlin", b"DTEND;TZID=W. Europe Standard Time"), "is no IANA time zone"),
         ((b"END:VCALENDAR", b""), "the file ends inside of VCALENDAR; it is incomplete"),
@@ -277,3 +281,16 @@ def test_a_calendar_that_is_not_there_names_those_that_are() -> None:
     found = calendar(CALENDAR, name="../freezes.ics")
     assert "no calendar 'freezes.ics' in this commit" in found.problems[0].message
     assert "there are: team/freezes.ics" in found.problems[0].message
+
+
+def test_the_examples_of_the_documentation_are_valid() -> None:
+    """docs/windows.md; examples that show only a part are completed."""
+    text = (Path(__file__).parents[3] / "docs/windows.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 7
+    for example in examples:
+        spec = f"spec:\n  kind: Allow\n  timeZone: UTC\n  schedule: {{cron: 0 9 * * *}}\n  duration: 1h\n{example}"
+        part = example if example.startswith(("spec", "apiVersion")) else spec
+        whole = "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: w}\n" + part
+        found = read({"w.yaml": (example if "apiVersion" in example else whole).encode(), "freezes.ics": CALENDAR})
+        assert (found.problems, len(found.windows)) == ((), 1), example
