@@ -24,6 +24,7 @@ from renderer.render import render
 
 _AHEAD = timedelta(days=60)
 _YEARS = range(1970, 2490)
+_USUAL = frozenset({Verb.CREATE, Verb.UPDATE, Verb.PRUNE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,8 @@ def _governs(window: Window) -> str:
     named += [("nodes ", selector.nodes), ("kinds ", selector.kinds)]
     terms = [f"{key}{', '.join(names)}" for key, names in named if names]
     terms += ["instances by label"] if selector.instances is not None else []
-    return "; ".join(terms) or "everything"
+    where = "; ".join(terms) or "everything"
+    return where if window.verbs == _USUAL else f"{where} ({', '.join(sorted(window.verbs))} only)"
 
 
 def _target_rows(group: _Group, times: _Times, now: datetime, count: int) -> list[tuple[str, ...]]:

@@ -19,6 +19,7 @@ from gitops.propagation.window import Drain, Kind, Target, Verb, Window
 
 MAX_SKEW: Final = timedelta(minutes=5)
 _STEPS: Final = 10_000
+"""So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
 
 
 class Default(StrEnum):
@@ -118,7 +119,8 @@ def _judge(gates: Sequence[_Gate], reading: Reading) -> Verdict:
     until = next_change([gate.state for gate in gates], now)
     if all(gate.state(now).open for gate in gates):
         return Verdict(True, edge, until, overridden=overridden)
-    drain, drain_until = _drain([gate for gate in gates if not gate.state(now).open], now)
+    drains = [found for gate in gates if not gate.state(now).open and (found := gate.drain(now))]
+    drain, drain_until = min(drains, key=lambda found: found[0], default=(None, None))
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
     return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until)
 
@@ -223,6 +225,24 @@ class _Gate:
             return tuple(self._denied(window, now) for window in denies)
         return tuple(self._not_allowed(window, now) for window in self.allows_at(now))
 
+    def drain(self, now: datetime) -> tuple[Drain, datetime | None] | None:
+        """What may be finished, and until when, while it is closed: as the strictest of the active Denies says, else of the Allows that closed
+        last. None where an Allow has only come into its last part.
+        """
+        closed = self.active_denies(now)
+        if not closed:
+            allows = self.allows_at(now)
+            if any(window.timeline.span(now).active for window in allows):
+                return None
+            last = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
+            closed = [window for window in allows if window.timeline.span(now).since == last]
+        if not closed:
+            return Drain.UNIT, None
+        strictest = min(closed, key=lambda window: window.drain)
+        since = strictest.timeline.span(now).since
+        limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
+        return strictest.drain, since + strictest.overrun_limit if since and limited else None
+
     def _denied(self, window: Window, now: datetime) -> Closing:
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
@@ -256,24 +276,6 @@ def _next_edge(gates: Sequence[_Gate], now: datetime) -> datetime:
         closes = window.timeline.span(now).until
         edges += [closes, closes - window.cutoff if closes else None, window.timeline.begins, window.timeline.ends]
     return _earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)
-
-
-def _drain(gates: Sequence[_Gate], now: datetime) -> tuple[Drain | None, datetime | None]:
-    """What may be finished: as the strictest of the active Denies says, else as the Allows that closed last."""
-    if denies := [window for gate in gates for window in gate.active_denies(now)]:
-        closed = [(window, window.timeline.span(now).since) for window in denies]
-    else:
-        allows = [window for gate in gates for window in gate.allows_at(now)]
-        if any(window.timeline.span(now).active for window in allows):
-            return None, None
-        ended = [(window, window.timeline.span(now).since) for window in allows]
-        last = max((since for _, since in ended if since), default=None)
-        closed = [(window, since) for window, since in ended if since == last]
-    window, since = min(closed, key=lambda found: found[0].drain, default=(None, None))
-    if window is None:
-        return Drain.UNIT, None
-    limited = since is not None and window.drain in {Drain.LEVEL, Drain.ROLLOUT}
-    return window.drain, since + window.overrun_limit if since and limited else None
 
 
 def _earliest(moments: Iterable[datetime | None]) -> datetime | None:

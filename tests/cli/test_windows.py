@@ -103,6 +103,13 @@ def test_targets_of_one_namespace_under_different_windows_are_told_apart(
     ]
 
 
+def test_verbs_other_than_the_usual_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_bytes(
+        manifest("w", **HOURS, duration="1h", verbs=["prune"], selector={"rgds": ["web*"]})
+    )
+    assert "rgds web* (prune only)" in printed(capsys, str(tmp_path), *AT)
+
+
 def test_a_broken_window_is_reported_and_the_others_are_shown(
     capsys: pytest.CaptureFixture[str], repository: Path
 ) -> None:

@@ -147,6 +147,14 @@ def test_the_allow_that_closed_last_says_what_may_be_finished() -> None:
     assert verdict(early, late, at=NOON).drain is Drain.ROLLOUT
 
 
+def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be_finished() -> None:
+    over = Rules([window("over", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")])
+    last_part = Rules([window("last", zone="UTC", cron="0 8 * * *", until="13:00", cutoff="2h", drain="Rollout")])
+    reading = Reading(utc(NOON))
+    assert judge([last_part], PROD, Verb.UPDATE, reading).drain is None
+    assert judge([last_part, over], PROD, Verb.UPDATE, reading).drain is Drain.NONE
+
+
 def test_time_does_not_go_back() -> None:
     """A small step is waited for; after one of more than five minutes no Allow is trusted."""
     last = utc(NOON)
