@@ -176,9 +176,8 @@ def _calendar(
     yield from _columns(
         [("WINDOW", "KIND", "NOW", "NEXT CHANGE", "GOVERNS"), *(_window_row(window, times, now) for window in windows)]
     )
-    yield ""
-    rows = [row for group in groups for row in _target_rows(group, times, now, count)]
-    yield from _columns([("TARGET", "NOW", "OPENS", "LAST START / CLOSES"), *rows])
+    if rows := [row for group in groups for row in _target_rows(group, times, now, count)]:
+        yield from ("", *_columns([("TARGET", "NOW", "OPENS", "LAST START / CLOSES"), *rows]))
     for window in windows:
         if ahead := list(_ahead(window, groups, times, now)):
             yield from ("", *ahead)
