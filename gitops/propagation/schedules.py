@@ -61,12 +61,15 @@ class Times:
         )
         if first and last and last < first:
             self.found.fail("spec.effective.to", f"{last} is before {first}, so the window can never open")
-        return (
-            zones.closing(datetime.combine(first, time()), self.where, last=False) if first else None,
+        begins = zones.closing(datetime.combine(first, time()), self.where, last=False) if first else None
+        ends = (
             zones.closing(datetime.combine(last + timedelta(days=1), time()), self.where, last=self.deny)
             if last
-            else None,
+            else None
         )
+        if first and last and first <= last and begins and ends and ends <= begins:
+            self.found.fail("spec.effective", f"{self.where.key} skipped {first}, so the window can never open")
+        return begins, ends
 
     def _end(self) -> Elapsed | WallClock | None:
         """How a repeating window closes; None for one whose occurrences have an end of their own."""

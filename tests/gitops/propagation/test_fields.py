@@ -143,6 +143,15 @@ def test_an_end_that_is_not_after_the_start_can_never_open() -> None:
     assert "is not after 2026-12-18T12:00, so the window can never open" in found.problems[0].message
 
 
+def test_a_day_that_a_zone_skipped_is_no_time_to_be_in_effect() -> None:
+    """Samoa crossed the date line on 30 December 2011."""
+    effective = {"from": "2011-12-30", "to": "2011-12-30"}
+    found = read({"w.json": manifest(**{**VALID, "timeZone": "Pacific/Apia"}, effective=effective)})
+    assert [(problem.path, problem.message) for problem in found.problems] == [
+        ("spec.effective", "Pacific/Apia skipped 2011-12-30, so the window can never open")
+    ]
+
+
 def test_once_has_its_own_ends() -> None:
     once = {"once": [{"start": "2026-12-18T12:00", "end": "2026-12-18T13:00"}]}
     found = read({"w.json": manifest(kind="Deny", timeZone="UTC", schedule=once, duration="1h")})
