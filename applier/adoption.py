@@ -124,7 +124,7 @@ def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     return [{**ours, "fieldsV1": fields}, *rest]
 
 
-def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> list[str]:
+def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
     changed = _differing(_comparable(live), _comparable(applied))
     said = orjson.loads(annotation(live, LAST_APPLIED) or "{}")
@@ -133,7 +133,7 @@ def differences(live: Object, applied: Object, manifest: Object, managers: tuple
         if entry.get("operation") == "Apply" and _is_applied(entry, managers):
             found = ownership(live, manifest, entry["manager"])
             removed += found.surplus if found else ()
-    return sorted({*changed, *removed})
+    return tuple(sorted({*changed, *removed}))
 
 
 def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:

@@ -16,6 +16,17 @@ from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import ClusterError, Differs, FieldConflict, Immutable, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
+from renderer.identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What is known after the server was asked by dry runs: `observed` with its refusals, and the fields in which objects to be adopted would
+    change.
+    """
+
+    observed: Observed
+    changes: Mapping[ObjectKey, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class Writer:
         act = self._adopt if node.verb is Verb.ADOPT else self._apply
         return await act(plan, node, dry_run=dry_run)
 
-    async def rehearse(self, plan: Plan, observed: Observed) -> Observed:
+    async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
         """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
 
         Kept are the answers that would be the same later: a conflict, a refusal. A new object is not asked about: its kind or namespace may be
@@ -44,8 +55,23 @@ class Writer:
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
         answers = await asyncio.gather(*(self._refusal(one, node) for one, node in nodes))
-        found = {node.node.key: error for (_, node), error in zip(nodes, answers, strict=True) if error}
-        return observed.failed({key: error for key, error in found.items() if key})
+        refused = {
+            node.node.key: error for (_, node), error in zip(nodes, answers, strict=True) if node.node.key and error
+        }
+        adopted = [(one, node) for one, node in nodes if node.verb is Verb.ADOPT and node.node.key not in refused]
+        changes = await asyncio.gather(*(self._changes(one, node) for one, node in adopted))
+        named = {node.node.key: fields for (_, node), fields in zip(adopted, changes, strict=True) if node.node.key}
+        return Rehearsal(observed.failed(refused), named)
+
+    async def _changes(self, plan: SetPlan, node: NodePlan) -> tuple[str, ...]:
+        """What adopting the object would change of it; nothing where the server cannot be asked yet."""
+        assert node.node.key is not None
+        try:
+            live = await self.cluster.get(node.node.key)
+            wanted = await self._apply(plan, node, dry_run=True)
+        except ClusterError:
+            return ()
+        return differences(live, wanted, node.node.manifest, node.adoption.managers) if live else ()
 
     async def _refusal(self, plan: SetPlan, node: NodePlan) -> ClusterError | None:
         try:

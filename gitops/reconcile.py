@@ -36,13 +36,17 @@ MAX_ROUNDS = 200
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass found, decided and did. `changed` counts writes of content, parents and status."""
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status.
+
+    `changes`, of a preview, are the fields in which objects to be adopted would change.
+    """
 
     bundle: Bundle
     plan: Plan
     observed: Observed
     results: tuple[Result, ...]
     status_errors: tuple[ClusterError, ...] = ()
+    changes: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def changed(self) -> int:
@@ -97,9 +101,9 @@ class Reconciler:
         """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
         observed, lost, archive = await self._observe(sources)
         bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
-        rehearsed = await Writer(self.cluster, {}).rehearse(decided, observed)
-        bundle, decided, observed, _ = await self._decide(sources, rehearsed, lost, archive)
-        return Pass(bundle, decided, observed, ())
+        rehearsal = await Writer(self.cluster, {}).rehearse(decided, observed)
+        bundle, decided, observed, _ = await self._decide(sources, rehearsal.observed, lost, archive)
+        return Pass(bundle, decided, observed, (), changes=rehearsal.changes)
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost, Archive]:
         """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""

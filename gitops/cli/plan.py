@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 import orjson
@@ -21,6 +21,7 @@ from gitops.clock import SystemClock
 from gitops.reconcile import Pass, Reconciler
 from gitops.record import read_records
 from gitops.sources import SourceState
+from renderer.identity import ObjectKey
 from renderer.model import RenderedSet
 
 _MARKS = {
@@ -131,7 +132,10 @@ def _text(found: Pass) -> Iterator[str]:
         before = f"r{issued.number - 1} -> " if issued.number > 1 else "new: "
         yield f"{issued.kind.kind.lower()}.{issued.kind.group}  {before}r{issued.number}   {count} instances"
     for one in found.plan.sets:
-        rows = [*map(_node_row, filter(_is_worth_a_row, one.nodes)), *map(_orphan_row, one.orphans)]
+        rows = [
+            *(_node_row(node, found.changes) for node in one.nodes if _is_worth_a_row(node)),
+            *map(_orphan_row, one.orphans),
+        ]
         if one.error:
             rows = [f"  ! {one.error.message}"]
         if rows:
@@ -150,22 +154,24 @@ def _is_worth_a_row(node: NodePlan) -> bool:
     return node.verb not in {Verb.NONE, Verb.RECORD} and not node.node.external
 
 
-def _node_row(node: NodePlan) -> str:
+def _node_row(node: NodePlan, changes: Mapping[ObjectKey, Sequence[str]]) -> str:
     failed = node.blocked is not None and node.blocked.reason.is_failure
     mark = "!" if node.node.error or failed else "?" if node.node.waiting else _MARKS[node.verb]
     what = f"{node.node.group_kind.kind}/{node.node.key.name}" if node.node.key else node.node.group_kind.kind
     name = f"{node.node.id:<12} " if node.node.id != str(node.node.key) else ""
     where = f"  in {node.node.key.namespace}" if not name and node.node.key and node.node.key.namespace else ""
-    return f"  {node.node.level}  {mark} {name}{what}{where}   {_why(node)}".rstrip()
+    return f"  {node.node.level}  {mark} {name}{what}{where}   {_why(node, changes)}".rstrip()
 
 
-def _why(node: NodePlan) -> str:
+def _why(node: NodePlan, changes: Mapping[ObjectKey, Sequence[str]]) -> str:
     if node.node.error:
         return node.node.error
     if node.node.waiting:
         return f"waits for {', '.join(node.node.waiting)}"
     if node.blocked and node.blocked.reason.is_failure:
         return f"{node.blocked.reason}: {node.blocked.message}"
+    if node.node.key and (fields := changes.get(node.node.key)):
+        return f"changes {', '.join(fields[:3])}{f' and {len(fields) - 3} more' if fields[3:] else ''}"
     return "; ".join(map(str, node.lost[:3]))
 
 

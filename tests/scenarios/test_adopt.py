@@ -52,7 +52,7 @@ def test_what_kubectl_applied_is_adopted_with_its_fields(platform: Platform, how
     by_hand(platform, *how, a="one", b="two")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="one", b="two")})
     shown = plan(platform, "IfEqual")
-    assert "< ConfigMap/plain" in shown
+    assert f"< ConfigMap/plain  in {platform.namespace}\n" in shown
     assert "0 to create, 0 to update, 0 to replace, 0 to delete, 0 unchanged, 1 to adopt." in shown
     since = platform.audit.mark()
     adopted = platform.run_once("--adopt", "IfEqual")
@@ -91,6 +91,7 @@ def test_what_belongs_to_nobody_is_brought_to_what_git_says(platform: Platform) 
     """IfUnowned: changed fields are changed, fields that Git does not say are removed."""
     by_hand(platform, a="one", b="two")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
+    assert f"< ConfigMap/plain  in {platform.namespace}   changes .data.a, .data.b" in plan(platform, "IfUnowned")
     platform.run_once("--adopt", "IfUnowned")
     assert live(platform)["data"] == {"a": "ours"}
     platform.repository.commit({"plain.json": None, "other.json": config_map(platform.namespace, "other", a="b")})
