@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help venv check test controlplane cluster schemas demo bench format lock clean
+.PHONY: help venv check test controlplane cluster schemas demo faults bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,9 @@ schemas: controlplane ## what the program knows about built-in kinds, read anew 
 
 demo: venv ## the main job on sample-repo, without a cluster: deploy, change, prune, break
 	$(BIN)/python -m tests.demo
+
+faults: controlplane ## kill it, and its API server, wherever that can be done; the last line counts what broke
+	$(BIN)/python -m tests.faults
 
 bench: controlplane ## figures, as ratios against others in the same run
 	$(BIN)/python -m bench

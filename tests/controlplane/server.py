@@ -168,6 +168,14 @@ class ControlPlane:
         """Ends `pause_etcd`; does nothing when etcd is not paused."""
         self._processes["etcd"].resume()
 
+    def restart_apiserver(self) -> None:
+        """Ends the API server and starts it again on the same port and storage; returns when it is ready."""
+        before = self._processes.pop("kube-apiserver")
+        before.terminate()
+        before.end(within=_STOP_WITHIN)
+        self._run("kube-apiserver", find_binaries(), self._apiserver_flags())
+        eventually(self._is_ready, within=_READY_WITHIN)
+
     def stop(self) -> None:
         """Ends all servers and waits for that. Does nothing when they are stopped, or in a forked child."""
         atexit.unregister(self.stop)

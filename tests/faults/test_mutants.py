@@ -7,8 +7,14 @@ import pytest
 from tests.faults.lane import Lane
 from tests.faults.mutants import MUTANTS, Mutant, verdict
 
+each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+
+@each_mutant
 async def test_a_safeguard_that_is_off_is_noticed(lane: Lane, mutant: Mutant) -> None:
-    assert await mutant.probe(lane) == []
     assert await verdict(mutant, lane) != []
+
+
+@each_mutant
+async def test_with_all_safeguards_on_nothing_is_found(lane: Lane, mutant: Mutant) -> None:
+    assert await mutant.probe(lane) == []
