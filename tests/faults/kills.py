@@ -89,7 +89,8 @@ class Bench:
         end = await self.lane.objects()
         if essence(end) != essence(self.targets[-1]):
             wrong.append(f"I7: {differences(essence(end), essence(self.targets[-1]))}")
-        wrong += unplaced(start, end, recreated=self.scenario.recreated) + disturbed(start, end, self.foreign)
+        untouched = [*self.foreign, self.lane.config_map("bystander")]
+        wrong += unplaced(start, end, recreated=self.scenario.recreated) + disturbed(start, end, untouched)
         if left := await self.lane.quiet():
             wrong.append(f"I7: then it still writes {[f'{one.method} {one.path}' for one in left]}")
         return Point(self.scenario.name, write, moment, tuple(wrong)), True

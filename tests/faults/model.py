@@ -13,7 +13,7 @@ be switched off one by one, to see that the checks see it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations, product
@@ -93,13 +93,20 @@ class Breach(Exception):
     """An invariant does not hold."""
 
 
-def explore(history: Sequence[Graph], rules: Rules = Rules(), *, meddle: bool = True) -> Found:
-    """All states that these commits can lead to."""
+def explore(
+    history: Sequence[Graph],
+    rules: Rules = Rules(),
+    *,
+    meddle: bool = True,
+    visit: Callable[[State], None] = lambda _: None,
+) -> Found:
+    """All states that these commits can lead to; `visit` is shown each of them once."""
     start = State((None,) * len(history[0]), meddled=not meddle)
     seen: dict[State, tuple[State, str] | None] = {start: None}
     pending = [start]
     while pending:
         state = pending.pop()
+        visit(state)
         try:
             for name, after in _steps(state, history, rules):
                 if after not in seen:
@@ -156,7 +163,7 @@ def decide(state: State, graph: Graph, rules: Rules, history: Sequence[Graph]) -
     orphans = live.keys() - desired
     if not rules.member_proof:
         orphans |= {node for node, slot in enumerate(state.slots) if isinstance(slot, Foreign)} - desired
-    going = frozenset(Write("delete", node, seen=state.slots[node]) for node in _wave(live, orphans, rules, history))
+    going = frozenset(Write("delete", node, seen=state.slots[node]) for node in wave(live, orphans, rules, history))
     if going or orphans:
         return going
     exact = desired.union(live)
@@ -180,7 +187,7 @@ def _is_current(slot: Slot, commit: int) -> bool:
     return isinstance(slot, Live) and slot.commit == commit and not slot.going
 
 
-def _wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequence[Graph]) -> set[int]:
+def wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequence[Graph]) -> set[int]:
     """Orphans that no live member records; where there are none, the deepest of each circle of mixed generations."""
     users = {
         node: {
@@ -200,8 +207,8 @@ def _wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Seque
 def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live], history: Sequence[Graph]) -> set[int]:
     above = {node: _reached(users, node) for node in able}
     closed = [node for node in able if all(user in able and node in above[user] for user in above[node])]
-    level = {node: _level(history[live[node].commit], node) for node in able if node in live}
-    return {node for node in closed if level[node] == max(level[user] for user in above[node])}
+    levels = {node: level(history[live[node].commit], node) for node in able if node in live}
+    return {node for node in closed if levels[node] == max(levels[user] for user in above[node])}
 
 
 def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
@@ -294,8 +301,8 @@ def ancestors(graph: Graph, node: int) -> frozenset[int]:
 
 
 @cache
-def _level(graph: Graph, node: int) -> int:
-    return max((1 + _level(graph, other) for other in graph[node] or ()), default=0)
+def level(graph: Graph, node: int) -> int:
+    return max((1 + level(graph, other) for other in graph[node] or ()), default=0)
 
 
 @cache

@@ -6,7 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from tests.faults.model import Found, Rules, explore, histories, sampled
+from tests.faults.model import Foreign, Found, Graph, Live, Rules, State, explore, histories, level, sampled, wave
+from tests.properties.waves import judge, member
 
 
 def breaches(found: list[Found]) -> list[tuple[str, tuple[str, ...]]]:
@@ -31,3 +32,30 @@ def test_some_larger_histories_keep_every_invariant() -> None:
 def test_without_any_one_rule_some_history_breaks(rule: str) -> None:
     """The checks can fail: each rule of the protocol is needed."""
     assert any(explore(history, Rules(**{rule: False})).breach for history in histories(2, 2))
+
+
+@pytest.mark.parametrize("histories_", [list(histories(2, 3)), list(sampled(4, 2, seed=7, count=40))], ids=["2", "4"])
+def test_the_program_prunes_as_the_model_does(histories_: list[tuple[Graph, ...]]) -> None:
+    """I4: in every state of the model `applier.prune` lets go what the model lets go, so what is proved of the one holds for the other."""
+    compared = 0
+    for history in histories_:
+        seen: set[State] = set()
+        explore(history, meddle=False, visit=seen.add)
+        for slots, commit in {(state.slots, state.commit) for state in seen}:
+            live = {node: slot for node, slot in enumerate(slots) if isinstance(slot, Live)}
+            desired = {node for node, uses in enumerate(history[commit]) if uses is not None}
+            assert not any(isinstance(slot, Foreign) for slot in slots)
+            objects = [
+                member(
+                    str(node),
+                    *map(str, slot.recorded),
+                    level=level(history[slot.commit], node),
+                    terminating=slot.going,
+                )
+                for node, slot in live.items()
+            ]
+            found = judge(objects, desired=map(str, desired))
+            allowed = {int(name) for name, orphan in found.items() if orphan.allowed}
+            assert allowed == wave(live, live.keys() - desired, Rules(), history), (history, slots)
+            compared += 1
+    assert compared > 1_000
