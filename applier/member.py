@@ -25,7 +25,10 @@ DROPPED = "~"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live member as its metadata tells it. `level` is None and `has_record` false where the record is missing (taken over, damaged)."""
+    """A live member as its metadata tells it. `level` is None and `has_record` false where the record is missing (taken over, damaged).
+
+    `dropped` are those of `deps` that its revision no longer has.
+    """
 
     key: ObjectKey
     uid: str
@@ -33,6 +36,7 @@ class Member:
     set_id: str
     level: int | None
     deps: frozenset[str]
+    dropped: frozenset[str]
     node: str
     file: str
     has_record: bool
@@ -42,13 +46,15 @@ class Member:
     def of(cls, obj: Object) -> Member:
         metadata = obj["metadata"]
         level = annotation(obj, keys.LEVEL)
+        deps = [dep for dep in annotation(obj, keys.DEPS).split(",") if dep]
         return cls(
             key=ObjectKey.of(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             set_id=label(obj, keys.PART_OF),
             level=int(level) if level.isdecimal() else None,
-            deps=frozenset(dep.removesuffix(DROPPED) for dep in annotation(obj, keys.DEPS).split(",") if dep),
+            deps=frozenset(dep.removesuffix(DROPPED) for dep in deps),
+            dropped=frozenset(dep.removesuffix(DROPPED) for dep in deps if dep.endswith(DROPPED)),
             node=annotation(obj, keys.NODE_ID),
             file=annotation(obj, keys.SOURCE_FILE),
             has_record=bool(annotation(obj, keys.SELF)),

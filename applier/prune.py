@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from applier import status
 from applier.member import Member, departure, is_proven
 from applier.observed import Observed, annotation
 from applier.reasons import Blocked, Reason
@@ -93,7 +94,7 @@ def orphans(
     judged = [_judge(member, observed, release=release) for member in ordered]
     if hold:
         return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
-    return tuple(_wave(judged, dependents))
+    return tuple(_wave(judged, dependents, observed))
 
 
 def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]) -> set[ObjectKey]:
@@ -137,12 +138,12 @@ def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
     return Orphan(member, Fate.DELETE, allowed=True)
 
 
-def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]]) -> list[Orphan]:
+def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]], observed: Observed) -> list[Orphan]:
     """Let only those go now that no live member depends on; where there are none, cut circles of mixed generations, then those without a record."""
     users = {orphan.member.key: _users(orphan.member, dependents) for orphan in judged}
     able = [orphan for orphan in judged if orphan.allowed]
     going = {orphan.member.key for orphan in able if orphan.member.has_record and not users[orphan.member.key]}
-    going = going or _circle(able, users) or _unrecorded(judged, users)
+    going = going or _circle(able, users, observed) or _unrecorded(judged, users)
     return [
         orphan
         if orphan.member.key in going or not orphan.allowed
@@ -155,8 +156,8 @@ def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list
     return [user for user in dependents.get(key_hash(member.key), ()) if user.key != member.key]
 
 
-def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
-    """Orphans that wait for one another and for nobody else, of each such circle the deepest level.
+def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observed: Observed) -> set[ObjectKey]:
+    """Orphans that wait for one another and for nobody else: of each such circle those that are only used in the past, else the deepest level.
 
     A commit that turned a dependency round, and died, leaves such. What a circle needs is no part of it and goes after it.
     """
@@ -164,8 +165,20 @@ def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[
     waits_for = {key: [user.key for user in found] for key, found in users.items()}
     above = {key: graph.ancestors(waits_for, [key]) for key in members}
     closed = [key for key in members if all(user in members and key in above[user] for user in above[key])]
+    past = {key for key in closed if all(_is_past(key, user, observed) for user in users[key])}
     deepest = {key: max(members[user].level or 0 for user in above[key]) for key in closed}
-    return {key for key in closed if (members[key].level or 0) == deepest[key]}
+    return {
+        key
+        for key in closed
+        if key in past or (past.isdisjoint(above[key]) and (members[key].level or 0) == deepest[key])
+    }
+
+
+def _is_past(key: ObjectKey, user: Member, observed: Observed) -> bool:
+    """Did the user's revision drop this dependency, and is the user healthy without it, though nobody renewed its record?"""
+    live = observed.objects[user.key]
+    healthy = status.is_fresh(live) and status.health(live).status is status.Status.CURRENT
+    return key_hash(key) in user.dropped and healthy
 
 
 def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:

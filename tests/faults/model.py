@@ -50,13 +50,17 @@ Slot = Live | Foreign | None
 
 
 class Write(NamedTuple):
-    """One write of a round, decided when the slot was `seen`: apply, record, delete; or cover and shrink of the parent's scope."""
+    """One write of a round, decided when the slot was `seen`: apply, record, delete; or cover and shrink of the parent's scope.
+
+    `cut` are the users that a deletion does without, since they were in a circle with the object when it was decided.
+    """
 
     verb: str
     node: int = -1
     commit: int = -1
     seen: Slot = None
     scope: frozenset[int] = frozenset()
+    cut: frozenset[int] = frozenset()
 
 
 class State(NamedTuple):
@@ -163,11 +167,20 @@ def decide(state: State, graph: Graph, rules: Rules, history: Sequence[Graph]) -
     orphans = live.keys() - desired
     if not rules.member_proof:
         orphans |= {node for node, slot in enumerate(state.slots) if isinstance(slot, Foreign)} - desired
-    going = frozenset(Write("delete", node, seen=state.slots[node]) for node in wave(live, orphans, rules, history))
+    going = frozenset(_deletion(state, node) for node in wave(live, orphans, rules, history))
     if going or orphans:
         return going
     exact = desired.union(live)
     return frozenset({Write("shrink", scope=exact)}) if exact != state.scope else frozenset()
+
+
+def _deletion(state: State, node: int) -> Write:
+    """Raises Breach when it is decided against users that are in no circle with it."""
+    _check_users(state, node)
+    cut = frozenset(
+        user for user, slot in enumerate(state.slots) if isinstance(slot, Live) and node in slot.using and user != node
+    )
+    return Write("delete", node, seen=state.slots[node], cut=cut)
 
 
 def _applies(state: State, graph: Graph, rules: Rules) -> Iterator[Write]:
@@ -207,8 +220,13 @@ def wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequen
 def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live], history: Sequence[Graph]) -> set[int]:
     above = {node: _reached(users, node) for node in able}
     closed = [node for node in able if all(user in able and node in above[user] for user in above[node])]
+    past = {node for node in closed if not any(node in live[user].using for user in users[node] if user in live)}
     levels = {node: level(history[live[node].commit], node) for node in able if node in live}
-    return {node for node in closed if levels[node] == max(levels[user] for user in above[node])}
+    return {
+        node
+        for node in closed
+        if node in past or (past.isdisjoint(above[node]) and levels[node] == max(levels[user] for user in above[node]))
+    }
 
 
 def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
@@ -236,7 +254,7 @@ def _carried_out(state: State, write: Write, history: Sequence[Graph], rules: Ru
     if write.verb == "delete":
         if slot is None or slot.going:
             return state
-        _check_users(state, write.node)
+        _check_users(state, write.node, without=write.cut)
         return _with(state, write.node, slot._replace(going=True))
     if (slot is None) != (write.seen is None):
         return state  # 409: the uid is another, or gone; or another was first
@@ -266,11 +284,11 @@ def _covered(state: State, write: Write) -> State:
     return state
 
 
-def _check_users(state: State, gone: int) -> None:
+def _check_users(state: State, gone: int, *, without: frozenset[int] = frozenset()) -> None:
     """A circle has to be cut somewhere; all others go before what they use."""
     uses = {node: set(slot.using) for node, slot in enumerate(state.slots) if isinstance(slot, Live)}
     for user, used in uses.items():
-        if user != gone and gone in used and user not in _reached(uses, gone):
+        if user not in without | {gone} and gone in used and user not in _reached(uses, gone):
             raise Breach(f"I4: {gone} is deleted while {user} uses it")
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+from applier.cluster import Object
 from tests.faults.model import Foreign, Found, Graph, Live, Rules, State, explore, histories, level, sampled, wave
 from tests.properties.waves import judge, member
 
@@ -45,17 +46,34 @@ def test_the_program_prunes_as_the_model_does(histories_: list[tuple[Graph, ...]
             live = {node: slot for node, slot in enumerate(slots) if isinstance(slot, Live)}
             desired = {node for node, uses in enumerate(history[commit]) if uses is not None}
             assert not any(isinstance(slot, Foreign) for slot in slots)
-            objects = [
-                member(
-                    str(node),
-                    *map(str, slot.recorded),
-                    level=level(history[slot.commit], node),
-                    terminating=slot.going,
-                )
-                for node, slot in live.items()
-            ]
+            objects = [as_listed(node, slot, level(history[slot.commit], node)) for node, slot in live.items()]
             found = judge(objects, desired=map(str, desired))
             allowed = {int(name) for name, orphan in found.items() if orphan.allowed}
             assert allowed == wave(live, live.keys() - desired, Rules(), history), (history, slots)
             compared += 1
     assert compared > 1_000
+
+
+def as_listed(node: int, slot: Live, depth: int) -> Object:
+    """A member of the model as the program sees it; what it still uses of the commit before shows in its status."""
+    needs = [f"{other}{'' if other in slot.wants else '~'}" for other in sorted(slot.recorded)]
+    found = member(str(node), *needs, level=depth, terminating=slot.going)
+    if not slot.is_healthy:
+        found["status"] = {"conditions": [{"type": "Reconciling", "status": "True"}]}
+    return found
+
+
+A, B, C = 0, 1, 2
+TURNED = ((frozenset(), frozenset({A}), frozenset({A, B})), (frozenset({C}), frozenset(), frozenset()), (None,) * 3)
+
+
+def test_a_circle_of_records_is_cut_where_nobody_uses_it_any_more() -> None:
+    """I4, S0-14: found by the model. A commit turned A under C, and is superseded by one that wants nothing; B is not healthy yet, C is."""
+    assert breaches([explore(TURNED, meddle=False)]) == []
+    live = {
+        A: Live(1, frozenset({C}), frozenset({C}), frozenset({C})),
+        B: Live(1, frozenset(), frozenset({A}), frozenset({A})),
+        C: Live(1, frozenset(), frozenset({A, B}), frozenset()),
+    }
+    found = judge(as_listed(node, slot, level(TURNED[1], node)) for node, slot in live.items())
+    assert [name for name, orphan in found.items() if orphan.allowed] == [str(B)]
