@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import cel, rendering, sandbox
+from bench import cel, rendering, sandbox, windows
 from tests.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +27,7 @@ def main() -> None:
     startup()
     rendering.main()
     cel.main()
+    windows.main()
     sandbox.main()
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name)) as server:
         throughput(Path(name), server.kubeconfig("levelgate"))
