@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import cel, rendering, sandbox, windows
+from bench import cel, rendering, rollout, sandbox, windows
 from tests.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +28,7 @@ def main() -> None:
     rendering.main()
     cel.main()
     windows.main()
+    rollout.main()
     sandbox.main()
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name)) as server:
         throughput(Path(name), server.kubeconfig("levelgate"))

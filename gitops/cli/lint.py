@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import orjson
 
 from gitops import compose
+from gitops.clock import SystemClock
+from renderer.catalog import Catalog
+from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
 from renderer.render import render
 
@@ -33,6 +37,7 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
     snapshot = compose.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
     found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, render([catalog]))
+    found = sorted([*found, *_of_rules(catalog)], key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
@@ -43,6 +48,22 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
             click.echo(str(finding))
         click.echo(f"{len(snapshot.files)} files: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}.")
     return 1 if errors or (strict and warnings) else 0
+
+
+def _of_rules(catalog: Catalog) -> Iterator[Finding]:
+    """What is wrong with windows and policies, and which windows will not do what they seem to."""
+    if not catalog.rules:
+        return
+    from gitops.propagation.fields import windows_of
+    from gitops.propagation.lint import warnings
+    from gitops.propagation.policies import policies_of
+
+    calendar = windows_of(catalog)
+    for problem in (*calendar.problems, *policies_of(catalog).problems):
+        yield Finding(problem, Severity.ERROR)
+    for warning in warnings(calendar.windows, SystemClock().now()):
+        message = f"window {warning.window} {warning.message}"
+        yield Finding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

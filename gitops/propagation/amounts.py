@@ -52,12 +52,3 @@ def duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration; write for example 30s, 5m, 1h30m or 2d")
     return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text)))
-
-
-def duration_text(length: timedelta) -> str:
-    """The shortest text that `duration` reads as this: `1h30m`. Parts of a second are left out."""
-    rest, parts = int(length.total_seconds()), []
-    for unit, seconds in sorted(_UNITS.items(), key=lambda pair: -pair[1]):
-        number, rest = divmod(rest, seconds)
-        parts += [f"{number}{unit}"] if number else []
-    return "".join(parts) or "0s"

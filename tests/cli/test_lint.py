@@ -122,3 +122,30 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
 def test_scalars_that_kubernetes_reads_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {a: 'b'}}\nimmutable: yes\n"
     assert "a.yaml:4: warning: yes is read as true" in linted(capsys, written(tmp_path, a=text), code=0)
+
+
+def test_windows_and_policies_are_read_and_their_mistakes_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """W27, and a pace that is none; each with its file, line and place."""
+    window = """apiVersion: levelgate.dev/v1alpha1
+kind: PropagationWindow
+metadata: {name: hours}
+spec:
+  kind: Allow
+  timeZone: Europe/Berlin
+  schedule: {cron: "0 9 1 * 1"}
+  duration: 8h
+"""
+    policy = """apiVersion: levelgate.dev/v1alpha1
+kind: PropagationPolicy
+metadata: {name: pace}
+spec:
+  shape: {exponential: {factor: 1}}
+"""
+    found = findings(capsys, written(tmp_path, window=window, policy=policy))
+    told = {(one["file"], one["line"], one["path"]) for one in found if "not supported yet" not in one["message"]}
+    assert told == {
+        ("window.yaml", 7, "spec.schedule.cron"),
+        ("policy.yaml", 5, "spec.shape.exponential.factor"),
+    }

@@ -1,0 +1,110 @@
+"""What one readiness event costs in a large rollout against a small one: `python -m bench.rollout`.
+
+Ratios near 1 mean that the work for an event does not grow with the number of items. Times are of the CPU, each the least of
+several runs, so that what else the machine does counts little.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from gitops.propagation.assignment import aim, bakes
+from gitops.propagation.collection import Collection, Item, collected
+from gitops.propagation.policy import DEFAULT
+from gitops.propagation.progress import Progress
+from gitops.propagation.rollout import decide, reserve
+from gitops.propagation.state import State, Target
+
+SMALL, LARGE = 1_000, 100_000
+EVENTS = 200
+NOW = datetime(2026, 11, 20, 13, 0, tzinfo=UTC)
+
+
+def main() -> None:
+    small, large = half_way(SMALL), half_way(LARGE)
+    print(f"{'one item, microseconds':<44} {SMALL:>9,} {LARGE:>9,} {'ratio':>8}")
+    for label, event in (("becomes ready, and a decision", readiness), ("is let move, and counted", release)):
+        few, many = (min(event(*rollout) for _ in range(7)) for rollout in (small, large))
+        print(f"{label:<44} {few * 1e6:>9.1f} {many * 1e6:>9.1f} {many / few:>8.2f}")
+    few, many = (min(timed(partial(whole, size)) for _ in range(2)) / size for size in (SMALL, LARGE))
+    print(f"{'from the first to the last, per item':<44} {few * 1e6:>9.1f} {many * 1e6:>9.1f} {many / few:>8.2f}")
+
+
+def half_way(size: int) -> tuple[Collection, State]:
+    """A rollout that has come more than half of its way; all that moved has settled except for one item, so nothing may move."""
+    state = aim(DEFAULT, State(completed=Target(1)), Target(2), now=NOW)
+    collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
+    for number in range(moved(size)):
+        settle(collection, name(number))
+    collection.put(replace(collection[name(0)], healthy=False))
+    assert not decide(DEFAULT, collection, state, now=NOW).grants
+    return collection, state
+
+
+def moved(size: int) -> int:
+    """The largest power of two in it: a batch has just been completed."""
+    return 1 << (size.bit_length() - 1)
+
+
+def readiness(collection: Collection, state: State) -> float:
+    """An item that was let move loses its health and gets it back, with a decision after each."""
+
+    def events() -> None:
+        for number in range(1, EVENTS + 1):
+            for healthy in (False, True):
+                collection.put(replace(collection[name(number)], healthy=healthy))
+                decide(DEFAULT, collection, state, now=NOW)
+
+    return timed(events) / (2 * EVENTS)
+
+
+def release(collection: Collection, state: State) -> float:
+    """An item is let move and settles; afterwards all is put back."""
+    first = moved(len(collection))
+    waiting = [collection[name(first + number)] for number in range(EVENTS)]
+
+    def events() -> None:
+        for item in waiting:
+            settle(collection, item.key)
+
+    taken = timed(events)
+    for item in waiting:
+        collection.put(item)
+    return taken / EVENTS
+
+
+def whole(size: int) -> None:
+    """A rollout in which everything settles at once."""
+    state = aim(DEFAULT, State(completed=Target(1)), Target(2), now=NOW)
+    collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
+    while (decision := decide(DEFAULT, collection, state, now=NOW)).grants:
+        reserve(collection, decision, now=NOW)
+        for key in decision.grants:
+            settle(collection, key)
+        state = decision.state
+
+
+def settle(collection: Collection, key: str) -> None:
+    collection.put(replace(collection[key], granted=True, updated=True, progress=Progress(ready_since=NOW)))
+
+
+def items(size: int) -> list[Item]:
+    return [Item(name(number)) for number in range(size)]
+
+
+def name(number: int) -> str:
+    return f"prod/item-{number:06}"
+
+
+def timed(action: Callable[[], None]) -> float:
+    before = time.process_time()
+    action()
+    return time.process_time() - before
+
+
+if __name__ == "__main__":
+    main()

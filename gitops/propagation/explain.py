@@ -1,0 +1,131 @@
+"""Why each item that has not settled has not: one cause each, with its place in the order and the earliest time at which that can end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+
+from applier.reasons import Reason
+from gitops.propagation.collection import Collection, Item, WaveItems
+from gitops.propagation.policy import Policy, Wave
+from gitops.propagation.rollout import Situation
+from gitops.propagation.state import State
+from gitops.propagation.waits import Position, Wait, listed
+
+
+def waits(
+    policy: Policy,
+    collection: Collection,
+    state: State,
+    *,
+    now: datetime,
+    closed: Mapping[str, Wait] | None = None,
+) -> dict[str, Wait]:
+    """By key, in order. Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
+    collection.advance(now)
+    situation = Situation(policy, collection, state, closed or {})
+    found: dict[str, Wait] = {}
+    opens = collection.now
+    members = list(collection)
+    for wave in policy.all_waves:
+        items = [item for item in members if collection.wave_of(item.key).name == wave.name]
+        view = _WaveView(situation, wave)
+        starts, opens = view.forecast(items, opens)
+        found |= view.waits(items, starts)
+    return found
+
+
+class _WaveView:
+    """One wave, as its items see it."""
+
+    def __init__(self, situation: Situation, wave: Wave) -> None:
+        self.situation = situation
+        self.policy = situation.policy
+        self.collection = situation.collection
+        self.wave = wave
+        self.target = situation.target(wave)
+        self.own: WaveItems = self.collection.waves[wave.name]
+        self.limit = situation.limit(wave, self.own.counters)
+        self.hindrance = next(situation.obstacles(wave), None)
+
+    def waits(self, items: Sequence[Item], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
+        unsettled = tuple(item.key for item in items if item.moved and not self._is_done(item))
+        rank = 0
+        for item in items:
+            if item.moved:
+                if wait := self._on_its_way(item):
+                    yield item.key, wait
+            else:
+                eligible = self.collection.standing_of(item.key).eligible
+                yield item.key, self._not_yet(item, rank, unsettled, starts.get(item.key))
+                rank += eligible
+
+    def _is_done(self, item: Item) -> bool:
+        found = self.collection.standing_of(item.key)
+        return found.settled or found.failed
+
+    def _on_its_way(self, item: Item) -> Wait | None:
+        found = self.collection.standing_of(item.key)
+        if found.settled:
+            return None
+        if item.error:
+            return Wait(Reason.APPLY_FAILED, item.error)
+        if item.progress.flaps > self.policy.max_flaps:
+            return Wait(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
+        if found.failed:
+            return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
+        if item.blocked:
+            return item.blocked
+        if item.updated and item.healthy:
+            return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
+        return Wait(Reason.PROGRESSING, f"moving to {self.target}")
+
+    def _not_yet(self, item: Item, rank: int, unsettled: tuple[str, ...], start: datetime | None) -> Wait:
+        wait = item.held or self._of_person() or item.blocked or self.hindrance
+        if wait:
+            return replace(wait, not_before=start) if wait.reason is Reason.WAVE_NOT_REACHED else wait
+        counters = self.own.counters
+        if self.situation.lacks_availability and item.healthy:
+            total = self.collection.counters
+            needed = self.policy.min_available.at_least(total.total)
+            return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
+        position = Position(counters.updated + rank + 1, counters.total, self.limit, counters.updated)
+        waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
+        return Wait(Reason.PACE_REACHED, f"{position}{waiting_for}", start, unsettled, position)
+
+    def _of_person(self) -> Wait | None:
+        return self.hindrance if self.hindrance and self.hindrance.reason is Reason.HALTED else None
+
+    def forecast(self, items: Sequence[Item], opens: datetime) -> tuple[dict[str, datetime], datetime]:
+        """The earliest start of each eligible item, and the earliest end of the wave, if all goes well from now on and the wave opens then.
+
+        Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy.
+        """
+        now, bake = self.collection.now, self.own.bake
+        begin = max((opens, *([self.hindrance.not_before] if self.hindrance and self.hindrance.not_before else [])))
+        ends = [self._earliest_end(item) for item in items if item.moved and not self._is_done(item)]
+        heapify(ends)
+        eligible = iter([item.key for item in items if self.collection.standing_of(item.key).eligible])
+        counters, moment = self.own.counters, begin
+        starts: dict[str, datetime] = {}
+        while True:
+            while counters.updated < self.situation.limit(self.wave, counters):
+                if (key := next(eligible, None)) is None:
+                    break
+                if moment > now:
+                    starts[key] = moment
+                heappush(ends, moment + bake)
+                counters = counters._replace(updated=counters.updated + 1)
+            if not ends:
+                return starts, moment
+            moment = max(moment, heappop(ends))
+            counters = counters._replace(settled=counters.settled + 1)
+
+    def _earliest_end(self, item: Item) -> datetime:
+        now = self.collection.now
+        if item.updated and item.healthy:
+            return self.collection.standing_of(item.key).due or now
+        begin = item.blocked.not_before if item.blocked and item.blocked.not_before else now
+        return max(begin, now) + (self.own.bake if item.granted else timedelta())

@@ -1,0 +1,80 @@
+"""How one item gets on after it was let move: since when it is healthy, how often it lost that, and how long it has been getting nowhere.
+
+The progress clock starts at the grant, starts anew when a level of the item becomes ready and when health is lost, stands still while the item
+waits for a window, a hold or an approval, and does not run while it is healthy: baking is not failing. All of it is kept in the item's status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
+
+import msgspec
+
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+_STORED: Final = {
+    "readySince": "ready_since",
+    "flaps": "flaps",
+    "spent": "spent",
+    "runningSince": "running_since",
+    "levels": "levels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Since the grant at one target. `ready_since` begins the healthy period that still lasts. The clock shows `spent`, and runs since
+    `running_since` unless that is None. `levels`: how many levels have become ready.
+    """
+
+    ready_since: _Moment | None = None
+    flaps: int = 0
+    spent: timedelta = timedelta()
+    running_since: _Moment | None = None
+    levels: int = 0
+
+    @classmethod
+    def begun(cls, now: datetime) -> Progress:
+        """At the moment of the grant."""
+        return cls(running_since=now)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any], now: datetime) -> Progress:
+        """Inverse of `stored`. What cannot be read counts as begun now: it has neither settled nor failed."""
+        try:
+            return msgspec.convert({name: stored[key] for key, name in _STORED.items() if key in stored}, cls)
+        except msgspec.ValidationError:
+            return cls.begun(now)
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON for the item's status: times in RFC 3339, `spent` as ISO 8601 duration; what is empty is left out."""
+        found = msgspec.to_builtins(self)
+        return {key: found[name] for key, name in _STORED.items() if getattr(self, name)}
+
+    def observed(
+        self, now: datetime, *, healthy: bool, levels: int = 0, waiting: bool = False, bake: timedelta = timedelta()
+    ) -> Progress:
+        """After an observation. `waiting`: for a window, a hold or an approval; `bake`: how long it has to stay healthy here."""
+        if healthy:
+            return replace(
+                self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
+            )
+        lost = self.ready_since is not None
+        flapped = self.ready_since is not None and now - self.ready_since < bake
+        spent = timedelta() if lost or levels > self.levels else self.shown(now)
+        return Progress(
+            flaps=self.flaps + flapped,
+            spent=spent,
+            running_since=None if waiting else now,
+            levels=levels,
+        )
+
+    def shown(self, now: datetime) -> timedelta:
+        """What the clock shows."""
+        return self.spent if self.running_since is None else self.spent + (now - self.running_since)
+
+    def overdue_after(self, deadline: timedelta) -> datetime | None:
+        """The last moment at which the clock has not passed the deadline; None while it stands still."""
+        return None if self.running_since is None else self.running_since + deadline - self.spent

@@ -1,0 +1,122 @@
+"""What a rollout must not forget: which revision each wave moves to, halts, approvals, what completed last, and the last decisions.
+
+Everything else is read from the instances each time. One ConfigMap holds it; its data is text and equal states give equal text. A record that
+cannot be read is halted, because a halt may be what it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+import orjson
+
+from gitops.errors import GitopsError
+
+KEPT_DECISIONS: Final = 50
+OURSELVES: Final = "levelgate"
+ANY_TARGET: Final = 0
+"""The target of a halt that holds whatever the target is."""
+_MOST_TEXT: Final = 500
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class RefusedOrder(GitopsError):
+    """What a person asked of a rollout cannot be done; the text says what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A revision to move to; its number is its identity. `reverts`: the newest older revision with the same content, which makes this a rollback;
+    0: there is none.
+    """
+
+    revision: int
+    commit: str = field(default="", compare=False)
+    reverts: int = field(default=0, compare=False)
+
+    @property
+    def is_rollback(self) -> bool:
+        return self.reverts > 0
+
+    def __str__(self) -> str:
+        return f"r{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A latch: nothing more moves to `target` until there is another, or until somebody resumes."""
+
+    target: int
+    since: _Moment
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Somebody agreed that `target` goes on after this wave, or this number of settled items."""
+
+    target: int
+    after: str
+    at: _Moment
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision: what was done to what, by whom and why."""
+
+    at: _Moment
+    what: str
+    subject: str
+    by: str = OURSELVES
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted."""
+
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    passed: Mapping[str, Target] = field(default_factory=dict)
+    completed: Target | None = None
+    halts: tuple[Halt, ...] = ()
+    forgiven: Mapping[str, int] = field(default_factory=dict)
+    approvals: tuple[Approval, ...] = ()
+    decisions: tuple[Entry, ...] = ()
+
+    def halt_of(self, target: Target) -> Halt | None:
+        return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
+
+    def is_approved(self, target: Target, after: str) -> bool:
+        return any(one.target == target.revision and one.after == after for one in self.approvals)
+
+    def noted(self, *entries: Entry) -> State:
+        """With these decisions recorded; only the newest are kept, each bounded in length."""
+        short = [
+            replace(entry, subject=entry.subject[:_MOST_TEXT], by=entry.by[:_MOST_TEXT], why=entry.why[:_MOST_TEXT])
+            for entry in entries
+        ]
+        return replace(self, decisions=(*self.decisions, *short)[-KEPT_DECISIONS:])
+
+    def data(self) -> dict[str, str]:
+        """As a ConfigMap's data."""
+        return {
+            name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
+            for name, value in asdict(self).items()
+            if value
+        }
+
+    @classmethod
+    def read(cls, data: Mapping[str, str], *, now: datetime) -> State:
+        """Inverse of `data`; keys that it does not know are passed over. What cannot be read comes back halted, whatever the target."""
+        try:
+            known = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}
+            return msgspec.convert(known, cls)
+        except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
+            return cls(halts=(Halt(ANY_TARGET, now, OURSELVES, f"the record of this rollout cannot be read: {error}"),))
