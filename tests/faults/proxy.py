@@ -199,6 +199,7 @@ class Proxy:
         self.dead = True
         self._closing.set()
         await self._runner.cleanup()
+        await asyncio.sleep(0)  # An aborted transport closes its socket in the next turn of the loop.
 
     @property
     def writes(self) -> list[Request]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.extent import WHOLE
 from tests.faults.lane import Lane
 from tests.faults.mutants import MUTANTS, Mutant, verdict
 
@@ -15,6 +16,7 @@ async def test_a_safeguard_that_is_off_is_noticed(lane: Lane, mutant: Mutant) ->
     assert await verdict(mutant, lane) != []
 
 
+@pytest.mark.skipif(not WHOLE, reason="the other tests show as much: make faults")
 @each_mutant
 async def test_with_all_safeguards_on_nothing_is_found(lane: Lane, mutant: Mutant) -> None:
     assert await mutant.probe(lane) == []
