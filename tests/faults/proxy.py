@@ -198,8 +198,8 @@ class Proxy:
         """Waits for what was forwarded: a late write must not meet the next life."""
         self.dead = True
         self._closing.set()
+        await asyncio.sleep(0.01)  # A connection that was just accepted gets a handler first, or nobody would close it.
         await self._runner.cleanup()
-        await asyncio.sleep(0)  # An aborted transport closes its socket in the next turn of the loop.
 
     @property
     def writes(self) -> list[Request]:
