@@ -129,8 +129,9 @@ def _lines(path: Path, start: int) -> Iterator[bytes]:
     with path.open("rb") as file:
         file.seek(start)
         for line in file:
-            if line.endswith(b"\n"):
-                yield line
+            if not line.endswith(b"\n"):
+                return  # what follows would be the rest of this line, if it has been written meanwhile
+            yield line
 
 
 def _is_answer(entry: _Entry) -> bool:
