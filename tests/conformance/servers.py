@@ -162,7 +162,7 @@ class ServedApi(HttpApi):
         self._stop = asyncio.Event()
         self._thread = Thread(target=self._loop.run_until_complete, args=(self._serve(),))
         self._thread.start()
-        self._address = self._urls.get(timeout=10).removeprefix("http://")
+        self.url = self._urls.get(timeout=10)
 
     async def _serve(self) -> None:
         async with served(self._sandbox.answer) as url:
@@ -173,7 +173,7 @@ class ServedApi(HttpApi):
                     await asyncio.wait_for(self._stop.wait(), 0.01)
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self._address, timeout=60)
+        return http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
 
     def close(self) -> None:
         super().close()

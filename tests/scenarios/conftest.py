@@ -1,16 +1,40 @@
-"""Fixtures of the scenarios: everything on the real API server, seen through kubectl and the audit log."""
+"""Fixtures of the scenarios: on the real API server, seen through kubectl and the audit log; those marked `both_servers` on the sandbox too."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from applier.sandbox.api import Sandbox
+from applier.sandbox.http import write_kubeconfig
+from tests.conformance.conftest import evaluate
+from tests.conformance.servers import ServedApi
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.kubectl import Kubectl
 from tests.scenarios.platform import Platform, Repository
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a scenario plays: a namespace of its own on one API server. The sandbox has no audit log."""
+
+    namespace: str
+    kubeconfig: Path
+    kubectl: Kubectl
+    audit: AuditLog | None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A scenario plays on the real server, and with the mark `both_servers` on the sandbox as well."""
+    if "server" in metafunc.fixturenames:
+        everywhere = metafunc.definition.get_closest_marker("both_servers") is not None
+        real = pytest.param("real", marks=pytest.mark.cluster)
+        metafunc.parametrize("server", [real, "sandbox"] if everywhere else [real], indirect=True)
 
 
 @pytest.fixture
@@ -21,20 +45,42 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(path)
 
 
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One sandbox for all scenarios, over HTTP. Its workloads do not get on by themselves: tests write their status, as on the real server."""
+    directory = tmp_path_factory.mktemp("sandbox")
+    api = ServedApi(Sandbox(evaluate=evaluate))
+    kubeconfig = directory / "kubeconfig"
+    write_kubeconfig(kubeconfig, api.url)
+    yield Server("", kubeconfig, Kubectl(kubeconfig, directory / "kubectl"), None)
+    api.close()
+
+
 @pytest.fixture
-def platform(
-    namespace: str, repository: Repository, kubectl: Kubectl, audit: AuditLog, kubeconfig: Path, tmp_path: Path
-) -> Iterator[Platform]:
+def server(request: pytest.FixtureRequest) -> Server:
+    """The API server of a scenario, with a namespace of its own."""
+    if request.param == "real":
+        names = ("namespace", "kubeconfig", "kubectl", "audit")
+        return Server(*(request.getfixturevalue(name) for name in names))
+    found: Server = request.getfixturevalue("sandbox")
+    namespace = f"t-{uuid4().hex[:8]}"
+    found.kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}")
+    return Server(namespace, found.kubeconfig, found.kubectl, None)
+
+
+@pytest.fixture
+def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator[Platform]:
     """A platform with names of its own; what it leaves in the cluster is taken away without waiting."""
     found = Platform(
-        name=f"src-{namespace}",
-        namespace=namespace,
-        group=f"{namespace}.test",
+        name=f"src-{server.namespace}",
+        namespace=server.namespace,
+        group=f"{server.namespace}.test",
         repository=repository,
-        kubectl=kubectl,
-        audit=audit,
-        kubeconfig=kubeconfig,
+        kubectl=server.kubectl,
+        audit=server.audit,
+        kubeconfig=server.kubeconfig,
         cache=tmp_path / "cache",
     )
     yield found
-    kubectl("-n", "levelgate-system", "delete", "configmap", f"source-{found.name}", "--ignore-not-found", check=False)
+    source = f"source-{found.name}"
+    server.kubectl("-n", "levelgate-system", "delete", "configmap", source, "--ignore-not-found", check=False)

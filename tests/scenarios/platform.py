@@ -50,7 +50,7 @@ class Platform:
     group: str
     repository: Repository
     kubectl: Kubectl
-    audit: AuditLog
+    audit: AuditLog | None
     kubeconfig: Path
     cache: Path
 

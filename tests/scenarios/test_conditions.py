@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.scenarios.definitions import link
 from tests.scenarios.platform import Platform
 from tests.scenarios.test_collections import config_map, fleet
@@ -57,6 +59,7 @@ def test_unknown_data_freezes_the_last_decision(platform: Platform) -> None:
     assert deleted == ["behind", "optional"]
 
 
+@pytest.mark.both_servers
 def test_a_definition_may_bring_the_kind_that_its_later_nodes_have(platform: Platform) -> None:
     """The CRD is established before the first object of its kind is sent."""
     group = f"w.{platform.group}"

@@ -30,6 +30,7 @@ def text(platform: Platform, name: str) -> str:
     )
 
 
+@pytest.mark.both_servers
 def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: subprocess.Popen[str]) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
@@ -38,6 +39,7 @@ def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: su
     eventually(lambda: text(platform, "one-b") == "two")
 
 
+@pytest.mark.both_servers
 def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: subprocess.Popen[str]) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     daemon.send_signal(signal.SIGINT)
@@ -50,6 +52,7 @@ def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, dae
     assert text(platform, "plain") == "later"
 
 
+@pytest.mark.both_servers
 def test_a_source_that_cannot_be_read_removes_nothing(platform: Platform) -> None:
     """I12: "cannot fetch" is never "empty"."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="here")})

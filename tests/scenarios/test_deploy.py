@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import pytest
+
 from tests.controlplane.audit import AuditEvent
 from tests.scenarios.definitions import chain, config_map, link, shop, web
 from tests.scenarios.platform import Platform
@@ -239,6 +241,7 @@ def test_a_secret_follows_its_values_without_telling_them(platform: Platform) ->
     assert read(".data.token") == "c2Vjb25kLWNhbmFyeQ=="
 
 
+@pytest.mark.both_servers
 def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) -> None:
     """docs/reference.md: from the cluster alone; a kind is named as kubectl would, and what does not exist is said."""
     platform.repository.commit(

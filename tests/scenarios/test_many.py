@@ -73,6 +73,7 @@ def get(platform: Platform, *what: str, output: str = "name") -> str:
     return platform.kubectl("get", *what, "-o", output).strip()
 
 
+@pytest.mark.both_servers
 def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: Platform, second: Repository) -> None:
     """One catalog: an instance in one source of a definition in another; removing it from one touches nothing of the other."""
     other = f"other-{platform.namespace}"
@@ -188,6 +189,7 @@ def test_plain_objects_follow_their_implied_edges(platform: Platform) -> None:
     assert created[-1] == "a-last"
 
 
+@pytest.mark.both_servers
 def test_unrelated_branches_go_on_where_one_waits(platform: Platform) -> None:
     """S0-20, rule 1: a node that fails stops what is below it and nothing else, and every error is reported."""
     definition = json.loads(chain(platform.group, "abc"))

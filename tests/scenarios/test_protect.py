@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform, Repository
 
@@ -54,6 +56,7 @@ def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_not
     }
 
 
+@pytest.mark.both_servers
 def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(platform: Platform) -> None:
     """A member whose file is gone is no orphan while some file of the commit cannot be read: it may have moved there."""
     platform.repository.commit(
@@ -71,6 +74,7 @@ def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(
     assert names(platform) == set()
 
 
+@pytest.mark.both_servers
 def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -> None:
     """S0-3, S1-23: its last revision serves on, also for an instance that changes or goes; the commit's mistake is reported."""
     other = chain(platform.group, "xy", kind="Other")
@@ -121,6 +125,7 @@ def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) 
     assert platform.kubectl("get", "crd", f"chains.{platform.group}", "-o", "name"), "a CRD is released, not deleted"
 
 
+@pytest.mark.both_servers
 def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(platform: Platform) -> None:
     """Its owner still wants it: the children are not pruned and not rewritten, the new object adopts them by the same id."""
     platform.repository.commit(
@@ -144,6 +149,7 @@ def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(plat
     assert names(platform) == set()
 
 
+@pytest.mark.both_servers
 def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
     """Rule 12: an empty or vanished path is held."""
     platform.repository.commit({"apps/plain.json": config_map(platform.namespace, "plain", key="value")})
@@ -209,6 +215,7 @@ def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platf
     assert schema == "5"
 
 
+@pytest.mark.both_servers
 def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platform: Platform) -> None:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "plain.json": config_map(platform.namespace, "plain", a="b")}
@@ -223,6 +230,7 @@ def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platfo
     assert "applyset.kubernetes.io/part-of" in labels
 
 
+@pytest.mark.both_servers
 def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Platform) -> None:
     """docs/reference.md: `prune: disabled` and `reconcile: disabled` are read from the live object, so kubectl can set them."""
     files = {f"{name}.json": config_map(platform.namespace, name, text="one") for name in ("kept", "frozen", "other")}
@@ -268,6 +276,7 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
     assert platform.kubectl("get", "namespace", space, "--ignore-not-found", "-o", "name") == ""
 
 
+@pytest.mark.both_servers
 def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back(platform: Platform) -> None:
     """KEP-3659: the tooling annotation names who may write a set; kubectl's takeover is a person's word."""
     platform.repository.commit(
@@ -285,6 +294,7 @@ def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back
     assert text(platform, "one-b") == "two"
 
 
+@pytest.mark.both_servers
 def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) -> None:
     """KEP-3659: `id` on the parent, `part-of` on the members, and group-kinds as kubectl reads them."""
     platform.repository.commit(
@@ -301,6 +311,7 @@ def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) 
     assert metadata["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
 
 
+@pytest.mark.both_servers
 def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
     """Sources: more than 5 and more than 20 % is held; the approval names the commit, so it lapses with the next one."""
     files = {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
@@ -317,6 +328,7 @@ def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
     assert names(platform) == {"cm-7"}
 
 
+@pytest.mark.both_servers
 def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform: Platform, tmp_path: Path) -> None:
     """The name is a source's identity; a second repository called the same must not sweep away the first one's platform."""
     platform.repository.commit(
@@ -332,6 +344,7 @@ def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform
     assert len(names(platform)) == 9
 
 
+@pytest.mark.both_servers
 def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: Platform) -> None:
     """No theft between instances, in whatever order they come; both are told."""
     definition = chain(platform.group, "ab").replace("${schema.metadata.name}-", "shared-")
@@ -347,6 +360,7 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: P
     assert state(platform, "a") == "ERROR"
 
 
+@pytest.mark.both_servers
 def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platform) -> None:
     """Rule 6: a gate is fail-closed, also one that this version does not know."""
     window = {
@@ -363,6 +377,7 @@ def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platfo
     assert names(platform) == set()
 
 
+@pytest.mark.both_servers
 def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Platform) -> None:
     """Sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
     secret = {
