@@ -70,8 +70,9 @@ class AuditLog:
         self._open: dict[str, tuple[str, str, int]] = {}  # By audit id: user, URI and place of what is being worked on.
 
     def mark(self) -> int:
-        """The present end of the log, for `events(since=...)`. Settle first to leave nothing before it open."""
-        return self._path.stat().st_size
+        """The end of the last line that is complete by now, for `events(since=...)`. Settle first to leave nothing before it open."""
+        self._advance()
+        return self._read
 
     def settle(self, *, user: str | None = None, since: int = 0, within: float = 10.0) -> None:
         """Waits until every request (of `user`) that the server had received after `since` and by now is in the log as answered.
