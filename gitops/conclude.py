@@ -75,7 +75,7 @@ def _vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, ar
     read = {state.catalog.source for state in sources if not state.catalog.unreadable and not state.hold}
     return frozenset(
         key
-        for key, pair in archive.stored().applied.items()
+        for key, pair in archive.stored.applied.items()
         if key not in wanted
         and pair.source in read
         and key not in observed.objects

@@ -201,7 +201,7 @@ def _world(observed: Observed, catalogs: Sequence[Catalog], archive: Archive) ->
         defined=defined,
         owners=owners,
         selected=selected,
-        stored=archive.stored(),
+        stored=archive.stored,
     )
 
 

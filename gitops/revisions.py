@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError
@@ -28,7 +29,7 @@ KEPT = 5
 """Revisions of a definition that are kept beside the newest and those in use."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Archive:
     """Stored records by name, with or without their content; `refused` are kinds whose newest revision could not be written."""
 
@@ -59,6 +60,7 @@ class Archive:
                 refused[one.kind] = str(error)
         return replace(self, records=records, refused=refused)
 
+    @cached_property
     def stored(self) -> Stored:
         """As the renderer takes it. A record that does not say what it is counts as absent."""
         revisions: dict[GroupKind, list[Revision]] = {}
@@ -78,7 +80,7 @@ class Archive:
 
     def due(self, plan: Plan) -> Iterator[Object]:
         """Bodies of the applied pairs that this plan has brought about and that are not stored yet."""
-        stored = self.stored()
+        stored = self.stored
         for one in plan.sets:
             if _is_applied(one):
                 pair = stored.applied.get(one.rendered.parent)
@@ -89,7 +91,7 @@ class Archive:
 
     def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
         """Records that nothing needs any more: pairs that a newer one replaced or whose instance has `vanished`, and old revisions."""
-        stored = self.stored()
+        stored = self.stored
         pairs = {pair.record for key, pair in stored.applied.items() if key not in vanished}
         old = {obj["metadata"]["name"] for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED} - pairs
         in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
