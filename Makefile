@@ -26,7 +26,7 @@ check: venv ## style, types, direction of imports
 	$(BIN)/lint-imports
 
 test: venv controlplane ## all tests; builds the control plane once (about five minutes)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 controlplane: venv ## the real kube-apiserver of the tests, built once and kept in the cache
 	@$(BIN)/python tests/controlplane/build.py > /dev/null
