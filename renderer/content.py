@@ -19,7 +19,7 @@ from renderer.kinds import OWN_GROUP, RGD
 from renderer.model import Origin
 
 CALENDAR_SUFFIX = ".ics"
-_RULES = frozenset({"PropagationWindow", "PropagationPolicy", "Cluster", "Placement"})
+_RULES = frozenset({"PropagationWindow", "PropagationPolicy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,7 @@ class _Reading:
             else:
                 self.broken.append((errors.group_kind, Origin(document.file, document.line)))
             return
-        if definition.gates:
-            message = "gates are not supported yet; nothing is written past one, so the definition and its instances stay as they are"
-            self._problem(document, definition.gates[0].path, message)
-            self.broken.append((definition.group_kind, definition.origin))
-        else:
-            self.definitions.append(definition)
+        self.definitions.append(definition)
 
     def _rule(self, document: Document, kind: GroupKind) -> None:
         if kind.kind not in _RULES:
@@ -115,7 +110,6 @@ class _Reading:
                 document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(_RULES))}"
             )
         else:
-            self._problem(document, "kind", f"{kind.kind} is not supported yet: it governs nothing")
             self.rules.append(Declared(document.value, Origin(document.file, document.line), document.line_of))
 
     def _object(self, document: Document) -> None:

@@ -36,6 +36,7 @@ class Definitions:
     held: dict[GroupKind, str] = field(default_factory=dict)
     problems: list[tuple[str, Problem]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
+    _built: dict[str, Definition | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wanted = self._union()
@@ -115,10 +116,12 @@ class Definitions:
         if revision.manifest is None:
             self.unread.add(revision.record)
             return None
-        try:
-            return definition_of(revision)
-        except DefinitionErrors:
-            return None
+        if revision.record not in self._built:
+            try:
+                self._built[revision.record] = definition_of(revision)
+            except DefinitionErrors:
+                self._built[revision.record] = None
+        return self._built[revision.record]
 
     def _breaking(self, definition: Definition, newest: Revision | None) -> str:
         """What of this definition its instances may not survive (kro's compatibility guard): against the newest revision, else the live CRD."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -28,6 +29,15 @@ DELETION_POLICY = "levelgate.dev/deletion-policy"
 REPLACE = "levelgate.dev/replace"
 CONFLICTS = "levelgate.dev/conflicts"
 APPROVED = "levelgate.dev/approved-commit"
+HOLD = "levelgate.dev/hold"
+HOLD_UNTIL = "levelgate.dev/hold-until"
+SUSPEND = "levelgate.dev/suspend"
+SUSPEND_UNTIL = "levelgate.dev/suspend-until"
+GLASS_REASON = "levelgate.dev/break-glass-reason"
+GLASS_UNTIL = "levelgate.dev/break-glass-until"
+GLASS_SCOPE = "levelgate.dev/break-glass-scope"
+PRIORITY = "levelgate.dev/priority"
+KRO_RECONCILE = "kro.run/reconcile"
 ALLOW_BREAKING = "kro.run/allow-breaking-changes"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 
@@ -38,6 +48,7 @@ NODE_ID = "internal.levelgate.dev/node"
 HASH = "internal.levelgate.dev/hash"
 PARENT_UID = "internal.levelgate.dev/parent-uid"
 SOURCE_FILE = "internal.levelgate.dev/file"
+TARGET = "internal.levelgate.dev/target"
 RECORD = "internal.levelgate.dev/record"
 RECORD_OF = "internal.levelgate.dev/of"
 RECORD_SOURCE = "internal.levelgate.dev/source"
@@ -45,18 +56,27 @@ RECORD_SOURCE = "internal.levelgate.dev/source"
 FINALIZER = PRUNE
 """The finalizer of instances has the same text as the annotation."""
 
-_NOT_YET = frozenset(
-    f"levelgate.dev/{word}"
-    for word in (
-        "priority hold hold-until suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
-    ).split()
-)
 WRITTEN_BY_PEOPLE = frozenset(
     f"levelgate.dev/{word}"
-    for word in ("wait-for health prune reconcile replace conflicts deletion-policy sync-requested-at").split()
+    for word in (
+        "wait-for health prune reconcile replace conflicts deletion-policy sync-requested-at priority hold hold-until "
+        "suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
+    ).split()
 )
-_VALUES = {REPLACE: ("allowed",), CONFLICTS: ("force", "report")}
+_VALUES = {REPLACE: ("allowed",), CONFLICTS: ("force", "report"), GLASS_SCOPE: ("windows",)}
 """Where another word would silently mean nothing."""
+
+_FORMS = {
+    **dict.fromkeys((HOLD, SUSPEND, GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
+    **dict.fromkeys(
+        (HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL),
+        (
+            re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)"),
+            "must be a time with its zone, such as 2026-11-23T08:00:00Z",
+        ),
+    ),
+    PRIORITY: (re.compile(r"-?\d{1,9}"), "must be a whole number; higher goes first"),
+}
 
 
 def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
@@ -75,8 +95,6 @@ def _why_refused(key: str) -> str:
     prefix = key.partition("/")[0]
     if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
         return f"keys of {prefix}/ are written by the program alone; remove it from Git"
-    if key in _NOT_YET:
-        return "is not supported yet; the object is left alone rather than written against it"
     if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
         return f"no such key; people may write {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
     return ""
@@ -84,4 +102,7 @@ def _why_refused(key: str) -> str:
 
 def _why_meaningless(key: str, value: object) -> str:
     words = _VALUES.get(key, ())
-    return "" if not words or value in words else f"must be {' or '.join(words)}"
+    if words and value not in words:
+        return f"must be {' or '.join(words)}"
+    form, advice = _FORMS.get(key, (None, ""))
+    return advice if form and not (isinstance(value, str) and form.fullmatch(value)) else ""

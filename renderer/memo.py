@@ -18,6 +18,9 @@ from renderer.model import Live, RenderedSet, Selected
 from renderer.resolve import resolve, with_defaults
 from renderer.schema import SchemaMistake
 
+_Place = tuple[ObjectKey, str]
+"""An instance, and the content of the definition: one that waits for its turn is rendered from two."""
+
 _Version = tuple[str, str, int] | None
 """Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all)."""
 
@@ -56,10 +59,10 @@ class _Defaulted:
 class Memo:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
 
-    _sets: dict[ObjectKey, _Entry] = field(default_factory=dict)
-    _new_sets: dict[ObjectKey, _Entry] = field(default_factory=dict)
-    _instances: dict[ObjectKey, _Defaulted] = field(default_factory=dict)
-    _new_instances: dict[ObjectKey, _Defaulted] = field(default_factory=dict)
+    _sets: dict[_Place, _Entry] = field(default_factory=dict)
+    _new_sets: dict[_Place, _Entry] = field(default_factory=dict)
+    _instances: dict[_Place, _Defaulted] = field(default_factory=dict)
+    _new_instances: dict[_Place, _Defaulted] = field(default_factory=dict)
 
     def turn(self) -> None:
         """A new rendering begins."""
@@ -70,22 +73,23 @@ class Memo:
         self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest
     ) -> tuple[Manifest, list[SchemaMistake]]:
         """As `resolve.with_defaults` of the manifest, which is `declared` at `key`."""
-        known = self._instances.get(key)
+        place = key, definition.digest
+        known = self._new_instances.get(place) or self._instances.get(place)
         if known is None or known.definition is not definition or known.declared is not declared:
             known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
-        self._new_instances[key] = known
+        self._new_instances[place] = known
         return known.manifest, known.mistakes
 
     def resolve(
         self, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
     ) -> RenderedSet:
         """As `resolve.resolve`."""
-        parent = ObjectKey.of(manifest)
+        place = ObjectKey.of(manifest), definition.digest
         kinds = tuple(
             (node.group_kind, around.definitions.get(node.group_kind), around.scopes.get(node.group_kind))
             for node in definition.nodes
         )
-        known = self._sets.get(parent)
+        known = self._new_sets.get(place) or self._sets.get(place)
         if known is None or not _holds(known, definition, manifest, around, kinds, source, owner):
             seen = _Seen(around.live)
             rendered = resolve(
@@ -99,7 +103,7 @@ class Memo:
                 owner=owner,
             )
             known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, rendered)
-        self._new_sets[parent] = known
+        self._new_sets[place] = known
         return known.rendered
 
 

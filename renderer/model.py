@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from renderer.authored import Authored
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from renderer.selection import Selection
+
+if TYPE_CHECKING:
+    from renderer.definition import Definition
 
 Live = Mapping[ObjectKey, Mapping[str, Any]]
 """Objects as observed in the cluster, by key."""
@@ -94,8 +97,12 @@ class RenderedSet:
 
     `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `conditions` are those that its definition makes. `owner`
     is the parent of the set that the instance is in.
-    `revision` is the number of the definition revision that the nodes are rendered from. A `held` set (with the reason) is rendered from its
-    applied pair, because what Git wants of it cannot be rendered: it is healed, never moved. `problems` are those of a source's definitions.
+    `revision` is the number of the definition revision that the nodes are rendered from, `aim` the one that the instance is to move to: the same
+    unless it waits for its turn; `applied` is the one that it was last brought to, 0 where there is none. `is_applied`: all of this was brought
+    about before, so that whatever differs is drift. `before` is the instance at its applied pair, where somebody asked for it.
+
+    A `held` set (with the reason) is rendered from its applied pair, because what Git wants of it cannot be rendered: it is healed, never moved.
+    `problems` are those of a source's definitions.
     """
 
     parent: ObjectKey
@@ -109,6 +116,10 @@ class RenderedSet:
     definition: str = ""
     owner: ObjectKey | None = None
     revision: int = 0
+    aim: int = 0
+    applied: int = 0
+    is_applied: bool = False
+    before: RenderedSet | None = None
     held: str = ""
     problems: tuple[Problem, ...] = ()
 
@@ -144,8 +155,8 @@ class Issued:
 class Bundle:
     """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
 
-    `issued` are the definition revisions that are to be stored before anything of them is written. With `unread` the rendering is not final:
-    these records have to be read first.
+    `definitions` are those that kinds are rendered from, and `owners` the sources that they come from. `issued` are the definition revisions that
+    are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first.
     """
 
     sources: Mapping[str, RenderedSet]
@@ -153,6 +164,8 @@ class Bundle:
     problems: tuple[Problem, ...] = ()
     issued: tuple[Issued, ...] = ()
     unread: frozenset[str] = frozenset()
+    definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
+    owners: Mapping[GroupKind, str] = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[RenderedSet, ...]:

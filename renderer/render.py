@@ -6,8 +6,9 @@ too, has one set: its children. The catalog is the union over the sources; a gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from renderer import crd, keys
 from renderer.catalog import Catalog
@@ -15,13 +16,14 @@ from renderer.content import Declared, located
 from renderer.definition import Definition
 from renderer.definitions import Definitions
 from renderer.errors import Problem
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, digest, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo, Surroundings
-from renderer.model import Bundle, Issued, Live, Origin, RenderedNode, RenderedSet, Selected
+from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.order import Order
 from renderer.resolve import told
-from renderer.revision import Stored
+from renderer.revision import AppliedPair, Stored
+from renderer.schema import SchemaMistake
 
 OWN_NAMESPACE = "levelgate-system"
 SOURCE_PREFIX = "source-"
@@ -30,11 +32,32 @@ MAX_NODES = 10_000
 """Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""
 
 
+class Place(NamedTuple):
+    """Revisions of an instance: the one that it is rendered from, and the one that it is to move to; 0: the newest."""
+
+    revision: int = 0
+    aim: int = 0
+
+
+class _Assigned(NamedTuple):
+    """A definition at a revision, and the number of the revision that the instance is to move to. `travels`: only that one can say what Git wants,
+    so the change of the instance goes with the move.
+    """
+
+    definition: Definition
+    number: int
+    aim: int
+    travels: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
     defined kind the source whose set holds its CRD, what selections found, and what is stored of revisions and applied pairs. Empty when
     rendering offline.
+
+    `places` are the revisions that instances are at and move to, where that is not the newest. Instances in `gated` are rendered at their applied
+    pair as well, so that they can be healed from it. `settled` are sources whose commit was brought about before.
     """
 
     live: Live = field(default_factory=dict)
@@ -43,6 +66,9 @@ class World:
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
     stored: Stored = field(default_factory=Stored)
     selected: Selected = field(default_factory=dict)
+    places: Mapping[ObjectKey, Place] = field(default_factory=dict)
+    gated: Collection[ObjectKey] = ()
+    settled: Collection[str] = ()
 
 
 def source_parent(source: str) -> ObjectKey:
@@ -90,6 +116,8 @@ class _Render:
             problems=tuple(sorted(set(self.problems))),
             issued=tuple(self._issued(sources)),
             unread=frozenset(self.definitions.unread),
+            definitions=self.definitions.current,
+            owners=self.definitions.owner,
         )
 
     def _issued(self, sources: Mapping[str, RenderedSet]) -> Iterator[Issued]:
@@ -113,7 +141,7 @@ class _Render:
             source_parent(catalog.source),
             nodes=levelled,
             source=catalog.source,
-            error=_ungated(catalog),
+            is_applied=catalog.source in self.world.settled,
             problems=tuple(problem for source, problem in self.definitions.problems if source == catalog.source),
         )
 
@@ -124,7 +152,7 @@ class _Render:
             return _node({}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is")
         in_use: dict[int, ObjectKey] = {}
         for key, rendered in self.instances.items():
-            if key.group_kind == kind and rendered.held and rendered.revision:
+            if key.group_kind == kind and rendered.revision and rendered.revision != self.definitions.numbers[kind]:
                 in_use.setdefault(rendered.revision, key)
         manifest, contradiction = self.definitions.crd(kind, in_use)
         if not contradiction:
@@ -152,16 +180,23 @@ class _Render:
             **declared.manifest,
             "metadata": {**metadata, "namespace": key.namespace} if namespaced else metadata,
         }
-        if definition := self.definitions.current.get(kind):
-            return self._instance(source, declared, definition, manifest, key)
+        if kind in self.definitions.current:
+            return self._instance(source, declared, manifest, key)
         if error := self._undefined(kind):
             self._hold(key, error, manifest=manifest, source=source, owner=source_parent(source))
             return _node(manifest, key, declared.origin, error=declared.refused or error)
         return _node(manifest, key, declared.origin, error=declared.refused)
 
-    def _instance(
-        self, source: str, declared: Declared, definition: Definition, manifest: Manifest, key: ObjectKey
-    ) -> RenderedNode:
+    def _instance(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+        owner = source_parent(source)
+        assigned = self._assigned(
+            key, lambda one: self.memo.with_defaults(one, declared, key, manifest), source=source, owner=owner
+        )
+        if assigned.travels:
+            self._stay(assigned, key, manifest, source=source, owner=owner)
+            turn = f"its turn to move to r{assigned.aim}, which it needs"
+            return _node(manifest, key, declared.origin, error=declared.refused, waiting=(turn,))
+        definition = assigned.definition
         manifest, mistakes = self.memo.with_defaults(definition, declared, key, manifest)
         self.problems += [
             Problem(declared.origin.file, declared.line_of(mistake.path), mistake.path, mistake.message)
@@ -171,12 +206,42 @@ class _Render:
         if manifest["apiVersion"] != definition.api_version and not error:
             error = f"apiVersion {manifest['apiVersion']} is not served; the definition at {definition.origin} says {definition.api_version}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "apiVersion", error))
-        owner = source_parent(source)
         if error:
             self._hold(key, error, manifest=manifest, source=source, owner=owner)
         else:
-            self._expand(definition, manifest, key, source=source, owner=owner)
+            self._expand(assigned, manifest, key, source=source, owner=owner)
         return _node(manifest, key, declared.origin, error=error)
+
+    def _assigned(
+        self,
+        key: ObjectKey,
+        at: _AtDefinition,
+        *,
+        source: str,
+        owner: ObjectKey,
+    ) -> _Assigned:
+        """Which revision an instance is rendered from: its own, unless the one that it is to move to renders the same. `at` gives the instance
+        under a definition.
+        """
+        kind = key.group_kind
+        place = self.world.places.get(key, Place())
+        newest = self.definitions.numbers[kind]
+        aim = self._numbered(kind, place.aim) or _Assigned(self.definitions.current[kind], newest, newest)
+        own = self._numbered(kind, place.revision)
+        if own is None or own.number == aim.number:
+            return aim
+        (before, wrong_before), (after, wrong_after) = at(own.definition), at(aim.definition)
+        if wrong_before or wrong_after:
+            return own._replace(aim=aim.number, travels=not wrong_after)
+        resolved = [
+            self.memo.resolve(one.definition, manifest, self.around, source=source, owner=owner)
+            for one, manifest in ((own, before), (aim, after))
+        ]
+        return aim if _same(*resolved) and before == after else own._replace(aim=aim.number)
+
+    def _numbered(self, kind: GroupKind, number: int) -> _Assigned | None:
+        definition = self.definitions.at(kind, number) if number else None
+        return _Assigned(definition, number, number) if definition else None
 
     def _undefined(self, kind: GroupKind) -> str:
         """Why objects of this kind, which are instances, cannot be rendered; empty for every other kind. They are never plain objects."""
@@ -211,17 +276,35 @@ class _Render:
         if pair and pair.manifest is None:
             self.definitions.unread.add(pair.record)
         if pair and pair.manifest is not None and definition:
-            self._expand(definition, pair.manifest, key, source=source, owner=owner, held=why, depth=depth)
-            self.instances[key] = replace(self.instances[key], revision=pair.revision)
+            at = _Assigned(definition, pair.revision, pair.revision)
+            self._expand(at, pair.manifest, key, source=source, owner=owner, held=why, depth=depth)
             return
         name = definition.name if definition else self.world.defined.get(key.group_kind, "")
         self.instances[key] = RenderedSet(
             parent=key, manifest=manifest, error=why, source=source, definition=name, owner=owner
         )
 
+    def _stay(self, assigned: _Assigned, key: ObjectKey, manifest: Manifest, *, source: str, owner: ObjectKey) -> None:
+        """An instance whose change only the revision that it is to move to can say: until then it is as it was applied, or nothing."""
+        before = self._before(key, self.world.stored.applied.get(key), source=source, owner=owner)
+        nothing = RenderedSet(
+            key, manifest, source=source, definition=assigned.definition.name, owner=owner, revision=assigned.number
+        )
+        self.instances[key] = replace(before or nothing, aim=assigned.aim)
+
+    def _before(self, key: ObjectKey, pair: AppliedPair | None, *, source: str, owner: ObjectKey) -> RenderedSet | None:
+        """The instance at its applied pair; None where there is none, or it has to be read first."""
+        definition = self.definitions.at(key.group_kind, pair.revision) if pair else None
+        if pair and pair.manifest is None:
+            self.definitions.unread.add(pair.record)
+        if not (pair and pair.manifest is not None and definition):
+            return None
+        found = self.memo.resolve(definition, pair.manifest, self.around, source=source, owner=owner)
+        return replace(found, revision=pair.revision, aim=pair.revision, applied=pair.revision, is_applied=True)
+
     def _expand(
         self,
-        definition: Definition,
+        assigned: _Assigned,
         manifest: Manifest,
         key: ObjectKey,
         *,
@@ -231,6 +314,7 @@ class _Render:
         depth: int = 0,
     ) -> None:
         """Render the set of an instance, and of the instances that are nodes of it."""
+        definition = assigned.definition
         if depth == 0:
             self.nodes_of_instance = 0
         why = ""
@@ -250,27 +334,50 @@ class _Render:
         nodes = rendered.nodes
         if undefined:
             nodes = tuple(replace(one, error=one.error or undefined.get(one.group_kind, "")) for one in nodes)
-        number = self.definitions.numbers.get(definition.group_kind, 0)
-        self.instances[key] = replace(rendered, nodes=nodes, held=held, revision=number)
+        pair = self.world.stored.applied.get(key)
+        self.instances[key] = replace(
+            rendered,
+            nodes=nodes,
+            held=held,
+            revision=assigned.number,
+            aim=assigned.aim,
+            applied=pair.revision if pair else 0,
+            is_applied=pair is not None and pair.digest == digest([assigned.number, manifest]),
+            before=self._before(key, pair, source=source, owner=owner) if key in self.world.gated else None,
+        )
         self.nodes_of_instance += len(nodes)
         for node in nodes:
             if not node.key or node.external or node.key in self.instances:
                 continue
-            nested = self.definitions.current.get(node.group_kind)
-            if nested and node.writable:
-                self._expand(nested, node.manifest, node.key, source=source, owner=key, depth=depth + 1)
+            if node.group_kind in self.definitions.current and node.writable:
+                at = self._assigned(node.key, _given(node.manifest), source=source, owner=key)
+                self._expand(at, node.manifest, node.key, source=source, owner=key, depth=depth + 1)
             elif node.key in self.world.stored.applied:
                 why = node.error or f"waits for {', '.join(node.waiting)}"
                 self._hold(node.key, why, manifest=node.manifest, source=source, owner=key, depth=depth + 1)
 
 
-def _ungated(catalog: Catalog) -> str:
-    """Rules that cannot be honoured yet keep everything of their source closed: nothing may be written past a gate."""
-    rules = ", ".join(f"{rule.manifest['kind']} {rule.manifest['metadata']['name']}" for rule in catalog.rules)
-    return f"{rules}: not supported yet, so nothing of this source is written; take it out of Git" if rules else ""
+_AtDefinition = Callable[[Definition], tuple[Manifest, list[SchemaMistake]]]
+"""An instance under a definition: with its defaults, and what of it does not fit."""
 
 
-def _node(manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "") -> RenderedNode:
+def _given(manifest: Manifest) -> _AtDefinition:
+    """An instance that another one wants: it has the defaults of the newest definition already."""
+    return lambda _: (manifest, [])
+
+
+def _same(one: RenderedSet, other: RenderedSet) -> bool:
+    """Would going from one to the other write nothing? What is read from the cluster is the same for both."""
+    return [_written(node) for node in one.nodes] == [_written(node) for node in other.nodes]
+
+
+def _written(node: RenderedNode) -> RenderedNode:
+    return replace(node, origin=Origin(), ready=Ready(), healthy_first=frozenset())
+
+
+def _node(
+    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
+) -> RenderedNode:
     return RenderedNode(
         id=str(key),
         level=0,
@@ -278,6 +385,7 @@ def _node(manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = ""
         group_kind=key.group_kind,
         manifest=manifest,
         key=key,
+        waiting=waiting,
         error=error,
         origin=origin,
     )

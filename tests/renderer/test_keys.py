@@ -6,7 +6,22 @@ from typing import Any
 
 import pytest
 
-from renderer.keys import CONFLICTS, DEPENDS_ON, FINALIZER, PART_OF, PRUNE, REPLACE, WRITTEN_BY_PEOPLE, refused
+from renderer.keys import (
+    CONFLICTS,
+    DEPENDS_ON,
+    FINALIZER,
+    GLASS_SCOPE,
+    GLASS_UNTIL,
+    HOLD,
+    HOLD_UNTIL,
+    PART_OF,
+    PRIORITY,
+    PRUNE,
+    REPLACE,
+    SUSPEND_UNTIL,
+    WRITTEN_BY_PEOPLE,
+    refused,
+)
 
 
 @pytest.mark.parametrize("place", ["labels", "annotations"])
@@ -33,9 +48,19 @@ def test_keys_in_git(place: str, key: str, told: str) -> None:
     assert all(told in message for _, message in found)
 
 
-@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE - {REPLACE, CONFLICTS}))
+_WRITTEN = {
+    REPLACE: "allowed",
+    CONFLICTS: "force",
+    PRIORITY: "-3",
+    GLASS_SCOPE: "windows",
+    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL), "2026-11-23T09:00:00+01:00"),
+}
+
+
+@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE))
 def test_what_people_write_is_taken(key: str) -> None:
-    assert refused({"metadata": {"annotations": {key: "x"}}}) == []
+    """surface 2.4."""
+    assert refused({"metadata": {"annotations": {key: _WRITTEN.get(key, "x")}}}) == []
 
 
 @pytest.mark.parametrize(
@@ -46,6 +71,10 @@ def test_what_people_write_is_taken(key: str) -> None:
         (CONFLICTS, "force", []),
         (CONFLICTS, "report", []),
         (CONFLICTS, "ignore", ["must be force or report"]),
+        (HOLD, " ", ["must give the reason"]),
+        (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
+        (GLASS_SCOPE, "halt", ["must be windows"]),
+        (PRIORITY, "high", ["must be a whole number; higher goes first"]),
     ],
 )
 def test_a_word_that_would_mean_nothing_is_refused(key: str, value: str, told: list[str]) -> None:
