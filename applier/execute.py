@@ -123,6 +123,7 @@ class Executor:
             version=self.version,
             uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             finalizer=not plan.rendered.is_source,
+            target=plan.target,
         )
         return await _attempt(Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True))
 

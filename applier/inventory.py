@@ -65,9 +65,16 @@ def read_scope(parent: Object) -> Scope:
 
 
 def parent_body(
-    parent: ObjectKey, api_version: str, scope: Scope, *, version: str, uid: str = "", finalizer: bool = False
+    parent: ObjectKey,
+    api_version: str,
+    scope: Scope,
+    *,
+    version: str,
+    uid: str = "",
+    finalizer: bool = False,
+    target: int = 0,
 ) -> Object:
-    """What the field manager of parent keys applies: id, tooling, scope, and the finalizer on instances."""
+    """What the field manager of parent keys applies: id, tooling, scope, and on instances the finalizer and the revision they were let move to."""
     metadata: Object = {
         "name": parent.name,
         "labels": {keys.PARENT_ID: applyset_id(parent)},
@@ -79,6 +86,8 @@ def parent_body(
     }
     if parent.namespace:
         metadata["namespace"] = parent.namespace
+    if target:
+        metadata["annotations"][keys.TARGET] = str(target)
     if uid:
         metadata["uid"] = uid
     if finalizer:

@@ -29,7 +29,7 @@ def annotation(obj: Mapping[str, object], name: str) -> str:
 
 
 def _metadata_text(obj: Mapping[str, object], place: str, name: str) -> str:
-    metadata = obj["metadata"]
+    metadata = obj.get("metadata")
     texts = metadata.get(place) if isinstance(metadata, dict) else None
     text = texts.get(name) if isinstance(texts, dict) else None
     return text if isinstance(text, str) else ""

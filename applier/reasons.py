@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from applier.errors import (
@@ -47,9 +48,25 @@ class Reason(StrEnum):
     NOT_IN_GIT = "NotInGit"
 
     @property
+    def is_gate(self) -> bool:
+        """The calendar, a rollout, a condition or a person says that a change may not start now."""
+        return self in {
+            Reason.PACE_REACHED,
+            Reason.WAVE_NOT_REACHED,
+            Reason.WINDOW_CLOSED,
+            Reason.NEVER_OPENS,
+            Reason.CLOCK_SKEW,
+            Reason.GATE_CLOSED,
+            Reason.GATE_ERROR,
+            Reason.APPROVAL_REQUIRED,
+            Reason.HELD,
+            Reason.HALTED,
+        }
+
+    @property
     def is_hold(self) -> bool:
-        """A person decides, and has decided to wait."""
-        return self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED}
+        """Only gates, people and the calendar stand in the way: nothing is wrong and nothing is under way."""
+        return self.is_gate or self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED}
 
     @property
     def is_failure(self) -> bool:
@@ -64,13 +81,28 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Because:
+    """What stands behind a cause of waiting, such as a window: what it is, and since and until when it does (None: not known)."""
+
+    kind: str
+    name: str
+    reason: Reason
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Blocked:
-    """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`)."""
+    """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`), the earliest time at which
+    it can end (`until`; None: not known), and what stands behind it.
+    """
 
     reason: Reason
     message: str
     by: str = ""
     at: ObjectKey | None = None
+    until: datetime | None = None
+    because: tuple[Because, ...] = ()
 
     @classmethod
     def by_failure(cls, failure: ClusterError) -> Blocked:

@@ -15,20 +15,20 @@ from applier.inventory import ForeignSet, Scope
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.plan.brake import brake
 from applier.plan.nodes import Judge
-from applier.plan.values import NodePlan, Plan, Records, SetPlan, Verb
-from applier.prune import Orphan
+from applier.plan.values import Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
+from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import Bundle, RenderedSet
 
-__all__ = ["NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
+__all__ = ["Change", "Effect", "Gates", "NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
 
 
-def plan(bundle: Bundle, observed: Observed, records: Records | None = None) -> Plan:
+def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gates: Gates | None = None) -> Plan:
     """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more."""
-    records = records or Records()
-    decided = _Planner(bundle, observed, records).plan()
+    records, gates = records or Records(), gates or Gates()
+    decided = _Planner(bundle, observed, records, gates).plan()
     held = {
         source: why
         for source in bundle.sources
@@ -36,7 +36,7 @@ def plan(bundle: Bundle, observed: Observed, records: Records | None = None) -> 
     }
     if not held:
         return decided
-    return _Planner(bundle, observed, replace(records, hold_pruning={**held, **records.hold_pruning})).plan()
+    return _Planner(bundle, observed, replace(records, hold_pruning={**held, **records.hold_pruning}), gates).plan()
 
 
 @dataclass
@@ -44,6 +44,7 @@ class _Planner:
     bundle: Bundle
     observed: Observed
     records: Records
+    gates: Gates
 
     def __post_init__(self) -> None:
         self.wanted: dict[ObjectKey, list[str]] = {}
@@ -53,7 +54,7 @@ class _Planner:
                     self.wanted.setdefault(node.key, []).append(rendered.id)
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
         kinds = {key.group_kind for key in self.bundle.instances}
-        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records)
+        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, self.gates)
         self.dependents = prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
@@ -94,6 +95,9 @@ class _Planner:
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
             return self._unwanted(rendered, parent, current, going=going)
+        if why := self.gates.suspended.get(rendered.parent):
+            nodes = self.judge.nodes(rendered, ready_to_write=False)
+            return SetPlan(rendered, parent, current, nodes, target=_target(parent), error=why)
         if rendered.error:
             return SetPlan(rendered, parent, current, error=Blocked(Reason.RENDER_FAILED, rendered.error))
         if rendered.held:
@@ -142,12 +146,16 @@ class _Planner:
         desired = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
+        if rendered.before:
+            desired |= inventory.scope_of((node.key for node in rendered.before.nodes if node.key), rendered.parent)
+        target = self.gates.targets.get(rendered.parent) or _target(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
         if not rendered.is_source and parent is not None:
-            covered = covered and _has_finalizer(parent)
+            covered = covered and _has_finalizer(parent) and target == _target(parent)
         nodes = self.judge.nodes(rendered, ready_to_write=covered)
+        repairs = self.judge.repairs(rendered.before, nodes, ready_to_write=covered) if rendered.before else ()
         superset = current | desired if not covered and (parent is not None or rendered.is_source) else None
-        busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in nodes)
+        busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in (*nodes, *repairs))
         orphans = self._orphans(rendered, nodes, current)
         if busy:
             orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
@@ -157,7 +165,18 @@ class _Planner:
             unplaced = Scope(frozenset(node.group_kind for node in rendered.nodes if node.key is None))
             wanted = desired | live | unplaced
             exact = wanted if wanted != current else None
-        return SetPlan(rendered, parent, current, nodes, orphans, superset, exact)
+        return SetPlan(
+            rendered,
+            parent,
+            current,
+            nodes,
+            orphans,
+            repairs,
+            target,
+            superset,
+            exact,
+            stays=self.gates.stays.get(rendered.parent),
+        )
 
     def _is_listed(self, scope: Scope) -> bool:
         return all(kind in self.observed.listed or self.observed.is_unserved(kind) for kind in scope.kinds)
@@ -182,11 +201,19 @@ class _Planner:
             hold=held,
             release=release,
         )
-        return tuple(map(self._unless_failed, found))
+        return tuple(self._unless_stopped(rendered, orphan) for orphan in found)
 
-    def _unless_failed(self, orphan: Orphan) -> Orphan:
-        failure = self.observed.failures.get(orphan.member.key)
-        return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure)) if failure else orphan
+    def _unless_stopped(self, rendered: RenderedSet, orphan: Orphan) -> Orphan:
+        """An orphan that could not be deleted in this pass, or that may not be deleted now, stays."""
+        member = orphan.member
+        if failure := self.observed.failures.get(member.key):
+            return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure))
+        if not orphan.allowed or orphan.fate is not Fate.DELETE:
+            return orphan
+        live = self.observed.objects[member.key]
+        change = Change(rendered, member.key, Effect.PRUNE, member.node, member.level, live=live)
+        blocked = self.gates.check(change)
+        return replace(orphan, allowed=False, blocked=blocked) if blocked else orphan
 
     def _current_of(self, rendered: RenderedSet) -> Scope:
         parent = self.observed.objects.get(rendered.parent)
@@ -194,6 +221,12 @@ class _Planner:
             return inventory.read_scope(parent) if parent else Scope()
         except ForeignSet:
             return Scope()
+
+
+def _target(parent: Object | None) -> int:
+    """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
+    text = annotation(parent, keys.TARGET) if parent else ""
+    return int(text) if text.isdecimal() else 0
 
 
 def _has_finalizer(parent: Object) -> bool:

@@ -6,7 +6,7 @@ branches go on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from applier import member, status
@@ -15,7 +15,7 @@ from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import Lost, apply_entry, ownership
-from applier.plan.values import NodePlan, Records, Verb
+from applier.plan.values import Change, Effect, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -41,6 +41,7 @@ class Judge:
     sets: Mapping[str, RenderedSet]
     instance_kinds: Collection[GroupKind]
     records: Records
+    gates: Gates
 
     def nodes(
         self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
@@ -48,14 +49,43 @@ class Judge:
         """A `held` set is healed: nothing of it is moved to another manifest."""
         done: dict[str, NodePlan] = {}
         clear: dict[str, Blocked | None] = {}
+        begun = self._begun(rendered)
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)
-            plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write)
+            plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write, begun=begun)
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
                 plan = replace(plan, allowed=False, blocked=held)
             done[node.id] = plan
             clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
+
+    def repairs(self, before: RenderedSet, nodes: Iterable[NodePlan], *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+        """What heals, at the applied pair, what is live of a set: of nodes that wait at a gate, and of those that are to go but may not yet."""
+        moving = {plan.node.key for plan in nodes if not plan.is_gated}
+        judged = self.nodes(before, ready_to_write=ready_to_write)
+        return tuple(
+            plan
+            for plan in judged
+            if plan.allowed and plan.verb in {Verb.CREATE, Verb.HEAL} and plan.node.key not in moving
+        )
+
+    def _begun(self, rendered: RenderedSet) -> int | None:
+        """The highest level with a node that carries what is new; None where there is none, or it is not known what is new."""
+        if rendered.is_applied or (rendered.applied and rendered.before is None):
+            return None
+        before = {node.key: node.manifest for node in rendered.before.nodes} if rendered.before else {}
+        return max(
+            (
+                node.level
+                for node in rendered.nodes
+                if node.key
+                and node.writable
+                and before.get(node.key) != node.manifest
+                and (live := self.observed.objects.get(node.key))
+                and carries(live, node.manifest)
+            ),
+            default=None,
+        )
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
@@ -72,6 +102,7 @@ class Judge:
         above: Blocked | None,
         *,
         ready_to_write: bool,
+        begun: int | None,
     ) -> NodePlan:
         live = self.observed.objects.get(node.key) if node.key else None
         if node.external:
@@ -91,6 +122,10 @@ class Judge:
         for name in node.healthy_first:
             if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
+        if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
+            effect = _effect(verb, is_applied=rendered.is_applied)
+            change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun, live)
+            blocked = self.gates.check(change)
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
         return NodePlan(
             node,
@@ -186,7 +221,7 @@ class Judge:
 
         An object outside our sets is taken only if we wrote it ourselves and released it, or if the source may adopt it.
         """
-        wanting = self.wanted[key]
+        wanting = self.wanted.get(key, (rendered.id,))
         holder = label(live, keys.PART_OF) if live else ""
         owner = holder if holder in wanting else wanting[0]
         if owner != rendered.id:
@@ -240,6 +275,17 @@ class Judge:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
+
+
+def _effect(verb: Verb, *, is_applied: bool) -> Effect:
+    match verb:
+        case Verb.HEAL:
+            return Effect.HEAL
+        case Verb.RECORD:
+            return Effect.RECORD
+        case Verb.CREATE if not is_applied:
+            return Effect.CREATE
+    return Effect.HEAL if is_applied else Effect.UPDATE
 
 
 def _is_foreign(live: Object) -> bool:

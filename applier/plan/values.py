@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -32,6 +32,49 @@ class Verb(StrEnum):
     LOOK = "look"
     UNKNOWN = "unknown"
     NONE = "unchanged"
+
+
+class Effect(StrEnum):
+    """What a write does, as gates see it. `heal` restores what was brought about before; `record` is bookkeeping, which nothing governs."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    PRUNE = "prune"
+    HEAL = "heal"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
+    none. `begun`: the highest level at which the set has been moved already, None where nothing of it has.
+    """
+
+    set: RenderedSet
+    key: ObjectKey
+    effect: Effect
+    node: str = ""
+    level: int | None = None
+    begun: int | None = None
+    live: Object | None = None
+
+
+def _open(_: Change) -> Blocked | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
+
+    `targets` are the revisions that instances were let move to; `stays`: why an instance is not moved to where Git wants it; `suspended`: of
+    these nothing is written at all.
+    """
+
+    check: Callable[[Change], Blocked | None] = _open
+    targets: Mapping[ObjectKey, int] = field(default_factory=dict)
+    stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +107,11 @@ class NodePlan:
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
+    def is_gated(self) -> bool:
+        """It would be brought to its manifest if time, pace and people allowed it."""
+        return self.blocked is not None and self.blocked.reason.is_gate
+
+    @property
     def settled(self) -> bool:
         """Its dependents may start."""
         return self.is_current and self.ready
@@ -73,8 +121,9 @@ class NodePlan:
 class SetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
-    `error` says why nothing of it may be touched, `stuck` why its parent could not be written in this pass. An `untouched` set is one of which
-    nothing is known but that it may still be wanted: its status stays as well.
+    `repairs` heal, from the applied pair, what waits at a gate; `target` is the revision that it was let move to, 0 where nobody said. `stays` says
+    why it is not moved to where Git wants it, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
+    An `untouched` set is one of which nothing is known but that it may still be wanted: its status stays as well.
     """
 
     rendered: RenderedSet
@@ -82,17 +131,29 @@ class SetPlan:
     current: Scope
     nodes: tuple[NodePlan, ...] = ()
     orphans: tuple[Orphan, ...] = ()
+    repairs: tuple[NodePlan, ...] = ()
+    target: int = 0
     superset: Scope | None = None
     exact: Scope | None = None
     detach: bool = False
     finish: bool = False
+    stays: Blocked | None = None
     error: Blocked | None = None
     stuck: Blocked | None = None
     untouched: bool = False
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:
-        return tuple(plan for plan in self.nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
+        nodes = (*self.nodes, *self.repairs)
+        return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
+
+    @property
+    def needs_applied_pair(self) -> bool:
+        """Something of it waits at a gate, and what it is to be healed from meanwhile is not known yet."""
+        rendered = self.rendered
+        return bool(
+            rendered.applied and not rendered.is_applied and not rendered.held and rendered.before is None
+        ) and any(node.is_gated for node in self.nodes)
 
     @property
     def unknown(self) -> tuple[ObjectKey, ...]:
