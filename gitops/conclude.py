@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from applier.cluster import PARENT, STATUS, Cluster, Object
@@ -14,8 +15,8 @@ from applier.inventory import Scope
 from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
-from gitops.clock import Clock
 from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
+from gitops.propagation.governor import Propagation
 from gitops.record import SourceRecord
 from gitops.revisions import Archive
 from gitops.sources import SourceState
@@ -31,37 +32,45 @@ async def conclude(
     sources: Sequence[SourceState],
     observed: Observed,
     archive: Archive,
+    propagation: Propagation,
     *,
-    clock: Clock,
+    now: datetime,
 ) -> tuple[list[Result], list[ClusterError]]:
     """Write what differs; answers what was written and what could not be."""
-    now = timestamp(clock.now())
+    at = timestamp(now)
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
     bodies: list[Object] = []
     for one in plan.sets:
         if one.parent is not None and not one.rendered.is_source and not one.untouched:
-            status = instance_status(one, revision=revisions.get(one.rendered.source, ""), now=now)
+            remembered = propagation.remembered.get(one.rendered.parent, {})
+            commit = revisions.get(one.rendered.source, "")
+            status = instance_status(one, revision=commit, now=at, remembered=remembered)
             if status != one.parent.get("status"):
                 bodies.append(_body(one.parent, status=status))
-    bodies += [_body(stray, status=not_in_git(stray, now=now)) for stray in _strays(plan, observed)]
+    bodies += [_body(stray, status=not_in_git(stray, now=at)) for stray in _strays(plan, observed)]
     for state in sources:
         own = [one for one in plan.sets if one.rendered.is_source and one.rendered.source == state.catalog.source]
         for parent in (one.parent for one in own if one.parent is not None):
-            data = source_record(state, plan, SourceRecord.read(parent), now=now).data()
+            data = source_record(state, plan, SourceRecord.read(parent), now=at).data()
             if data != (parent.get("data") or {}):
                 bodies.append(_body(parent, data=data))
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
-    answers += await _keep_records(cluster, plan, sources, observed, archive)
+    answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
     return [result for result in answers if isinstance(result, Result)], [
         error for error in answers if isinstance(error, ClusterError)
     ]
 
 
 async def _keep_records(
-    cluster: Cluster, plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive
+    cluster: Cluster,
+    plan: Plan,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    archive: Archive,
+    propagation: Propagation,
 ) -> list[Result | ClusterError | None]:
-    """Store the pairs that were applied, then drop what they replace: a crash in between leaves both, and the newer one counts."""
-    due = list(archive.due(plan))
+    """Store the pairs that were applied and the rules in force, then drop what they replace: after a crash in between the newer ones count."""
+    due = list(archive.due(plan, propagation.rules))
     answers = await asyncio.gather(*(_store(cluster, body) for body in due))
     stored = [body for body, answer in zip(due, answers, strict=True) if isinstance(answer, Result)]
     archive = replace(archive, records={**archive.records, **{body["metadata"]["name"]: body for body in stored}})

@@ -13,7 +13,7 @@ from applier.cluster import Object
 from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
-from applier.reasons import Blocked, Reason
+from applier.reasons import Because, Blocked, Reason
 from renderer.authored import OURS
 from renderer.identity import digest
 from renderer.stored import render_hash
@@ -41,8 +41,12 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]:
-    """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`."""
+def instance_status(
+    plan: SetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`, with what it has to
+    remember of its rollout.
+    """
     assert plan.parent is not None
     before: Mapping[str, Any] = plan.parent.get("status") or {}
     blocked = blocked_rows(plan)
@@ -53,7 +57,10 @@ def instance_status(plan: SetPlan, *, revision: str, now: str) -> dict[str, Any]
         **(plan.rendered.status if plan.nodes or not plan.error else _own_fields(before)),
         "state": _state(plan, blocked),
         "conditions": _with_times(conditions, before.get("conditions") or [], plan.parent, now),
-        "levelgate": _levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
+        "levelgate": {
+            **_levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
+            **(remembered or {}),
+        },
     }
 
 
@@ -76,7 +83,7 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
         return [("", plan.error, ())]
     if plan.parent is None and not plan.rendered.is_source:
         return []  # its owner says why it does not exist yet
-    stuck = [("", plan.stuck, ())] if plan.stuck else []
+    own: list[Row] = [("", cause, ()) for cause in (plan.stuck, plan.stays) if cause]
     causes = {
         node.node.id: node.blocked
         for node in plan.nodes
@@ -88,8 +95,7 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
             behind.setdefault(node.blocked.by, []).append(node.node.id)
             if node.blocked.by not in causes:
                 causes.setdefault(node.node.id, node.blocked)
-    rows: list[Row] = list(stuck)
-    rows += [(node_id, cause, tuple(behind.get(node_id, ()))) for node_id, cause in causes.items()]
+    rows = own + [(node_id, cause, tuple(behind.get(node_id, ()))) for node_id, cause in causes.items()]
     rows += [
         (orphan.member.node or str(orphan.member.key), orphan.blocked, ()) for orphan in plan.orphans if orphan.blocked
     ]
@@ -105,6 +111,7 @@ def is_waiting(plan: SetPlan) -> bool:
         or any(orphan.fate is not Fate.KEEP and not orphan.is_held for orphan in plan.orphans)
         or plan.detach
         or plan.finish
+        or (plan.stays is not None and not plan.stays.reason.is_hold)
     )
 
 
@@ -164,7 +171,7 @@ def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
         )
     ready = resolved["status"] == resources["status"] == "True"
     total = sum(1 for node in plan.nodes if not node.node.external)
-    waiting = is_waiting(plan) or plan.error is not None
+    waiting = is_waiting(plan) or plan.error is not None or bool(blocked)
     return [
         _condition("InstanceManaged", ok=True, good="Managed", bad="ManagementFailed"),
         resolved,
@@ -242,11 +249,13 @@ def _levelgate(
     if plan.error:
         found |= {name: before[name] for name in ("target", "applied", "settled") if name in before}
     elif plan.rendered.source:
-        target = _target(plan, before, revision)
-        found["target"] = target
-        for name, reached in (("applied", all(node.is_current for node in mine)), ("settled", not is_waiting(plan))):
+        here = _target(plan, before, revision)
+        aim = plan.rendered.aim
+        found["target"] = here if aim == plan.rendered.revision else {"revision": aim, "commit": revision[:12]}
+        settled = not is_waiting(plan) and plan.stays is None
+        for name, reached in (("applied", all(node.is_current for node in mine)), ("settled", settled)):
             if reached:
-                found[name] = target
+                found[name] = here
             elif name in before:
                 found[name] = before[name]
     found["nodes"] = {
@@ -265,9 +274,11 @@ def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str
     content = digest(
         [[node.node.id, render_hash(node.node.manifest) if node.node.manifest else ""] for node in plan.nodes]
     )
-    known: dict[str, Any] = before.get("target") or {}
     target = {"revision": plan.rendered.revision, "content": content}
-    return known if target.items() <= known.items() else {**target, "commit": revision[:12]}
+    for known in (before.get("target") or {}, before.get("applied") or {}):
+        if target.items() <= known.items():
+            return dict(known)
+    return {**target, "commit": revision[:12]}
 
 
 def _rows(blocked: list[Row], before: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:
@@ -279,10 +290,22 @@ def _rows(blocked: list[Row], before: list[dict[str, Any]], now: str) -> list[di
             "reason": str(cause.reason),
             "message": cause.message[:MAX_MESSAGE],
             "since": since.get((node, str(cause.reason)), now),
+            **({"until": timestamp(cause.until)} if cause.until else {}),
+            **({"blockedBy": [_because(one) for one in cause.because]} if cause.because else {}),
             **({"behind": list(behind)} if behind else {}),
         }
         for node, cause, behind in blocked[:MAX_ROWS]
     ]
+
+
+def _because(one: Because) -> dict[str, str]:
+    times = {"since": one.since, "until": one.until}
+    return {
+        "kind": one.kind,
+        "name": one.name,
+        "reason": str(one.reason),
+        **{name: timestamp(moment) for name, moment in times.items() if moment},
+    }
 
 
 def _own_fields(status: Mapping[str, Any]) -> dict[str, Any]:

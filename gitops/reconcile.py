@@ -5,7 +5,7 @@ A pass may be called again at any time; it does what is possible and says what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import observe
@@ -19,8 +19,12 @@ from applier.plan import Plan, Records, plan
 from applier.write import Writer
 from gitops import conclude
 from gitops.clock import Clock
+from gitops.propagation.governor import Governor, Propagation
+from gitops.propagation.judge import Reading, steady
+from gitops.propagation.rules import in_force
 from gitops.record import SourceRecord
 from gitops.revisions import Archive
+from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
 from renderer import keys
 from renderer.catalog import Catalog
@@ -45,6 +49,7 @@ class Pass:
     plan: Plan
     observed: Observed
     results: tuple[Result, ...]
+    propagation: Propagation = field(default_factory=Propagation)
     status_errors: tuple[ClusterError, ...] = ()
     changes: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
 
@@ -53,11 +58,36 @@ class Pass:
         return sum(1 for result in self.results if result.error is None)
 
 
+_Lost = Mapping[ObjectKey, Scope]
+"""Scopes of source sets whose record is gone, as a list of everything found them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a pass knows so far. `gated` are instances that wait at a gate and are rendered at their applied pair as well."""
+
+    observed: Observed
+    archive: Archive
+    rollouts: Rollouts
+    governor: Governor
+    propagation: Propagation
+    lost: _Lost
+    gated: frozenset[ObjectKey] = frozenset()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What one pass leaves for the next: contents of records, which never change, and the time, which never goes back."""
+
+    archive: Archive = field(default_factory=Archive)
+    reading: Reading | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Reconciler:
     """Brings one cluster to what its sources say.
 
-    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `fights` remembers from pass to pass.
+    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `fights` and `seen` remember from pass to pass.
     """
 
     cluster: Cluster
@@ -67,47 +97,58 @@ class Reconciler:
     stopping: Callable[[], bool] = lambda: False
     memo: Memo = field(default_factory=Memo)
     fights: Fights = field(default_factory=Fights)
+    seen: _Seen = field(default_factory=_Seen)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         executor = Executor(self.cluster, self.version, revisions)
-        observed, lost, archive = await self._observe(sources)
+        known = await self._observe(sources)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
-            if self.stopping() or (decided.is_idle and not bundle.issued):
+            bundle, decided, known = await self._decide(sources, known)
+            if self.stopping():
                 break
             if bundle.issued:
-                archive = await self._issue(bundle, archive, revisions)
+                known = replace(known, archive=await self._issue(bundle, known.archive, revisions))
                 continue
+            known = replace(known, rollouts=await known.rollouts.store(self.cluster, known.propagation.states))
+            if decided.is_idle:
+                break
             new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
-                observed = observed.failed(dict.fromkeys(new, refused))
+                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
                 continue
-            outcome = await executor.execute(decided, observed)
-            observed = outcome.observed
+            outcome = await executor.execute(decided, known.observed)
+            known = replace(known, observed=outcome.observed)
             results += outcome.results
             self.fights.note(outcome.results, self.clock.now())
             for result in outcome.results:
                 self.report(result)
-        found = Pass(bundle, decided, observed, tuple(results))
+        found = Pass(bundle, decided, known.observed, tuple(results), known.propagation)
         written, errors = await conclude.conclude(
-            self.cluster, found.plan, sources, observed, archive, clock=self.clock
+            self.cluster,
+            found.plan,
+            sources,
+            known.observed,
+            known.archive,
+            known.propagation,
+            now=known.governor.reading.now,
         )
+        self.seen.archive = known.archive
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
         """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
-        observed, lost, archive = await self._observe(sources)
-        bundle, decided, observed, archive = await self._decide(sources, observed, lost, archive)
-        rehearsal = await Writer(self.cluster, {}).rehearse(decided, observed)
-        bundle, decided, observed, _ = await self._decide(sources, rehearsal.observed, lost, archive)
-        return Pass(bundle, decided, observed, (), changes=rehearsal.changes)
+        bundle, decided, known = await self._decide(sources, await self._observe(sources))
+        rehearsal = await Writer(self.cluster, {}).rehearse(decided, known.observed)
+        bundle, decided, known = await self._decide(sources, replace(known, observed=rehearsal.observed))
+        return Pass(bundle, decided, known.observed, (), known.propagation, changes=rehearsal.changes)
 
-    async def _observe(self, sources: Sequence[SourceState]) -> tuple[Observed, _Lost, Archive]:
+    async def _observe(self, sources: Sequence[SourceState]) -> _Known:
         """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
-        archive = await Archive.observe(self.cluster)
+        archive = await (await Archive.observe(self.cluster, self.seen.archive)).read_rules(self.cluster)
+        rollouts = await Rollouts.observe(self.cluster)
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
         instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
@@ -115,34 +156,46 @@ class Reconciler:
         missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
         found = await observe.scan(self.cluster, observed, missing) if missing else {}
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
-        return observed, lost, archive
+        self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
+        rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
+        governor = Governor(rules, rollouts.states(self.seen.reading.now), self.seen.reading)
+        return _Known(observed, archive, rollouts, governor, governor.begin(observed, archive.stored), lost)
 
-    async def _decide(
-        self, sources: Sequence[SourceState], observed: Observed, lost: _Lost, archive: Archive
-    ) -> tuple[Bundle, Plan, Observed, Archive]:
-        """Render and plan on complete knowledge: what either finds missing is read, and both are asked again."""
+    async def _decide(self, sources: Sequence[SourceState], known: _Known) -> tuple[Bundle, Plan, _Known]:
+        """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again."""
         catalogs = [state.catalog for state in sources]
         while True:
-            observed = replace(observed, discovery=await self.cluster.discover())
-            bundle = render(catalogs, _world(observed, catalogs, archive), self.memo)
+            observed = replace(known.observed, discovery=await self.cluster.discover())
+            known = replace(known, observed=observed)
+            bundle = render(catalogs, _world(known, catalogs), self.memo)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
-                archive = await archive.read(self.cluster, bundle.unread)
-                observed = await observe.look(self.cluster, observed, crds)
+                archive = await known.archive.read(self.cluster, bundle.unread)
+                known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
                 continue
-            records = replace(_records(sources, observed, lost), fights=self.fights.held_back(self.clock.now()))
+            records = replace(_records(sources, known), fights=self.fights.held_back(self.clock.now()))
             scoped = _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
-            decided = plan(bundle, observed, records)
+            decided = plan(bundle, observed, records, known.propagation.gates)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
             selections -= observed.selected.keys()
-            if not (unknown or references or selections):
-                return bundle, decided, observed, archive
-            observed = await observe.select(self.cluster, observed, selections)
-            observed = await observe.look(self.cluster, observed, unknown)
-            observed = await observe.look(self.cluster, observed, references, few=len(references))
+            if unknown or references or selections:
+                observed = await observe.select(self.cluster, observed, selections)
+                observed = await observe.look(self.cluster, observed, unknown)
+                observed = await observe.look(self.cluster, observed, references, few=len(references))
+                known = replace(known, observed=observed)
+                continue
+            known = replace(known, observed=observed)
+            if bundle.issued:
+                return bundle, decided, known
+            moved = known.governor.decide(bundle, decided, observed, known.archive.stored, known.propagation)
+            gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
+            is_final = moved.decides_as(known.propagation) and gated == known.gated
+            known = replace(known, propagation=moved, gated=gated)
+            if is_final:
+                return bundle, plan(bundle, observed, records, moved.gates), known
 
     async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():
@@ -162,10 +215,6 @@ class Reconciler:
         return None
 
 
-_Lost = Mapping[ObjectKey, Scope]
-"""Scopes of source sets whose record is gone, as a list of everything found them."""
-
-
 def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
     """CRDs of custom kinds in use that have not been seen: one of them may be a definition's that is missing now."""
     used = [
@@ -183,7 +232,8 @@ def _kinds(bundle: Bundle) -> set[GroupKind]:
     return {CRD} | {node.group_kind for rendered in bundle.sets for node in rendered.nodes if not node.external}
 
 
-def _world(observed: Observed, catalogs: Sequence[Catalog], archive: Archive) -> World:
+def _world(known: _Known, catalogs: Sequence[Catalog]) -> World:
+    observed = known.observed
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
     owners: dict[GroupKind, str] = {}
@@ -201,11 +251,23 @@ def _world(observed: Observed, catalogs: Sequence[Catalog], archive: Archive) ->
         defined=defined,
         owners=owners,
         selected=selected,
-        stored=archive.stored,
+        stored=known.archive.stored,
+        places=known.propagation.places,
+        gated=known.gated,
+        settled=frozenset(_settled(observed, catalogs)),
     )
 
 
-def _records(sources: Sequence[SourceState], observed: Observed, lost: _Lost) -> Records:
+def _settled(observed: Observed, catalogs: Sequence[Catalog]) -> Iterator[str]:
+    """Sources whose commit was brought about before: what differs since is drift."""
+    for catalog in catalogs:
+        parent = observed.objects.get(source_parent(catalog.source))
+        if parent and SourceRecord.read(parent).applied == catalog.revision:
+            yield catalog.source
+
+
+def _records(sources: Sequence[SourceState], known: _Known) -> Records:
+    observed, lost = known.observed, known.lost
     scopes: dict[ObjectKey, Scope] = dict(lost)
     approved = set()
     for state in sources:

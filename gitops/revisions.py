@@ -1,4 +1,4 @@
-"""Definition revisions and applied pairs as they are stored: one ControllerRevision each in Levelgate's own namespace (apps/v1).
+"""Definition revisions, applied pairs and accepted rules as they are stored: one ControllerRevision each in Levelgate's own namespace (apps/v1).
 
 A ControllerRevision never changes, so its metadata (which says of what it is, its number and its digest) is all that a pass lists; contents are
 read where they are needed. A revision is written before anything of it is applied, an applied pair after all its nodes are.
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError
@@ -22,7 +23,7 @@ from renderer.render import OWN_NAMESPACE
 from renderer.revision import AppliedPair, Revision, Stored
 
 KIND = GroupKind("apps", "ControllerRevision")
-DEFINITION, APPLIED = "definition", "applied"
+DEFINITION, APPLIED, RULES = "definition", "applied", "rules"
 """Values of the label `internal.levelgate.dev/record`."""
 
 KEPT = 5
@@ -37,10 +38,12 @@ class Archive:
     refused: Mapping[GroupKind, str] = field(default_factory=dict)
 
     @classmethod
-    async def observe(cls, cluster: Cluster) -> Archive:
-        """List the metadata of all records. Raises ClusterError."""
+    async def observe(cls, cluster: Cluster, before: Archive | None = None) -> Archive:
+        """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
         found = await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD, metadata_only=True)
-        return cls({obj["metadata"]["name"]: obj for obj in found if not is_terminating(obj)})
+        known = {obj["metadata"].get("uid"): obj for obj in before.records.values() if "data" in obj} if before else {}
+        live = [obj for obj in found if not is_terminating(obj)]
+        return cls({obj["metadata"]["name"]: known.get(obj["metadata"]["uid"], obj) for obj in live})
 
     async def read(self, cluster: Cluster, names: Iterable[str]) -> Archive:
         """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
@@ -48,6 +51,20 @@ class Archive:
         found = await asyncio.gather(*(cluster.get(_key(name)) for name in wanted))
         kept = {name: obj for name, obj in self.records.items() if name not in wanted}
         return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
+
+    async def read_rules(self, cluster: Cluster) -> Archive:
+        """The same with the contents of accepted rules. Raises ClusterError."""
+        unread = [obj for obj in self.records.values() if label(obj, keys.RECORD) == RULES and "data" not in obj]
+        return await self.read(cluster, [obj["metadata"]["name"] for obj in unread])
+
+    def rules(self, source: str) -> Mapping[str, Any]:
+        """The rules of a source that were accepted last; empty where there were none."""
+        found = self._rules(source)
+        return (found[-1].get("data") or {}) if found else {}
+
+    def _rules(self, source: str) -> list[Object]:
+        found = [obj for obj in self.records.values() if label(obj, keys.RECORD) == RULES]
+        return sorted((obj for obj in found if annotation(obj, keys.RECORD_SOURCE) == source), key=_sequence)
 
     async def issue(self, cluster: Cluster, issued: Iterable[Issued], commits: Mapping[str, str]) -> Archive:
         """Store new revisions; what the server refuses is noted, and then the revision before serves on."""
@@ -78,8 +95,14 @@ class Archive:
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
 
-    def due(self, plan: Plan) -> Iterator[Object]:
-        """Bodies of the applied pairs that this plan has brought about and that are not stored yet."""
+    def due(self, plan: Plan, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
+        """Bodies of what is to be stored: the applied pairs that this plan has brought about, and the `rules` in force by source."""
+        for source, accepted in sorted(rules.items()):
+            known = self._rules(source)
+            if accepted != self.rules(source):
+                sequence = _sequence(known[-1]) + 1 if known else 1
+                annotations = {keys.RECORD_SOURCE: source, keys.REVISION: str(sequence)}
+                yield _body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
         stored = self.stored
         for one in plan.sets:
             if _is_applied(one):
@@ -96,6 +119,8 @@ class Archive:
         old = {obj["metadata"]["name"] for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED} - pairs
         in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
         in_use |= {(one.rendered.parent.group_kind, one.rendered.revision) for one in plan.sets}
+        for source in {annotation(obj, keys.RECORD_SOURCE) for obj in self.records.values()}:
+            old |= {obj["metadata"]["name"] for obj in self._rules(source)[:-1]}
         for kind, revisions in stored.revisions.items():
             idle = [revision for revision in revisions[:-1] if (kind, revision.number) not in in_use]
             old |= {revision.record for revision in idle[:-KEPT]}

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import orjson
 
+from applier.plan import Effect
 from gitops import compose
 from gitops.cli.text import described
 from gitops.clock import SystemClock
@@ -19,12 +20,12 @@ from gitops.propagation.fields import windows_of
 from gitops.propagation.judge import Reading, Rules, Verdict, judge, startable
 from gitops.propagation.lint import warnings
 from gitops.propagation.targets import targets
-from gitops.propagation.window import Kind, Target, Verb, Window
+from gitops.propagation.window import Kind, Target, Window
 from renderer.render import render
 
 _AHEAD = timedelta(days=60)
 _YEARS = range(1970, 2490)
-_USUAL = frozenset({Verb.CREATE, Verb.UPDATE, Verb.PRUNE})
+_USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class _Group:
 
     def judged(self, now: datetime, *, cutoff: bool = True) -> Verdict:
         windows = self.windows if cutoff else [replace(window, cutoff=timedelta()) for window in self.windows]
-        return judge([Rules(windows)], self.target, Verb.UPDATE, Reading(now))
+        return judge([Rules(windows)], self.target, Effect.UPDATE, Reading(now))
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
         """Opening (None: it is open now), last start and closing; None where that does not come."""
@@ -130,7 +131,7 @@ def _groups(windows: Sequence[Window], found: Iterator[Target]) -> list[_Group]:
     for target in found:
         for cluster in clusters:
             there = replace(target, cluster=cluster)
-            governing = tuple(window for window in windows if window.governs(there, Verb.UPDATE))
+            governing = tuple(window for window in windows if window.governs(there, Effect.UPDATE))
             names = tuple(window.name for window in governing)
             place = " ".join(filter(None, (cluster, target.namespace or "(cluster-scoped)")))
             by_place.setdefault(place, {}).setdefault(names, _Group(place, there, governing))

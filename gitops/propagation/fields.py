@@ -13,10 +13,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from applier.plan import Effect
 from gitops.propagation import texts, zones
 from gitops.propagation.mistakes import Mistakes, Wrong, parsed
 from gitops.propagation.schedules import Times
-from gitops.propagation.window import Drain, Kind, Operator, Requirement, Selector, Verb, Window
+from gitops.propagation.window import GOVERNABLE, Drain, Kind, Operator, Requirement, Selector, Window
 from renderer import schema
 from renderer.catalog import Catalog
 from renderer.content import Declared
@@ -66,7 +67,7 @@ _SPEC: Final = _object(
     exdates={"type": "array", "items": _TEXT},
     effective=_object(**{"from": _TEXT, "to": _TEXT}),
     selector=_SELECTOR,
-    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": _one_of(Verb)},
+    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": _one_of(GOVERNABLE)},
     cutoff=_TEXT,
     drain=_one_of(("Unit", "Level", "Rollout", "None")),
     overrunLimit=_TEXT,
@@ -133,7 +134,7 @@ class _Reader:
             zone=where,
             timeline=timeline,
             selector=Selector(**selector, instances=instances),
-            verbs=frozenset(map(Verb, spec.get("verbs", ("create", "update", "prune")))),
+            verbs=frozenset(map(Effect, spec.get("verbs", ("create", "update", "prune")))),
             cutoff=cutoff,
             drain=Drain[spec.get("drain", "Unit").upper()],
             overrun_limit=timedelta(hours=1) if overrun is None else overrun,

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.occurrences import HORIZON
-from gitops.propagation.window import Drain, Kind, Target, Verb, Window
+from gitops.propagation.window import Drain, Kind, Target, Window
 
 MAX_SKEW: Final = timedelta(minutes=5)
 _STEPS: Final = 10_000
@@ -88,7 +89,7 @@ def steady(now: datetime, last: datetime | None) -> Reading:
     return Reading(last, skewed=last - now > MAX_SKEW)
 
 
-def judge(sources: Iterable[Rules], target: Target, verb: Verb, reading: Reading) -> Verdict:
+def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Reading) -> Verdict:
     """May `verb` be started on the target at the time of the reading?"""
     return _judge([_Gate.of(rules, target, verb) for rules in sources], reading)
 
@@ -96,7 +97,7 @@ def judge(sources: Iterable[Rules], target: Target, verb: Verb, reading: Reading
 class Check:
     """`judge` for one target and verb that is asked again and again: answers from memory up to the next edge of a window."""
 
-    def __init__(self, sources: Iterable[Rules], target: Target, verb: Verb) -> None:
+    def __init__(self, sources: Iterable[Rules], target: Target, verb: Effect) -> None:
         self._gates = [_Gate.of(rules, target, verb) for rules in sources]
         self._known: tuple[datetime, datetime, Verdict] | None = None
 
@@ -165,7 +166,7 @@ class _Gate:
     by_break_glass: bool = field(default=True)
 
     @classmethod
-    def of(cls, rules: Rules, target: Target, verb: Verb) -> _Gate:
+    def of(cls, rules: Rules, target: Target, verb: Effect) -> _Gate:
         found = [window for window in rules.windows if window.governs(target, verb)]
         return cls(
             rules,

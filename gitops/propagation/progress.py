@@ -61,6 +61,8 @@ class Progress:
             return replace(
                 self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
             )
+        if self.ready_since is None and levels <= self.levels and waiting == (self.running_since is None):
+            return self  # nothing has happened: the clock goes on by itself
         lost = self.ready_since is not None
         flapped = self.ready_since is not None and now - self.ready_since < bake
         spent = timedelta() if lost or levels > self.levels else self.shown(now)

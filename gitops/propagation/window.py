@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
+from typing import Final
 from zoneinfo import ZoneInfo
 
+from applier.plan import Effect
 from gitops.propagation.occurrences import Timeline
 from renderer.identity import GroupKind
 from renderer.model import Origin
@@ -19,11 +21,8 @@ class Kind(StrEnum):
     DENY = "Deny"
 
 
-class Verb(StrEnum):
-    CREATE = "create"
-    UPDATE = "update"
-    PRUNE = "prune"
-    HEAL = "heal"
+GOVERNABLE: Final = (Effect.CREATE, Effect.UPDATE, Effect.PRUNE, Effect.HEAL)
+"""What `verbs` may name."""
 
 
 class Drain(IntEnum):
@@ -119,7 +118,7 @@ class Window:
     zone: ZoneInfo
     timeline: Timeline
     selector: Selector = Selector()
-    verbs: frozenset[Verb] = frozenset({Verb.CREATE, Verb.UPDATE, Verb.PRUNE})
+    verbs: frozenset[Effect] = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
     cutoff: timedelta = timedelta()
     drain: Drain = Drain.UNIT
     overrun_limit: timedelta = timedelta(hours=1)
@@ -129,5 +128,5 @@ class Window:
     ticket: str = ""
     origin: Origin = field(default_factory=Origin)
 
-    def governs(self, target: Target, verb: Verb) -> bool:
+    def governs(self, target: Target, verb: Effect) -> bool:
         return not self.by_name and verb in self.verbs and self.selector.matches(target)

@@ -24,7 +24,7 @@ from renderer.render import source_parent
 from tests.properties.memory import Crash, MemoryCluster, Write
 
 VOLATILE = frozenset(
-    {keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.SOURCE_FILE, keys.APPROVED}
+    {keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.SOURCE_FILE, keys.APPROVED, keys.TARGET}
 )
 """Annotations that are renewed only together with another difference (Sets)."""
 

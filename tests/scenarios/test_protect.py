@@ -361,8 +361,8 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: P
 
 
 @pytest.mark.both_servers
-def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platform) -> None:
-    """Rule 6: a gate is fail-closed, also one that this version does not know."""
+def test_a_window_that_cannot_be_read_closes_its_source(platform: Platform) -> None:
+    """Rule 6: a gate is fail-closed."""
     window = {
         "apiVersion": "levelgate.dev/v1alpha1",
         "kind": "PropagationWindow",
@@ -373,7 +373,8 @@ def test_a_window_that_cannot_be_honoured_yet_closes_its_source(platform: Platfo
         {"plain.json": config_map(platform.namespace, "plain", a="b"), "window.json": json.dumps(window)}
     )
     closed = platform.run_once(check=1)
-    assert "PropagationWindow freeze" in closed.stdout
+    assert "freeze (window.json:1) cannot be read" in closed.stdout
+    assert "spec.timeZone" in closed.stdout + closed.stderr
     assert names(platform) == set()
 
 

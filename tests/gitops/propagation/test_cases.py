@@ -7,11 +7,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation import zones
 from gitops.propagation.judge import Default, Reading, Rules, in_window, judge
 from gitops.propagation.lint import meeting, warnings
-from gitops.propagation.window import Drain, Verb, Window
+from gitops.propagation.window import Drain, Window
 from tests.gitops.propagation.windows import PROD, active, between, following, manifest, read, utc, verdict, window
 
 NEW_YORK = "America/New_York"
@@ -158,7 +159,9 @@ def test_w24_without_a_window_that_governs_the_default_holds() -> None:
     elsewhere = business_hours(selector={"namespaces": ["staging"]})
     found = verdict(elsewhere, at="2026-03-16 03:00")
     assert (found.open, found.closings, found.until) == (True, (), None)
-    closed = judge([Rules([elsewhere], no_window=Default.CLOSED)], PROD, Verb.UPDATE, Reading(utc("2026-03-16 03:00")))
+    closed = judge(
+        [Rules([elsewhere], no_window=Default.CLOSED)], PROD, Effect.UPDATE, Reading(utc("2026-03-16 03:00"))
+    )
     assert (closed.open, closed.closings, closed.reason) == (False, (), Reason.NEVER_OPENS)
 
 
@@ -168,7 +171,7 @@ def test_w25_an_allow_that_has_ended_still_governs_and_never_opens() -> None:
     assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
     assert [closing.reason for closing in found.closings] == [Reason.NEVER_OPENS]
     by_policy = Rules([ended], expired_allow=Default.OPEN)
-    assert judge([by_policy], PROD, Verb.UPDATE, Reading(utc("2026-04-01 10:00"))).open
+    assert judge([by_policy], PROD, Effect.UPDATE, Reading(utc("2026-04-01 10:00"))).open
     assert "does not open again after 2026-03-31 17:00" in str(warnings([ended], utc("2026-03-05 10:00"))[0])
     assert "has ended; it still governs" in str(warnings([ended], utc("2026-04-01 10:00"))[0])
     assert not warnings([ended], utc("2026-02-20 10:00"))
@@ -176,10 +179,10 @@ def test_w25_an_allow_that_has_ended_still_governs_and_never_opens() -> None:
 
 def test_w26_a_break_glass_opens_a_deny_until_its_end() -> None:
     rules = Rules([year_end()], break_glass=utc("2026-12-24 10:00"))
-    inside = judge([rules], PROD, Verb.UPDATE, Reading(utc("2026-12-24 09:59:59")))
+    inside = judge([rules], PROD, Effect.UPDATE, Reading(utc("2026-12-24 09:59:59")))
     assert (inside.open, inside.until) == (True, utc("2026-12-24 10:00"))
     assert [closing.window.name for closing in inside.overridden] == ["freeze"]
-    after = judge([rules], PROD, Verb.UPDATE, Reading(utc("2026-12-24 10:00:00")))
+    after = judge([rules], PROD, Effect.UPDATE, Reading(utc("2026-12-24 10:00:00")))
     assert (after.open, after.drain) == (False, Drain.UNIT)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gitops.propagation.window import Drain, Operator, Requirement, Verb
+from applier.plan import Effect
+from gitops.propagation.window import Drain, Operator, Requirement
 from tests.gitops.propagation.windows import active, between, manifest, read, window
 
 VALID: dict[str, Any] = {
@@ -180,7 +181,7 @@ def test_a_broken_window_leaves_the_others() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     found = window(cron="0 9 * * *", duration="1h")
-    assert found.verbs == {Verb.CREATE, Verb.UPDATE, Verb.PRUNE}
+    assert found.verbs == {Effect.CREATE, Effect.UPDATE, Effect.PRUNE}
     assert (found.cutoff, found.drain, found.overrun_limit) == (timedelta(), Drain.UNIT, timedelta(hours=1))
     assert (found.final, found.by_name, found.description, found.ticket) == (False, False, "", "")
     assert found.selector.instances is None
@@ -195,7 +196,7 @@ def test_every_field_is_read() -> None:
             "instances": {"matchLabels": {"tier": "prod"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
         },
     )  # fmt: skip
-    assert (found.verbs, found.cutoff, found.drain) == ({Verb.HEAL}, timedelta(minutes=10), Drain.ROLLOUT)
+    assert (found.verbs, found.cutoff, found.drain) == ({Effect.HEAL}, timedelta(minutes=10), Drain.ROLLOUT)
     assert (found.overrun_limit, found.final, found.by_name) == (timedelta(hours=2), True, True)
     assert (found.description, found.ticket) == ("why", "CHG-1")
     selector = found.selector

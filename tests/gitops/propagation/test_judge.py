@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.judge import Check, Default, Reading, Rules, in_window, judge, steady
-from gitops.propagation.window import Drain, Target, Verb, Window
+from gitops.propagation.window import Drain, Target, Window
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 from tests.gitops.propagation.windows import DEPLOYMENT, PROD, utc, verdict, window
@@ -57,13 +58,13 @@ OF_DEFINITION = Target(CRD, "", "eu-1", "webapp.kro.run")
 def test_a_selector_is_and_between_fields_and_or_inside(selector: dict[str, Any], governed: set[str]) -> None:
     found = deny(selector=selector)
     targets = {"plain": PLAIN, "clustered": CLUSTERED, "member": MEMBER, "crd": OF_DEFINITION}
-    assert {name for name, target in targets.items() if found.governs(target, Verb.UPDATE)} == governed
+    assert {name for name, target in targets.items() if found.governs(target, Effect.UPDATE)} == governed
 
 
 def test_healing_is_governed_only_where_it_is_listed() -> None:
-    assert verdict(deny(), at=NOON, verb=Verb.HEAL).open
-    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Verb.HEAL).open
-    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Verb.PRUNE).open
+    assert verdict(deny(), at=NOON, verb=Effect.HEAL).open
+    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.HEAL).open
+    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.PRUNE).open
 
 
 def test_a_window_by_name_governs_nothing_and_can_be_asked() -> None:
@@ -90,24 +91,26 @@ def test_of_several_allows_one_is_enough() -> None:
 def test_sources_are_judged_apart_and_all_have_to_agree() -> None:
     morning = Rules([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
     noon = Rules([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
-    found = judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 09:00")))
+    found = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 09:00")))
     assert (found.open, found.until) == (False, utc("2026-03-16 10:00"))
     assert [(one.source, one.window.name) for one in found.closings] == [("shop", "b")]
-    assert judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 10:00"))).until == utc("2026-03-16 12:00")
-    late = judge([morning, noon], PROD, Verb.UPDATE, Reading(utc("2026-03-16 12:00")))
+    assert judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 10:00"))).until == utc(
+        "2026-03-16 12:00"
+    )
+    late = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 12:00")))
     assert (late.open, late.until) == (False, utc("2026-03-17 10:00"))
 
 
 def test_a_break_glass_in_one_source_does_not_pass_the_deny_of_another() -> None:
     glass = utc("2026-03-16 13:00")
     sources = [Rules([deny("mine")], break_glass=glass), Rules([deny("theirs")], source="other")]
-    found = judge(sources, PROD, Verb.UPDATE, Reading(utc(NOON)))
+    found = judge(sources, PROD, Effect.UPDATE, Reading(utc(NOON)))
     assert (found.open, [one.window.name for one in found.closings]) == (False, ["theirs"])
 
 
 def test_a_window_can_forbid_break_glass() -> None:
     rules = Rules([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
-    assert not judge([rules], PROD, Verb.UPDATE, Reading(utc(NOON))).open
+    assert not judge([rules], PROD, Effect.UPDATE, Reading(utc(NOON))).open
 
 
 def test_windows_that_exclude_one_another_never_open() -> None:
@@ -151,8 +154,8 @@ def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be
     over = Rules([window("over", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")])
     last_part = Rules([window("last", zone="UTC", cron="0 8 * * *", until="13:00", cutoff="2h", drain="Rollout")])
     reading = Reading(utc(NOON))
-    assert judge([last_part], PROD, Verb.UPDATE, reading).drain is None
-    assert judge([last_part, over], PROD, Verb.UPDATE, reading).drain is Drain.NONE
+    assert judge([last_part], PROD, Effect.UPDATE, reading).drain is None
+    assert judge([last_part, over], PROD, Effect.UPDATE, reading).drain is Drain.NONE
 
 
 def test_time_does_not_go_back() -> None:
@@ -166,9 +169,9 @@ def test_time_does_not_go_back() -> None:
 
 def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
     allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
-    skewed = judge([Rules([allow])], PROD, Verb.UPDATE, Reading(utc(NOON), skewed=True))
+    skewed = judge([Rules([allow])], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True))
     assert (skewed.open, skewed.reason, skewed.until, skewed.until_reliable) == (False, Reason.CLOCK_SKEW, None, False)
-    assert judge([Rules()], PROD, Verb.UPDATE, Reading(utc(NOON), skewed=True)).open
+    assert judge([Rules()], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True)).open
 
 
 def test_a_check_answers_as_judge_does_at_every_edge() -> None:
@@ -181,10 +184,10 @@ def test_a_check_answers_as_judge_does_at_every_edge() -> None:
             no_window=Default.CLOSED,
         )
     ]
-    check = Check(rules, PROD, Verb.UPDATE)
+    check = Check(rules, PROD, Effect.UPDATE)
     for minutes in range(0, 3 * 1440, 10):
         reading = Reading(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
-        assert check(reading) == judge(rules, PROD, Verb.UPDATE, reading)
+        assert check(reading) == judge(rules, PROD, Effect.UPDATE, reading)
     skewed = Reading(utc("2026-03-16 10:00"), skewed=True)
     assert check(skewed).reason is Reason.CLOCK_SKEW
     assert check(Reading(utc("2026-03-16 10:00"))).open

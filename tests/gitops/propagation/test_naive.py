@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from applier.plan import Effect
 from gitops.propagation import zones
 from gitops.propagation.judge import Reading, Rules, judge
-from gitops.propagation.window import Verb, Window
+from gitops.propagation.window import Window
 from tests.gitops.propagation.naive import MINUTE, Naive, Walk, startable
 from tests.gitops.propagation.windows import PROD, manifest, read
 from tests.properties.test_convergence import examples
@@ -196,7 +197,7 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
     states = [not deny and (allow or not there) for deny, allow, there in zip(denied, allowed, governed, strict=True)]
     edges = flips(states[:end])
     for index in data.draw(st.lists(st.integers(start, end - 1), min_size=5, max_size=5)):
-        verdict = judge([Rules(windows)], PROD, Verb.UPDATE, Reading(minutes.start + index * MINUTE))
+        verdict = judge([Rules(windows)], PROD, Effect.UPDATE, Reading(minutes.start + index * MINUTE))
         assert verdict.open == states[index]
         if until := min((edge for edge in edges if edge > index), default=None):
             assert verdict.until == minutes.start + until * MINUTE

@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
+from applier.plan import Effect
 from gitops.propagation.fields import Windows, windows_of
 from gitops.propagation.judge import Reading, Rules, Verdict, judge
-from gitops.propagation.window import Target, Verb, Window
+from gitops.propagation.window import Target, Window
 from renderer.catalog import load
 from renderer.identity import GroupKind
 
@@ -40,7 +41,7 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def verdict(*windows: Window, at: str, target: Target = PROD, verb: Verb = Verb.UPDATE) -> Verdict:
+def verdict(*windows: Window, at: str, target: Target = PROD, verb: Effect = Effect.UPDATE) -> Verdict:
     return judge([Rules(windows)], target, verb, Reading(utc(at)))
 
 

@@ -1,0 +1,99 @@
+"""An instance as its rollout sees it: from what was planned for it, and what its own status remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from applier import status
+from applier.plan import NodePlan, SetPlan
+from applier.reasons import Blocked
+from gitops.propagation.collection import Item
+from gitops.propagation.progress import Progress
+from gitops.propagation.state import Target
+from gitops.propagation.waits import Wait
+from renderer.identity import ObjectKey
+
+
+def name_of(key: ObjectKey) -> str:
+    """How an instance is called among the instances of its definition; the order of these names is their order in a rollout."""
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+def item(
+    plan: SetPlan,
+    target: Target,
+    *,
+    now: datetime,
+    bake: timedelta,
+    priority: int = 0,
+    held: Wait | None = None,
+    blocked: Wait | None = None,
+    granted: bool = False,
+) -> Item:
+    """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well.
+
+    An instance that Git cannot say is passed like one that is held: it stays at its applied pair whatever the rollout does.
+    """
+    rendered = plan.rendered
+    granted = granted or plan.target == target.revision
+    at_target = rendered.revision == target.revision
+    mine = [node for node in plan.nodes if not node.node.external]
+    healthy = plan.parent is not None and plan.error is None and all(map(_is_healthy, mine))
+    gated = next((node.blocked for node in mine if node.is_gated), None) if granted else None
+    failure = next((node.blocked for node in mine if node.blocked and node.blocked.reason.is_failure), None)
+    found = Item(
+        name_of(rendered.parent),
+        labels=rendered.manifest.get("metadata", {}).get("labels") or {},
+        priority=priority,
+        updated=at_target and (rendered.applied == target.revision or all(node.is_current for node in mine)),
+        granted=granted,
+        healthy=healthy,
+        is_new=not rendered.applied and not plan.target,
+        error=failure.message if granted and failure else "",
+        held=held or (_wait(plan.error) if plan.error else None),
+        blocked=_wait(gated) if gated else blocked,
+    )
+    return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=gated is not None)
+
+
+def _with_progress(
+    found: Item, plan: SetPlan, target: Target, *, now: datetime, bake: timedelta, waiting: bool
+) -> Item:
+    before = remembered(plan, target, now)
+    levels = _levels_ready(plan.nodes)
+    progress = before.observed(now, healthy=found.healthy and found.updated, levels=levels, waiting=waiting, bake=bake)
+    return replace(found, progress=progress)
+
+
+def remembered(plan: SetPlan, target: Target, now: datetime) -> Progress:
+    """What the instance's status says of the way to this target; begun now where it says nothing."""
+    stored: Mapping[str, Any] = _own(plan).get("progress") or {}
+    return Progress.read(stored, now) if stored.get("revision") == target.revision else Progress.begun(now)
+
+
+def stored_progress(found: Item, target: Target) -> dict[str, Any]:
+    """For the instance's status."""
+    return {"revision": target.revision, **found.progress.stored()}
+
+
+def _own(plan: SetPlan) -> Mapping[str, Any]:
+    live = plan.parent or {}
+    found: Mapping[str, Any] = (live.get("status") or {}).get("levelgate") or {}
+    return found
+
+
+def _is_healthy(node: NodePlan) -> bool:
+    return node.live is not None and node.healthy and status.is_fresh(node.live)
+
+
+def _levels_ready(nodes: tuple[NodePlan, ...]) -> int:
+    """How many levels, counted from the first, carry what the target wants and are ready."""
+    unready = [node.node.level for node in nodes if not node.settled]
+    return min(unready, default=1 + max((node.node.level for node in nodes), default=-1))
+
+
+def _wait(blocked: Blocked) -> Wait:
+    return Wait(blocked.reason, blocked.message, blocked.until)

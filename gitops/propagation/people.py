@@ -1,0 +1,98 @@
+"""What people ask of one instance by annotations, in Git or on the live object: hold, suspend, priority, and going past a window.
+
+What cannot be read of a hold or of a suspension still holds or suspends; what cannot be read of a break-glass opens nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from applier.cluster import Object
+from applier.observed import annotation
+from applier.reasons import Reason
+from gitops.propagation.policy import Policy
+from gitops.propagation.waits import Wait
+from renderer import keys
+from renderer.identity import Manifest
+
+LONGEST_GLASS: Final = timedelta(hours=4)
+"""A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What people say of one instance. `glass` is a break-glass: why windows are to be passed."""
+
+    hold: str = ""
+    hold_until: datetime | None = None
+    suspend: str = ""
+    suspend_until: datetime | None = None
+    glass: str = ""
+    glass_until: datetime | None = None
+    priority: int = 0
+
+    @classmethod
+    def of(cls, manifest: Manifest, live: Object | None) -> Asked:
+        """Git's word first, else that on the live object."""
+
+        def said(key: str) -> str:
+            return annotation(manifest, key) or (annotation(live, key) if live else "")
+
+        suspend = said(keys.SUSPEND) or (
+            f"{keys.KRO_RECONCILE}: suspended" if said(keys.KRO_RECONCILE) == "suspended" else ""
+        )
+        return cls(
+            hold=said(keys.HOLD),
+            hold_until=moment(said(keys.HOLD_UNTIL)),
+            suspend=suspend,
+            suspend_until=moment(said(keys.SUSPEND_UNTIL)),
+            glass=said(keys.GLASS_REASON),
+            glass_until=moment(said(keys.GLASS_UNTIL)),
+            priority=_whole(said(keys.PRIORITY)),
+        )
+
+    @property
+    def ends(self) -> tuple[datetime, ...]:
+        """When something of it may end."""
+        return tuple(filter(None, (self.hold_until, self.suspend_until, self.glass_until)))
+
+    def held(self, policy: Policy, now: datetime, *, since: datetime) -> Wait | None:
+        """The hold, while it lasts: as long as was said, and no longer than the policy allows after it was first seen."""
+        if not self.hold:
+            return None
+        ends = policy.hold_ends(since, self.hold_until)
+        return Wait(Reason.HELD, f"held until {ends:%Y-%m-%dT%H:%MZ}: {self.hold}", ends) if now < ends else None
+
+    def suspended(self, now: datetime) -> Wait | None:
+        if not self.suspend or (self.suspend_until and now >= self.suspend_until):
+            return None
+        until = f" until {self.suspend_until:%Y-%m-%dT%H:%MZ}" if self.suspend_until else ""
+        return Wait(Reason.SUSPENDED, f"suspended{until}: {self.suspend}", self.suspend_until)
+
+    def past_windows_until(self, since: datetime) -> datetime | None:
+        """Until when windows are passed; None where nobody asked, without a reason, or for longer than is allowed."""
+        if not (self.glass.strip() and self.glass_until) or self.glass_until > since + LONGEST_GLASS:
+            return None
+        return self.glass_until
+
+
+def moment(text: Any) -> datetime | None:
+    """A time in RFC 3339; None for any other text."""
+    try:
+        found = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo else None
+
+
+def first_seen(status: Mapping[str, Any], name: str, word: str, now: datetime) -> datetime:
+    """When this word of somebody was first seen, as the status of the instance remembers it; now where it does not."""
+    found = ((status.get("levelgate") or {}).get("asked") or {}).get(name) or {}
+    return (moment(found.get("since")) if found.get("said") == word else None) or now
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else 0

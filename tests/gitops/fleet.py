@@ -1,0 +1,224 @@
+"""Instances of one definition, each a Deployment, on the sandbox with a clock that the test moves: what moves when, and why not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from applier.cluster import Cluster, Object
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request
+from gitops.propagation.state import State
+from gitops.reconcile import Pass, Reconciler
+from gitops.sources import SourceState
+from renderer.catalog import Catalog, load
+
+GROUP = "g.test"
+TEN = tuple(f"i{number}" for number in range(10))
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MERGE = "application/merge-patch+json"
+
+
+@dataclass
+class StillClock:
+    """Stands still until it is moved."""
+
+    moment: datetime = START
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def seconds(self) -> float:
+        return self.moment.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@dataclass
+class Fleet:
+    """`gates` and `schema` are those of the definition, `rules` files of windows and policies, `written` what instances say beyond their name
+    (`metadata` and fields of the spec). `image` is the content of the definition.
+    """
+
+    names: tuple[str, ...] = TEN
+    gates: list[str] | None = None
+    node_gates: list[str] | None = None
+    schema: dict[str, Any] = field(default_factory=lambda: {"text": "string | default=one"})
+    rules: dict[str, str] = field(default_factory=dict)
+    written: dict[str, dict[str, Any]] = field(default_factory=dict)
+    image: str = "one"
+    clock: StillClock = field(default_factory=StillClock)
+    catalog: Catalog | None = None
+    commits: int = 0
+
+    def __enter__(self) -> Self:
+        self.sandbox = Sandbox(clock=self.clock.seconds)
+        self._runner = asyncio.Runner()
+        self.restart()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self.cluster.close())
+        self._runner.close()
+
+    def restart(self) -> None:
+        """A new process on the same cluster: nothing is remembered."""
+        self.cluster: Cluster = cluster_of(self.sandbox.answer)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock)
+
+    def push(self, image: str = "", **rules: Mapping[str, Any] | None) -> None:
+        """Commit the fleet with this image; `rules` are specs of windows and policies by name, None takes one out."""
+        self.image = image or self.image
+        for name, spec in rules.items():
+            self.rules.pop(f"{name}.json", None)
+            if spec is not None:
+                kind = "PropagationWindow" if "timeZone" in spec else "PropagationPolicy"
+                manifest = {"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
+                self.rules[f"{name}.json"] = json.dumps({**manifest, "spec": spec})
+        files = {"link.json": self._definition(), **self.rules}
+        files |= {f"{name}.json": json.dumps(self._instance(name)) for name in self.names}
+        self.commits += 1
+        data = {name: text.encode() for name, text in files.items()}
+        self.catalog = load(data, source="platform", revision=f"{self.commits:040d}", previous=self.catalog)
+
+    def _definition(self) -> str:
+        app = {
+            "id": "app",
+            "readyWhen": ["${app.status.availableReplicas == 1}"],
+            "template": {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "${schema.metadata.name}-app", "annotations": {"text": "${schema.spec.text}"}},
+                "spec": {
+                    "selector": {"matchLabels": {"app": "${schema.metadata.name}"}},
+                    "template": {
+                        "metadata": {"labels": {"app": "${schema.metadata.name}"}},
+                        "spec": {"containers": [{"name": "app", "image": self.image}]},
+                    },
+                },
+            },
+        }
+        if self.node_gates is not None:
+            app["propagateWhen"] = self.node_gates
+        after = {
+            "id": "after",
+            "template": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "${app.metadata.name}"},
+                "data": {"image": self.image},
+            },
+        }
+        schema = {"group": GROUP, "apiVersion": "v1", "kind": "Link", "spec": self.schema}
+        spec: Object = {"schema": schema, "resources": [app, after]}
+        if self.gates is not None:
+            spec["propagateWhen"] = self.gates
+        metadata = {"name": f"links.{GROUP}"}
+        return json.dumps(
+            {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": metadata, "spec": spec}
+        )
+
+    def _instance(self, name: str) -> Object:
+        said = dict(self.written.get(name, {}))
+        metadata = {"name": name, "namespace": "default", **said.pop("metadata", {})}
+        return {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": metadata, "spec": said}
+
+    def start(self, **rules: Mapping[str, Any] | None) -> None:
+        """The first commit, brought to its end: all of the fleet runs and is healthy. Then the rules."""
+        self.push()
+        for _ in range(6):
+            self.step()
+            self.ready(*self.at("one"))
+        assert self.waits() == dict.fromkeys(self.names, "Settled")
+        if rules:
+            self.push(**rules)
+            self.step()
+
+    def step(self, after: timedelta = timedelta()) -> Pass:
+        """One pass of the same process, so much later."""
+        self.clock.moment += after
+        assert self.catalog is not None
+        state = SourceState(self.catalog, ref="main", url="file:///platform")
+        return self._runner.run(self.reconciler.reconcile([state]))
+
+    def move(self, image: str, *, rounds: int = 12, except_for: Iterable[str] = ()) -> list[list[str]]:
+        """Passes; after each, all that have the image become ready, but for some. Who moved in which pass that moved anybody."""
+        found: list[list[str]] = []
+        for _ in range(rounds):
+            before = self.at(image)
+            self.step()
+            if moved := [name for name in self.at(image) if name not in before]:
+                found.append(moved)
+            self.ready(*(name for name in self.at(image) if name not in except_for))
+        return found
+
+    # ---- what others do and see
+
+    def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
+        headers = {"content-type": content_type}
+        response = self.sandbox.handle(Request(method, path, headers, json.dumps(body).encode() if body else b""))
+        assert response.status < 300, response.body
+        return json.loads(response.body)
+
+    def ready(self, *names: str, ready: bool = True) -> None:
+        """What the Deployment controller says of these, of their newest generation."""
+        for name in names:
+            path = f"/apis/apps/v1/namespaces/default/deployments/{name}-app"
+            generation = self.request("GET", path)["metadata"]["generation"]
+            count = 1 if ready else 0
+            status = {
+                "observedGeneration": generation,
+                **dict.fromkeys(("replicas", "updatedReplicas"), 1),
+                **dict.fromkeys(("readyReplicas", "availableReplicas"), count),
+                "conditions": [
+                    {"type": "Available", "status": str(ready)},
+                    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+                ],
+            }
+            self.request("PATCH", f"{path}/status", {"status": status}, MERGE)
+
+    def annotate(self, name: str, **annotations: str | None) -> None:
+        """As `kubectl annotate` of an instance; underscores stand for dashes."""
+        said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
+        self.request("PATCH", path, {"metadata": {"annotations": said}}, MERGE)
+
+    def at(self, image: str) -> list[str]:
+        """Whose Deployment has this image, in the order of names."""
+        found = self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
+        have = {obj["metadata"]["name"] for obj in found if _image(obj) == image}
+        return [name for name in self.names if f"{name}-app" in have]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Empty while there is none."""
+        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/{name}", {}, b""))
+        status: dict[str, Any] = json.loads(response.body).get("status") if response.status == 200 else {}
+        return status or {}
+
+    def propagated(self, name: str) -> tuple[str, str]:
+        """Reason and message of the condition `Propagated`."""
+        found = next(one for one in self.status(name)["conditions"] if one["type"] == "Propagated")
+        return found["reason"], found["message"]
+
+    def waits(self) -> dict[str, str]:
+        """Reason of the condition `Propagated` of all."""
+        return {name: self.propagated(name)[0] for name in self.names if self.status(name)}
+
+    def rollout(self) -> State:
+        """As it is stored."""
+        path = f"/api/v1/namespaces/levelgate-system/configmaps/rollout-links.{GROUP}"
+        return State.read(self.request("GET", path)["data"], now=self.clock.now())
+
+
+def _image(deployment: Object) -> str:
+    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image

@@ -1,0 +1,244 @@
+"""Maintenance windows in whole passes: what they hold, what may be finished, and when the next pass is due (docs/windows.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.gitops.fleet import MERGE, Fleet
+
+HOURS: dict[str, Any] = {
+    "kind": "Allow",
+    "timeZone": "Europe/Berlin",
+    "schedule": {"cron": "0 9 * * 1-5"},
+    "until": "17:00",
+    "ticket": "CHG-1",
+}
+"""Weekdays 09:00 to 17:00; the fleet starts on Friday 2026-11-20 at 13:00 in Berlin."""
+
+FREEZE: dict[str, Any] = {
+    "kind": "Deny",
+    "timeZone": "Europe/Berlin",
+    "schedule": {"once": [{"start": "2026-11-20T18:00", "end": "2026-11-23T06:00"}]},
+}
+SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
+"""09:00 in Berlin."""
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c")) as found:
+        yield found
+
+
+def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: Fleet) -> None:
+    """W2, W30: nothing moves while it is closed, the pass says when to come back, and then it goes without a new commit."""
+    fleet.start(hours=HOURS)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    found = fleet.step()
+    assert fleet.at("two") == []
+    assert found.propagation.wake_at == MONDAY
+    reason, message = fleet.propagated("a")
+    assert reason == "WindowClosed"
+    assert message == "waits for window hours (CHG-1), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
+    assert fleet.step(timedelta(hours=12)).changed == 0
+    fleet.clock.moment = MONDAY - timedelta(seconds=1)
+    fleet.step()
+    assert fleet.at("two") == []
+    fleet.step(timedelta(seconds=1))
+    assert fleet.at("two") == ["a"]
+    assert fleet.move("two") == [["b"], ["c"]]
+
+
+def test_while_a_window_is_closed_drift_is_healed_to_what_was_applied(fleet: Fleet) -> None:
+    """Healing is no change, unless `heal` is in `verbs`; a change of an instance's own spec waits as well."""
+    fleet.start(hours=HOURS)
+    fleet.clock.moment = SATURDAY
+    fleet.written["a"] = {"text": "new"}
+    fleet.push()
+    fleet.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/a-app")
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/b-app")
+    fleet.step()
+    live = fleet.request("GET", "/apis/apps/v1/namespaces/default/deployments/a-app")
+    assert live["metadata"]["annotations"]["text"] == "one"
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/b-app")["data"] == {"image": "one"}
+
+
+def test_heal_in_the_verbs_stops_healing_too(fleet: Fleet) -> None:
+    fleet.start(hours={**HOURS, "verbs": ["create", "update", "prune", "heal"]})
+    fleet.clock.moment = SATURDAY
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/b-app")
+    fleet.step()
+    assert fleet.propagated("b")[0] == "WindowClosed"
+    fleet.clock.moment = MONDAY
+    fleet.step()
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/b-app")["data"] == {"image": "one"}
+
+
+def test_a_removal_waits_for_the_window(fleet: Fleet) -> None:
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.names = ("a", "b")
+    fleet.push()
+    fleet.step()
+    assert fleet.status("c")
+    fleet.clock.moment = MONDAY
+    for _ in range(4):
+        fleet.step()
+    assert not fleet.status("c")
+
+
+@pytest.mark.parametrize(("drain", "goes_on"), [("Unit", False), ("Level", False), ("Rollout", True), ("None", False)])
+def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) -> None:
+    """W28: what was written is followed to readiness; what else may be finished is what `drain` says, and no other instance starts."""
+    fleet.start(hours={**HOURS, "drain": drain})
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+    fleet.clock.moment = datetime(2026, 11, 20, 16, tzinfo=UTC)
+    fleet.ready("a")
+    fleet.step()
+    after = fleet.request("GET", "/api/v1/namespaces/default/configmaps/a-app")["data"]["image"]
+    assert after == ("two" if goes_on else "one")
+    assert fleet.at("two") == ["a"]
+    fleet.clock.moment = datetime(2026, 11, 20, 18, tzinfo=UTC)
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+    fleet.clock.moment = MONDAY
+    assert fleet.move("two")[0] == ["b"]
+
+
+def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
+    """W26: bounded, with a reason, for that instance alone."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    fleet.step()
+    until = SATURDAY + timedelta(hours=1)
+    fleet.annotate("b", break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    fleet.step()
+    assert fleet.at("two") == ["b"]
+    fleet.annotate("c", break_glass_reason="INC-7", break_glass_until=(SATURDAY + timedelta(hours=5)).isoformat())
+    fleet.step()
+    fleet.annotate("c", break_glass_until=until.isoformat())
+    fleet.clock.moment = until
+    fleet.ready("b")
+    fleet.step()
+    assert fleet.at("two") == ["b"]
+
+
+def test_no_break_glass_where_the_window_forbids_it(fleet: Fleet) -> None:
+    fleet.start(freeze={**FREEZE, "breakGlass": "Forbidden"})
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    fleet.annotate("b", break_glass_reason="INC-7", break_glass_until=(SATURDAY + timedelta(hours=1)).isoformat())
+    fleet.step()
+    assert fleet.at("two") == []
+
+
+def test_a_window_on_one_node_holds_that_node_and_what_depends_on_it(fleet: Fleet) -> None:
+    """S1-40: the Deployment waits; the instance is granted its turn and says which node waits."""
+    fleet.start(
+        nights={**HOURS, "selector": {"kinds": ["ConfigMap"]}, "schedule": {"cron": "0 22 * * *"}, "until": "23:00"}
+    )
+    fleet.push("two")
+    fleet.step()
+    fleet.ready("a")
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+    row = fleet.status("a")["levelgate"]["blocked"][0]
+    assert (row["node"], row["reason"]) == ("after", "WindowClosed")
+    assert row["blockedBy"] == [
+        {
+            "kind": "Window",
+            "name": "nights",
+            "reason": "WindowClosed",
+            "since": "2026-11-19T22:00:00Z",
+            "until": "2026-11-20T21:00:00Z",
+        }
+    ]
+
+
+def test_a_broken_window_closes_its_source(fleet: Fleet) -> None:
+    """A rule that cannot be read never opens anything."""
+    fleet.start()
+    fleet.push("two", hours={**HOURS, "timeZone": "Europe/Berln"})
+    found = fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[0] == "GateError"
+    assert any("Europe/Berln" in str(problem) for problem in found.propagation.problems)
+
+
+def test_the_clock_that_steps_back_opens_nothing(fleet: Fleet) -> None:
+    """3.3, 12."""
+    fleet.start(hours=HOURS)
+    fleet.clock.moment = datetime(2026, 11, 20, 17, tzinfo=UTC)
+    fleet.push("two")
+    fleet.step()
+    fleet.clock.moment -= timedelta(hours=3)
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[0] == "ClockSkew"
+
+
+def test_what_somebody_changed_by_hand_in_one_that_is_moving_is_healed_to_the_new(fleet: Fleet) -> None:
+    fleet.start(hours=HOURS)
+    fleet.push("two")
+    fleet.move("two")
+    fleet.clock.moment = SATURDAY
+    path = "/api/v1/namespaces/default/configmaps/a-app"
+    fleet.request("PATCH", f"{path}?fieldManager=kubectl-edit", {"data": {"image": "by hand"}}, MERGE)
+    fleet.step()
+    assert fleet.request("GET", path)["data"] == {"image": "two"}
+
+
+def test_a_window_that_breaks_later_stays_in_force_also_after_a_restart(fleet: Fleet) -> None:
+    """Broken input never opens: its last accepted version holds on, and outlives the process."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", freeze={**FREEZE, "kind": "Dny"})
+    fleet.step()
+    fleet.restart()
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[0] == "WindowClosed"
+    fleet.clock.moment = MONDAY
+    assert fleet.move("two") == [["a"], ["b"], ["c"]]
+
+
+def test_a_window_in_a_file_that_cannot_be_read_stays_in_force(fleet: Fleet) -> None:
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.rules["freeze.json"] = "apiVersion: levelgate.dev/v1alpha1\nkind: [unclosed\n"
+    fleet.push("two")
+    fleet.restart()
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[0] == "WindowClosed"
+
+
+def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.rules["new.yaml"] = "apiVersion: levelgate.dev/v1alpha1\nkind: [unclosed\n"
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a") == (
+        "GateError",
+        "new.yaml cannot be read, so nothing new is started in this source; correct it",
+    )
+
+
+def test_a_window_taken_out_of_git_lets_go(fleet: Fleet) -> None:
+    """A window is never gated itself."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    fleet.step()
+    fleet.push(freeze=None)
+    assert fleet.move("two") == [["a"], ["b"], ["c"]]
