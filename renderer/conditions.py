@@ -42,7 +42,7 @@ def included(
             waiting += [f"{name} to be ready" for name in unready]
             continue
         try:
-            if not _as_bool(condition, condition.evaluate(variables)):
+            if not as_bool(condition, condition.evaluate(variables)):
                 return Verdict(false=f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             if can_arrive(problem):
@@ -57,7 +57,7 @@ def ready(conditions: Iterable[Program], variables: Mapping[str, Any], can_arriv
     verdict = None
     for condition in conditions:
         try:
-            if not _as_bool(condition, condition.evaluate(variables)):
+            if not as_bool(condition, condition.evaluate(variables)):
                 return Ready(False, f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             return Ready(False, f"waits for {awaited(problem)}" if can_arrive(problem) else str(problem))
@@ -77,8 +77,8 @@ def wanted(problem: NoSuchKey) -> tuple[str, ...]:
     return max((read for read in reads if read[: len(missing)] == missing), key=len, default=missing)
 
 
-def _as_bool(condition: Program, value: Any) -> bool:
-    """An optional without a value counts as false (kro)."""
+def as_bool(condition: Program, value: Any) -> bool:
+    """The answer of a condition; an optional without a value counts as false (kro). Raises ExpressionError for other values."""
     if isinstance(value, Optional):
         value = value.value if value.present else False
     if not isinstance(value, bool):

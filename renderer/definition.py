@@ -18,7 +18,8 @@ from renderer.cel import Program
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings
-from renderer.gates import Gate, compile_gates
+from renderer.gate_functions import Scope
+from renderer.gates import Gate, Surroundings, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
 from renderer.model import Origin
@@ -51,6 +52,7 @@ class Definition:
     """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
 
     `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content).
+    `propagate_when` is None where the definition says nothing, and empty where it says that there is no gate across its instances.
     """
 
     name: str
@@ -66,7 +68,7 @@ class Definition:
     allows_breaking_changes: bool
     manifest: Manifest
     digest: str
-    propagate_when: tuple[Gate, ...] = ()
+    propagate_when: tuple[Gate, ...] | None = None
 
     @property
     def api_version(self) -> str:
@@ -94,7 +96,7 @@ class Definition:
     @property
     def gates(self) -> tuple[Gate, ...]:
         """All gates, across instances and on nodes."""
-        return (*self.propagate_when, *(gate for node in self.nodes for gate in node.propagate_when))
+        return (*(self.propagate_when or ()), *(gate for node in self.nodes for gate in node.propagate_when or ()))
 
 
 class DefinitionErrors(Exception):
@@ -138,7 +140,7 @@ class _Builder:
         openapi = self._spec_schema()
         instance = scope.instance_schema(openapi, namespaced=namespaced)
         nodes = build_nodes(self.spec.get("resources") or [], instance, self.found, namespaced=namespaced)
-        gates = self._gates(kind)
+        gates = self._gates(kind, instance)
         status = compile_status(self.schema.get("status"), nodes, instance, self.found)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
@@ -181,10 +183,16 @@ class _Builder:
         group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
         return kind, version, group, self.schema.get("scope") != "Cluster"
 
-    def _gates(self, kind: str) -> tuple[Gate, ...]:
-        """Gates across the instances: each is called by its kind, all together by the plural."""
-        names = frozenset({kind[:1].lower() + kind[1:], kind.lower(), crd.plural(kind)}) if kind else frozenset()
-        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", names, self.found)
+    def _gates(self, kind: str, instance: Mapping[str, Any]) -> tuple[Gate, ...] | None:
+        """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
+        collection = crd.plural(kind) if kind else ""
+        items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
+        item = {**instance, "properties": {**instance["properties"], "status": _OPEN}}
+        around = Surroundings(
+            Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})),
+            types={"schema": instance, **dict.fromkeys(items, item)},
+        )
+        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:
         value = self.schema.get(field, default)

@@ -1,77 +1,216 @@
-"""`propagateWhen`: the gates of a definition and of its resources, as far as they can be known without evaluating them (KREP-006).
+"""`propagateWhen`: the gates of a definition and of its resources, compiled (KREP-006).
 
-They are kept for whoever decides when a change may move. Until they can be judged, a definition that has any is held.
+A definition's gates decide about one of its instances at a time, a resource's about the resource or about one item of its `forEach`. What a gate
+reads of the world (windows, external facts, counters, the rate) is bound by whoever judges it: see `gate_functions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from renderer.cel import Program
+from renderer.cel.analysis import analyse
 from renderer.cel.faults import Fault
+from renderer.cel.hoist import hoist
 from renderer.cel.parser import parse
-from renderer.cel.tree import Macro, Name, Node, children
+from renderer.cel.tree import Index, Literal, Logic, Name, Node
 from renderer.errors import ExpressionError
 from renderer.findings import Findings
-from renderer.scope import suggestion
+from renderer.gate_functions import COMMON, COUNTERS, EXTERNALS, METHODS, RATES, WINDOWS, Bindings, Rate, Scope, of_item
+from renderer.inference import Type
+from renderer.model import Origin
+from renderer.scope import unknown_field
 from renderer.template import Expression, scan
 
-_ALWAYS: Final = frozenset({"each", "target", "now", "schema"})
+_FIXED: Final = COMMON | {WINDOWS, EXTERNALS}
+"""What has one value for all items in a pass, besides the collection."""
+SECRET_FIELDS: Final = frozenset({"data", "stringData"})
+_LIFECYCLE: Final = [[of_item(method)] for method in METHODS]
+_TEXT: Final = {"type": "string"}
+_BOOLEANS: Final = {"type": "object", "additionalProperties": {"type": "boolean"}}
+_TARGET: Final[Type] = {
+    "type": "object",
+    "properties": {
+        "revision": {"type": "integer"},
+        **dict.fromkeys(("commit", "author", "message"), _TEXT),
+        "trailers": {"type": "object", "additionalProperties": _TEXT},
+    },
+}
+_TYPES: Final[Mapping[str, Type]] = {
+    "target": _TARGET,
+    "now": _TEXT,
+    WINDOWS: _BOOLEANS,
+    EXTERNALS: _BOOLEANS,
+    RATES: _BOOLEANS,
+    COUNTERS: {"type": "object", "additionalProperties": {"type": "integer"}},
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gate:
+    """One condition: where it stands in its definition and in Git, its text without `${` and `}`, and what it asks for.
+
+    `waits_for`: the resources that it asks whether they are ready, updated or settled. `program` gives the answer. `reduced` gives the same from
+    the values of `fixed`, which are the same for all items in one pass.
+    """
+
+    path: str
+    origin: Origin
+    text: str
+    scope: Scope
+    program: Program
+    reduced: Program
+    fixed: Mapping[str, Program]
+    rates: frozenset[Rate]
+    waits_for: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it reads."""
+        return frozenset(name for name in self.program.names if not name.startswith("@"))
+
+    @property
+    def windows(self) -> frozenset[str]:
+        """The windows that it asks for; whether there are such is to be checked."""
+        return _keys(self.program, WINDOWS)
+
+    @property
+    def externals(self) -> frozenset[str]:
+        """The external facts that it asks for; whether there are such is to be checked."""
+        return _keys(self.program, EXTERNALS)
+
+    @property
+    def needed_windows(self) -> frozenset[str]:
+        """The windows that have to be open for this gate to be open, whatever else is."""
+        tree = self.program.tree
+        parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
+        return frozenset(name for part in parts if (name := key_of(part, WINDOWS)))
+
+    @property
+    def sets_pace(self) -> bool:
+        """Does it say how many may move at a time? Then it does so in place of the policy's shape."""
+        return bool(self.rates or _keys(self.program, COUNTERS) & {"inFlight", "settled"})
+
+    @property
+    def rate(self) -> Rate | None:
+        """The rate that it asks for, where it asks for nothing else."""
+        return next(iter(self.rates)) if key_of(self.program.tree, RATES) else None
+
+    @property
+    def reads_time(self) -> bool:
+        """Does its answer change by time alone, at a moment that nobody knows before?"""
+        return "now" in self.program.names
+
+    @property
+    def reads_collection(self) -> bool:
+        """Does it read the items of the collection as a list? Counters and rates do without."""
+        return self.scope.collection in self.program.names
+
+    @property
+    def waits_for_items(self) -> bool:
+        """May one item wait for others of its collection?"""
+        return self.sets_pace or self.reads_collection
+
+    @property
+    def is_fixed(self) -> bool:
+        """Has it the same answer for all items in one pass?"""
+        return self.program.names <= _FIXED | {self.scope.collection}
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """One condition: where it stands in its definition, its text without `${` and `}`, and the variables that it reads."""
+class Surroundings:
+    """What one list of gates may read, and what is known about it before there are values.
 
-    path: str
-    text: str
-    names: frozenset[str]
+    `types` describe variables as OpenAPI schemas; `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot
+    be read here.
+    """
+
+    scope: Scope
+    types: Mapping[str, Type] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_gates(written: Any, path: str, scope: frozenset[str], found: Findings) -> tuple[Gate, ...]:
-    """The gates of one list; mistakes of form and of names are noted."""
+def compile_gates(written: Any, path: str, around: Surroundings, found: Findings) -> tuple[Gate, ...] | None:
+    """The gates of one list, None where there is no list; mistakes are noted."""
     if written is None:
-        return ()
+        return None
     if not isinstance(written, list):
         found.fail(path, "must be a list of expressions; [] means no gate")
         return ()
     gates = []
     for index, text in enumerate(written):
+        place = f"{path}[{index}]"
         try:
-            gates.append(_gate(f"{path}[{index}]", text))
+            gate = _gate(text, place, around.scope, Origin(found.document.file, found.document.line_of(place)))
         except ExpressionError as error:
-            found.fail(f"{path}[{index}]", str(error))
+            found.fail(place, str(error))
             continue
-        known = scope | _ALWAYS
-        for name in sorted(gates[-1].names - known):
-            found.fail(
-                f"{path}[{index}]", f"${{{gates[-1].text}}}: nothing is called {name!r} here{suggestion(name, known)}"
-            )
+        gates.append(gate)
+        for message in _mistakes(gate, around):
+            found.fail(place, f"${{{gate.text}}}: {message}")
+        expression = [("", gate.program)]
+        found.types(expression, place, {**_TYPES, **around.types}, "boolean")
+        found.no_omit(expression, place, "a condition is true or false")
     return tuple(gates)
 
 
-def _gate(path: str, text: Any) -> Gate:
+def _gate(text: Any, path: str, scope: Scope, origin: Origin) -> Gate:
     match scan(text) if isinstance(text, str) else ():
         case (Expression(text=inner),):
             inner = inner.strip()
-            try:
-                return Gate(path, inner, frozenset(_names(parse(inner), frozenset())))
-            except Fault as fault:
-                raise fault.as_error(inner) from None
-    raise ExpressionError(str(text), "is not an expression; write it as ${...}")
-
-
-def _names(node: Node, bound: frozenset[str]) -> Iterator[str]:
-    """Free variables. Functions are not looked up: those of gates belong to whoever judges them."""
-    match node:
-        case Name(name=name):
-            if name not in bound:
-                yield name
-        case Macro(target=target, bodies=bodies, variables=variables):
-            yield from _names(target, bound)
-            for body in bodies:
-                yield from _names(body, bound | set(variables))
         case _:
-            for child in children(node):
-                yield from _names(child, bound)
+            raise ExpressionError(str(text), "is not an expression; write it as ${...}")
+    bindings = Bindings(scope)
+    try:
+        program = _program(inner, bindings.bind(parse(inner)))
+        if program.mistake:
+            raise program.mistake
+    except Fault as fault:
+        raise fault.as_error(inner) from None
+    reduced, fixed = hoist(program.tree, _FIXED, scope.collection)
+    return Gate(
+        path=path,
+        origin=origin,
+        text=inner,
+        scope=scope,
+        program=program,
+        reduced=_program(inner, reduced),
+        fixed={name: _program(inner, part) for name, part in fixed.items()},
+        rates=frozenset(bindings.rates),
+        waits_for=frozenset(bindings.waits_for),
+    )
+
+
+def _mistakes(gate: Gate, around: Surroundings) -> Iterator[str]:
+    known = around.scope.names | COMMON
+    for name in sorted(gate.names - known):
+        yield f"{around.elsewhere.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(known))}"
+    if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
+        yield f"{runtime[0]}() works in status.conditions only"
+    types = {**_TYPES, **around.types}
+    for read in gate.program.reads:
+        name, *fields = read
+        if name in around.secrets and SECRET_FIELDS.intersection(fields[:2]):
+            yield f"gates do not see the data of Secrets; {name} is one"
+        is_certain = read not in gate.program.optional_reads and fields[:1] not in _LIFECYCLE
+        if name in types and not name.startswith("@") and is_certain and (message := unknown_field(read, types[name])):
+            yield message
+
+
+def _program(text: str, tree: Node) -> Program:
+    return Program(text, tree, analyse(tree))
+
+
+def _keys(program: Program, values: str) -> frozenset[str]:
+    return frozenset(read[1] for read in program.reads if read[0] == values)
+
+
+def key_of(node: Node, values: str) -> str:
+    """The name under which a part of a gate reads one of these values; empty where it is something else."""
+    match node:
+        case Index(operand=Name(name=name), key=Literal(value=str() as key)) if name == values:
+            return key
+    return ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from renderer.identity import GroupKind, Manifest
 
 NAMESPACE = GroupKind("", "Namespace")
+SECRET = GroupKind("", "Secret")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 RGD = GroupKind("kro.run", "ResourceGraphDefinition")
 OWN_GROUP = "levelgate.dev"

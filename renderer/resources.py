@@ -14,10 +14,11 @@ from renderer.bodies import check_reference, check_template
 from renderer.cel import Program
 from renderer.dimensions import Dimension, compile_dimensions
 from renderer.findings import Findings
-from renderer.gates import Gate, compile_gates
+from renderer.gate_functions import Scope
+from renderer.gates import Gate, Surroundings, compile_gates
 from renderer.identity import GroupKind
 from renderer.inference import Type, type_of
-from renderer.kinds import is_built_in, is_namespaced
+from renderer.kinds import SECRET, is_built_in, is_namespaced
 from renderer.scope import OBJECT, not_a_name
 from renderer.template import Template
 
@@ -29,6 +30,7 @@ class Node:
     """One resource of a definition. `depends_on` in declared order; `external` nodes are read, never written.
 
     A node with dimensions is a collection of objects, and so is one that `selects` objects by their labels; others see either as a list.
+    `propagate_when` is None where the definition says nothing, and empty where it says that there is no gate.
     """
 
     id: str
@@ -42,7 +44,7 @@ class Node:
     line: int
     for_each: tuple[Dimension, ...] = ()
     selects: bool = False
-    propagate_when: tuple[Gate, ...] = ()
+    propagate_when: tuple[Gate, ...] | None = None
 
     @property
     def type(self) -> Type:
@@ -82,7 +84,11 @@ class _Resources:
         drafts = [
             self._node(index, resource, ids) for index, resource in enumerate(resources) if isinstance(resource, dict)
         ]
-        parents = {draft.id: draft.depends_on for draft in drafts if draft}
+        built = {draft.id: draft for draft in drafts if draft}
+        parents = {draft.id: draft.depends_on for draft in built.values()}
+        if len(built) == len(resources):
+            gates = [self._gates(index, resources[index], built[name], built) for index, name in enumerate(ids)]
+            built = {name: replace(built[name], propagate_when=own) for name, own in zip(ids, gates, strict=True)}
         if self.found.problems:
             return []
         try:
@@ -90,8 +96,7 @@ class _Resources:
         except graph.CycleError as error:
             self.found.fail(f"spec.resources[{ids.index(error.path[0])}]", str(error))
             return []
-        by_id = {draft.id: draft for draft in drafts if draft}
-        return [replace(by_id[node], level=level) for level, nodes in enumerate(levels) for node in nodes]
+        return [replace(built[node], level=level) for level, nodes in enumerate(levels) for node in nodes]
 
     def _ids(self, resources: list[Any]) -> list[str]:
         ids: list[str] = []
@@ -132,9 +137,6 @@ class _Resources:
         own = {"each"} if for_each else {node_id, "each"} if selects else {node_id}
         self._names(_numbered(ready_when), f"{path}.readyWhen", frozenset(own | {"schema"}), "")
         self.found.types(_numbered(ready_when), f"{path}.readyWhen", {**self.known, "each": OBJECT}, "boolean")
-        gates = compile_gates(
-            resource.get("propagateWhen"), f"{path}.propagateWhen", others | iterators | own, self.found
-        )
         if template is None or kind is None:
             return None
         self._names(template.expressions, f"{path}.{place}", others | iterators, node_id)
@@ -155,8 +157,37 @@ class _Resources:
             line=self.found.document.line_of(path),
             for_each=for_each,
             selects=selects,
-            propagate_when=gates,
         )
+
+    def _gates(
+        self, index: int, resource: dict[str, Any], node: Node, nodes: Mapping[str, Node]
+    ) -> tuple[Gate, ...] | None:
+        """The gates of one resource: they read what is there before it, and of a collection its items."""
+        path, written = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
+        if written and node.external:
+            self.found.fail(path, "may not stand beside externalRef: what is only read has nothing to hold back")
+            return None
+        parents = {name: other.depends_on for name, other in nodes.items()}
+        ancestors = {name: nodes[name] for name in graph.ancestors(parents, [node.id]) - {node.id}}
+        iterators = frozenset(dimension.iterator for dimension in node.for_each)
+        own = frozenset({"each", node.id}) if node.for_each else frozenset()
+        scope = Scope(
+            items=own - {node.id},
+            collection=node.id if node.for_each else "",
+            ancestors={name: bool(other.for_each or other.selects) for name, other in ancestors.items()},
+            values=iterators | {"schema"},
+        )
+        around = Surroundings(
+            scope,
+            types={**self.known, "each": OBJECT} if node.for_each else self.known,
+            secrets=frozenset(name for name, other in ancestors.items() if other.group_kind == SECRET)
+            | (own if node.group_kind == SECRET else frozenset()),
+            elsewhere={
+                **{name: f"{name} is no resource that this one depends on" for name in nodes},
+                node.id: f"{node.id} is this resource itself",
+            },
+        )
+        return compile_gates(written, path, around, self.found)
 
     def _names(self, expressions: Iterable[tuple[str, Program]], path: str, scope: frozenset[str], own_id: str) -> None:
         self.found.names(expressions, path, scope, instance=self.instance, own_id=own_id)

@@ -75,7 +75,7 @@ def mistakes(program: Program, scope: frozenset[str], *, own_id: str, instance: 
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"
     for read in program.reads:
-        if read not in program.optional_reads and (message := _unknown_field(read, instance)):
+        if read[0] == "schema" and read not in program.optional_reads and (message := unknown_field(read, instance)):
             yield f"${{{program.text}}}: {message}"
 
 
@@ -92,14 +92,14 @@ def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:
     return f"no resource or variable {name!r} in scope{suggestion(name, scope)}"
 
 
-def _unknown_field(read: tuple[str, ...], instance: Mapping[str, Any]) -> str:
-    """A path below `schema` that the instance does not have; empty if it may have it."""
-    if read[0] != "schema":
-        return ""
-    current = instance
+def unknown_field(read: tuple[str, ...], described: Mapping[str, Any]) -> str:
+    """What is wrong with a path below a variable that is `described` by an OpenAPI schema; empty if it may have that field."""
+    current = described
     for depth, field in enumerate(read[1:], start=1):
         properties = current.get("properties")
         if not isinstance(properties, Mapping) or field.startswith("["):
+            return ""
+        if field not in properties and current.get("x-kubernetes-preserve-unknown-fields"):
             return ""
         if field not in properties:
             return f"no field {field!r} in {'.'.join(read[:depth])}{suggestion(field, properties)}"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from renderer import keys
-from renderer.identity import GroupKind, Manifest, digest, group_kind
+from renderer.identity import Manifest, digest, group_kind
+from renderer.kinds import SECRET
 
 
 def render_hash(manifest: Manifest) -> str:
@@ -15,7 +16,7 @@ def render_hash(manifest: Manifest) -> str:
 
     The hash is written on the object for everybody who may read metadata, and a hash of a short value tells the value.
     """
-    if group_kind(manifest) == GroupKind("", "Secret"):
+    if group_kind(manifest) == SECRET:
         manifest = {
             name: sorted(value) if name in {"data", "stringData"} and value else value
             for name, value in manifest.items()

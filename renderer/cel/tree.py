@@ -6,8 +6,8 @@ that everything that walks a tree may recurse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 
@@ -161,3 +161,20 @@ def walk(node: Node) -> Iterator[Node]:
         current = pending.pop()
         yield current
         pending.extend(reversed(tuple(children(current))))
+
+
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each node directly below it changed; the node itself where that changes nothing."""
+    made = {field.name: _changed(getattr(node, field.name), change) for field in fields(node)}
+    same = all(made[field.name] is getattr(node, field.name) for field in fields(node))
+    return node if same else replace(node, **made)
+
+
+def _changed(part: Any, change: Callable[[Node], Node]) -> Any:
+    """Nodes stand in fields, or in tuples, or in tuples of tuples."""
+    if isinstance(part, Node):
+        return change(part)
+    if not isinstance(part, tuple):
+        return part
+    made = tuple(_changed(one, change) for one in part)
+    return part if all(new is old for new, old in zip(made, part, strict=True)) else made

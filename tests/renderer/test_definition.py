@@ -354,32 +354,6 @@ def test_a_crd_may_depend_on_an_instance_by_its_metadata_alone() -> None:
     assert compiled(source(node)).nodes
 
 
-def test_gates_are_kept_with_what_they_read() -> None:
-    """KREP-006. Whether one is open is not this module's question; neither are the functions that gates have."""
-    node = resource("a", propagateWhen=["${linearlyReady(each, 3) && schema.spec.size > 1}"])
-    text = source(node, resource("b")).replace(
-        "resources:", "propagateWhen: ['${apps.all(x, x.ready())}']\n  resources:", 1
-    )
-    definition = compiled(text)
-    assert [(gate.path, sorted(gate.names)) for gate in definition.gates] == [
-        ("spec.propagateWhen[0]", ["apps"]),
-        ("spec.resources[0].propagateWhen[0]", ["each", "schema"]),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("gates", "told"),
-    [
-        (["${nosuch.x}"], "nothing is called 'nosuch' here"),
-        (["${a.}"], "propagateWhen[0]"),
-        (["yes"], "is not an expression"),
-        ("${true}", "must be a list of expressions; [] means no gate"),
-    ],
-)
-def test_gates_that_cannot_be(gates: Any, told: str) -> None:
-    assert told in only(source(resource("a", propagateWhen=gates)))
-
-
 @pytest.mark.parametrize(
     ("status", "told"),
     [

@@ -1,0 +1,87 @@
+"""Why a condition is not true: the parts of it that made it so, with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from renderer.cel.analysis import analyse
+from renderer.cel.formats import seconds_text, timestamp_text
+from renderer.cel.program import Program
+from renderer.cel.tree import Binary, Conditional, Literal, Logic, Node, Unary
+from renderer.cel.values import type_name
+from renderer.errors import ExpressionError
+
+_LONGEST: Final = 60
+_COMPARED: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One operand: its text, and its value or why it has none."""
+
+    text: str
+    node: Node
+    value: Any
+    error: ExpressionError | None = None
+
+    def __str__(self) -> str:
+        """`schema.spec.replicas = 3`; of lists and maps only the size is told."""
+        return f"{self.text} = {'error' if self.error else _shown(self.value)}"
+
+
+def decisive(program: Program, variables: Mapping[str, Any]) -> list[Part]:
+    """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides."""
+    found = _Decision(program.text, variables).parts(program.tree)
+    return list({part.text: part for part in found}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    text: str
+    variables: Mapping[str, Any]
+
+    def parts(self, node: Node) -> Iterator[Part]:
+        match node:
+            case Literal():
+                return
+            case Logic(operator=operator, operands=operands):
+                for operand in operands:
+                    if operator == "||" or self.part(operand).value is not True:
+                        yield from self.parts(operand)
+            case Unary(operand=operand):
+                yield from self.parts(operand)
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                yield from self.parts(condition)
+                yield from self.parts(then if self.part(condition).value is True else otherwise)
+            case Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
+                yield from self.parts(left)
+                yield from self.parts(right)
+            case _:
+                yield self.part(node)
+
+    def part(self, node: Node) -> Part:
+        text = " ".join(self.text[node.at : node.end].split())
+        try:
+            value = Program(self.text, node, analyse(node)).evaluate_exactly(self.variables)
+        except ExpressionError as error:
+            return Part(text, node, None, error)
+        return Part(text, node, value)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case str() | bool() | int() | float() | None:
+            text = orjson.dumps(value).decode()
+            return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        case datetime():
+            return timestamp_text(value)
+        case timedelta():
+            return seconds_text(value)
+        case list() | dict():
+            return f"{type_name(value)} of {len(value)}"
+    return type_name(value)
