@@ -12,7 +12,7 @@ import orjson
 from renderer.cel.analysis import analyse
 from renderer.cel.formats import seconds_text, timestamp_text
 from renderer.cel.program import Program
-from renderer.cel.tree import Binary, Conditional, Literal, Logic, Node, Unary
+from renderer.cel.tree import Binary, Conditional, Logic, Node, Unary
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
 
@@ -35,7 +35,10 @@ class Part:
 
 
 def decisive(program: Program, variables: Mapping[str, Any]) -> list[Part]:
-    """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides."""
+    """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides.
+
+    What reads no variable decides nothing.
+    """
     found = _Decision(program.text, variables).parts(program.tree)
     return list({part.text: part for part in found}.values())
 
@@ -47,8 +50,6 @@ class _Decision:
 
     def parts(self, node: Node) -> Iterator[Part]:
         match node:
-            case Literal():
-                return
             case Logic(operator=operator, operands=operands):
                 for operand in operands:
                     if operator == "||" or self.part(operand).value is not True:
@@ -61,7 +62,7 @@ class _Decision:
             case Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
                 yield from self.parts(left)
                 yield from self.parts(right)
-            case _:
+            case _ if analyse(node).names:
                 yield self.part(node)
 
     def part(self, node: Node) -> Part:

@@ -1,0 +1,383 @@
+"""Gates with values: open or closed, everything that is closed and why, and the pace that gates set (docs/rollouts.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from applier.reasons import Reason
+from gitops.propagation.amounts import Amount
+from gitops.propagation.collection import Counters, Item
+from gitops.propagation.gates import Change, Facts, Judge, Subject, View, as_wait, paced, trailers
+from gitops.propagation.policy import DEFAULT, Mode, Policy
+from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced
+from renderer.gates import Gate
+from tests.gitops.propagation.rollouts import Rollout, items, settled
+from tests.renderer.test_definition import resource
+from tests.renderer.test_gates import chain, definition, workers
+
+NOW = datetime(2026, 11, 20, 13, 0, 0, 999, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+FACTS = Facts(
+    NOW,
+    Change(13, "9c1d2e7", "Ada", "Raise the limit\n\nBecause.\n\nTicket: CHG-1\nReviewed-by: Bob"),
+    windows={"open": True, "dba": False},
+    externals={"yes": True, "no": False, "stale": None},
+)
+
+
+def gates(*expressions: str) -> tuple[Gate, ...]:
+    """Gates across the instances of App."""
+    return definition(across=[f"${{{expression}}}" for expression in expressions]).gates
+
+
+def app(name: str = "shop", **lifecycle: Any) -> Subject:
+    metadata = {"name": name, "namespace": "prod"}
+    return Subject(
+        {"apiVersion": "kro.run/v1alpha1", "kind": "App", "metadata": metadata, "spec": {"size": 3}}, **lifecycle
+    )
+
+
+def view(item: Subject) -> View:
+    return View(item, values={"schema": {name: part for name, part in item.manifest.items() if name != "status"}})
+
+
+def told(
+    *expressions: str, item: Subject | None = None, others: Iterable[Subject] = (), facts: Facts = FACTS
+) -> list[str]:
+    """Everything that is closed for one instance, as reason and what made it so."""
+    closed = Judge(gates(*expressions), facts, lambda: others).closed(view(item or app()))
+    return [f"{one.reason}: {one.error or ', '.join(one.parts)}" for one in closed]
+
+
+def is_open(expression: str, **given: Any) -> bool:
+    return told(expression, **given) == []
+
+
+# ---- open, closed, cannot be judged
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "each.spec.size == 3 && app.spec.size == 3 && schema.spec.size == 3",
+        "inWindow('open') && external('yes')",
+        "!inWindow('dba')",
+        "inWindow('dba') || external('yes')",
+        "external('stale') || external('yes')",
+        "external('yes') || external('stale')",
+        "now == timestamp('2026-11-20T13:00:00Z')",
+        "target.revision == 13 && target.commit == '9c1d2e7' && target.author == 'Ada'",
+        "target.trailers['Ticket'] == 'CHG-1'",
+        "failed(apps) == 0 || true",
+    ],
+)
+def test_s1_36_open(expression: str) -> None:
+    assert is_open(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("app.spec.size > 3", "GateClosed: app.spec.size = 3"),
+        ("app.spec.size > 3 || app.ready()", "GateClosed: app.spec.size = 3, app.ready() = false"),
+        ("app.spec.size == 3 && app.ready()", "GateClosed: app.ready() = false"),
+        ("inWindow('dba')", "WindowClosed: inWindow('dba') = false"),
+        ("!inWindow('open')", "WindowClosed: inWindow('open') = true"),
+        ("inWindow('dba') && external('no')", "GateClosed: inWindow('dba') = false, external('no') = false"),
+        ("external('no')", "GateClosed: external('no') = false"),
+        ("external('stale')", "GateClosed: external('stale') = unknown"),
+        ("!external('stale')", "GateClosed: external('stale') = unknown"),
+        ("external('never heard of')", "GateClosed: external('never heard of') = unknown"),
+        ("inWindow('other')", "GateError: there is no window other"),
+        ("app.spec.names == []", "GateError: no such key 'names' in app.spec"),
+        ("dyn(app.spec.size)", "GateError: must be true or false, not int"),
+        ("now > timestamp('2027-01-01T00:00:00Z')", "GateClosed: now = 2026-11-20T13:00:00Z"),
+        ("app.metadata.name == 'cart'", 'GateClosed: app.metadata.name = "shop"'),
+        ("app.spec.size > 4 ? true : app.ready()", "GateClosed: app.spec.size = 3, app.ready() = false"),
+        ("apps == []", "GateClosed: apps = list of 2"),
+        ("false", "GateClosed: "),
+    ],
+)
+def test_s1_5_closed_with_what_made_it_so(expression: str, expected: str) -> None:
+    """A gate that cannot be judged is closed, and so is one whose external fact is not known (S1-11)."""
+    assert told(expression, others=[app(), app("cart")]) == [expected]
+
+
+def test_s1_2_s1_4_all_gates_must_be_open_and_all_closed_ones_are_told() -> None:
+    assert told("app.ready()", "inWindow('open')", "app.spec.names == []", "external('no')") == [
+        "GateClosed: app.ready() = false",
+        "GateError: no such key 'names' in app.spec",
+        "GateClosed: external('no') = false",
+    ]
+
+
+def test_a_closed_gate_says_where_it_stands() -> None:
+    (closed,) = Judge(gates("inWindow('dba')"), FACTS).closed(view(app()))
+    assert str(closed) == "${inWindow('dba')} (platform/db.yaml:14): inWindow('dba') = false"
+    assert closed.windows == {"dba"}
+
+
+def test_an_error_says_where_it_stands() -> None:
+    (closed,) = Judge(gates("app.spec.names == []"), FACTS).closed(view(app()))
+    assert str(closed) == "${app.spec.names == []} (platform/db.yaml:14): no such key 'names' in app.spec"
+
+
+def test_long_values_and_lists_are_not_told_whole() -> None:
+    item = app()
+    item.manifest["spec"]["name"] = "x" * 1000  # type: ignore[index]
+    assert told("app.spec.name == ''", item=item) == [f'GateClosed: app.spec.name = "{"x" * 56}...']
+    assert told("app.metadata == {}") == ["GateClosed: app.metadata = map of 2"]
+
+
+def test_which_windows_may_open_a_gate_again() -> None:
+    (closed,) = Judge(gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS).closed(view(app()))
+    assert (closed.windows, closed.reason) == ({"dba", "open"}, Reason.WINDOW_CLOSED)
+
+
+def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
+    closed = Judge(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app()))
+    wait = as_wait(closed, {"dba": MONDAY})
+    assert wait
+    assert (wait.reason, wait.not_before) == (Reason.WINDOW_CLOSED, MONDAY)
+    assert wait.message.count("; ") == 1
+    later = as_wait(
+        Judge(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), {"dba": MONDAY, "open": NOW}
+    )
+    assert later
+    assert later.not_before == MONDAY
+
+
+def test_a_window_that_never_opens_again_is_told_as_such() -> None:
+    wait = as_wait(Judge(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": None})
+    assert wait
+    assert (wait.reason, wait.not_before) == (Reason.NEVER_OPENS, None)
+
+
+def test_nothing_closed_is_no_wait() -> None:
+    assert as_wait((), {}) is None
+
+
+def test_s1_13_the_same_now_gives_the_same_answer_and_is_asked_again_at_the_next_tick() -> None:
+    """Seconds are the finest that gates see."""
+    assert Judge(gates("now.getHours() > 12"), FACTS).wake_at == NOW + timedelta(minutes=1)
+    assert Judge(gates("inWindow('dba')"), FACTS).wake_at is None
+    assert is_open("now.getMilliseconds() == 0")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Subject", {}),
+        ("Fix: no trailer", {}),
+        ("Subject\n\nTicket: CHG-1\n", {"Ticket": "CHG-1"}),
+        ("Subject\n\nNote: in the text\n\nTicket:  CHG-1", {"Ticket": "CHG-1"}),
+        ("", {}),
+    ],
+)
+def test_trailers_stand_in_the_last_paragraph(message: str, expected: dict[str, str]) -> None:
+    assert trailers(message) == expected
+
+
+# ---- one instance, one node
+
+
+def test_s1_3_s1_40_a_gate_of_a_resource_sees_what_is_before_it() -> None:
+    (gate,) = definition(*chain("a.ready() && a.data.name == schema.spec.name")).gates
+    before = Subject({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"name": "x"}}, ready=True)
+    seen = View(ancestors={"a": before}, values={"schema": {"spec": {"name": "x"}}})
+    assert Judge([gate], FACTS).closed(seen) == ()
+    (closed,) = Judge([gate], FACTS).closed(View(values={"schema": {"spec": {"name": "x"}}}))
+    assert closed.reason is Reason.GATE_ERROR, "not observed yet"
+
+
+def test_a_gate_of_an_item_sees_its_iterators_and_the_others() -> None:
+    gates = definition(resource("a"), workers("zone == 'x' && workers.exists(w, w.ready()) && !each.ready()")).gates
+    judge = Judge(gates, FACTS, lambda: [app(), app(ready=True)])
+    assert judge.closed(View(app(), values={"zone": "x"})) == ()
+    assert len(judge.closed(View(app(), values={"zone": "y"}))) == 1
+
+
+def test_the_data_of_secrets_is_withheld() -> None:
+    secret = resource("a")
+    secret["template"] |= {"kind": "Secret"}
+    (gate,) = definition(secret, *chain("string(a.size()) == ''")[1:]).gates
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "x": "y"}
+    live = {"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": annotations}, "data": {"p": "hunter2"}}
+    shown = Subject(live).as_value()
+    assert "hunter2" not in str(shown)
+    assert shown["metadata"]["annotations"] == {"x": "y"}
+    (closed,) = Judge([gate], FACTS).closed(View(ancestors={"a": Subject(live)}))
+    assert "hunter2" not in str(closed)
+
+
+# ---- once for all items
+
+
+class Counted:
+    """Items that count how often they are asked for."""
+
+    def __init__(self, *found: Subject) -> None:
+        self.found = found
+        self.asked = 0
+
+    def __call__(self) -> Iterable[Subject]:
+        self.asked += 1
+        return self.found
+
+
+def test_s1_14_the_collection_is_listed_once_and_only_if_it_is_read() -> None:
+    others = Counted(app(ready=True), app("cart"))
+    judge = Judge(gates("apps.exists(x, x.ready()) && app.spec.size == 3"), FACTS, others)
+    assert [judge.closed(view(app(str(number)))) for number in range(20)] == [()] * 20
+    assert others.asked == 1
+    unread = Counted()
+    Judge(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed(view(app()))
+    assert unread.asked == 0
+
+
+def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
+    """The budget of an evaluation is for one pass over 20,000 items; it would not do for one at each item."""
+    gate = gates("app.spec.size == 4 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
+    judge = Judge(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
+    assert [judge.closed(view(app())) for _ in range(3)] == [()] * 3
+    assert list(judge._values.values()) == [True]
+
+
+def test_s1_14_a_failing_part_decides_only_where_it_is_needed() -> None:
+    """CEL: an error on one side of `||` does not matter if the other side is true."""
+    expression = "app.spec.size == 3 || apps.exists(x, x.spec.nosuch)"
+    assert is_open(expression, others=[app()])
+    item = app()
+    item.manifest["spec"]["size"] = 4  # type: ignore[index]
+    assert told(expression, item=item, others=[app()]) == ["GateError: no such key 'nosuch' in apps[0].spec"]
+
+
+# ---- pace
+
+
+TEN = "0123456789"
+
+
+def rollout(*expressions: str, policy: Policy = DEFAULT, found: dict[str, Item] | None = None) -> Rollout:
+    """Ten instances whose definition has these gates."""
+    judge = Judge(gates(*expressions), FACTS)
+    made = Rollout(paced(policy, judge.rates or judge.conditions), items(TEN) if found is None else found)
+    made.pace = judge.pace(policy, lambda key: view(app(key)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("expression", "rounds"),
+    [
+        ("linearlyReady(each, apps)", list(TEN)),
+        ("linearlyReady(each, apps, 3)", ["012", "345", "678", "9"]),
+        ("linearlyReady(each, apps, '40%')", ["0123", "4567", "89"]),
+        ("exponentiallyReady(each, apps)", ["0", "1", "23", "4567", "89"]),
+        ("exponentiallyReady(app, apps, 3)", ["0", "12", "345678", "9"]),
+        ("exponentiallyReady(each, apps, 5)", ["0", "1234", "56789"]),
+        ("inFlight(apps) < 3", ["012", "345", "678", "9"]),
+        ("inFlight(apps) < (settled(apps) > 1 ? settled(apps) : 1)", ["0", "1", "23", "4567", "89"]),
+        ("linearlyReady(each, apps, 4) && exponentiallyReady(each, apps)", ["0", "1", "23", "4567", "89"]),
+        ("linearlyReady(each, apps, 4) || app.metadata.name == '4'", ["01234", "567", "89"]),
+    ],
+)
+def test_s1_9_s1_16_s1_43_the_pace_of_gates(expression: str, rounds: list[str]) -> None:
+    assert rollout(expression).run() == rounds
+
+
+def test_s1_16_an_item_that_is_not_ready_blocks_the_next_batch() -> None:
+    assert rollout("linearlyReady(each, apps, 3) && inWindow('open')").run(sick="1") == ["012"]
+
+
+def test_s1_43_in_flight_is_the_sliding_mode() -> None:
+    """Each that settles makes room for the next, as with `mode: Sliding`."""
+    found = items(TEN)
+    for key in "01":
+        found[key] = settled(found[key])
+    found["2"] = Item("2", updated=True, granted=True, healthy=False)
+    sliding = Policy(name="p", shape=Linear(Amount(3)), mode=Mode.SLIDING)
+    assert rollout("inFlight(apps) < 3", found=found).step() == Rollout(sliding, found).step() == ["3", "4"]
+
+
+@pytest.mark.parametrize("sick", ["", "0", "3", "27"])
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_a_rate_in_an_expression_is_the_shape_of_a_policy(n: int, mode: Mode, sick: str) -> None:
+    """The mode stays the policy's."""
+    policy = Policy(name="p", shape=Linear(Amount(n)), mode=mode)
+    asked = rollout(f"linearlyReady(each, apps, {n}) && true", policy=Policy(name="p", mode=mode))
+    assert asked.run(sick=sick) == Rollout(policy, items(TEN)).run(sick=sick)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "shape"),
+    [
+        (["linearlyReady(each, apps, 3)"], Linear(Amount(3))),
+        (["linearlyReady(each, apps, '25%')", "inWindow('dba')"], Linear(Amount(25, is_percent=True))),
+        (["exponentiallyReady(each, apps, 3)"], Exponential(3)),
+        (["inWindow('dba')"], Linear(Amount(7))),
+        ([], Unpaced()),
+    ],
+)
+def test_s1_6_what_a_list_says_about_the_pace(expressions: list[str], shape: Shape) -> None:
+    """A rate takes the place of the policy's shape, conditions leave it, an empty list takes it away."""
+    policy = Policy(name="p", shape=Linear(Amount(7)))
+    assert paced(policy, gates(*expressions)).shape == shape
+    assert paced(policy, None) is policy, "absent"
+
+
+def test_a_pace_with_conditions_is_told_apart_from_them() -> None:
+    """S1-44: the half that is ready may be so at the old revision."""
+    judge = Judge(
+        gates("apps.filter(x, x.ready()).size() * 2 >= apps.size()", "linearlyReady(each, apps, 2)", "inWindow('dba')"),
+        FACTS,
+        lambda: [app(ready=True), app()],
+    )
+    assert [one.reason for one in judge.closed(view(app()))] == [Reason.WINDOW_CLOSED]
+    full = Counters(total=10, updated=2, settled=1, healthy=10)
+    (slow,) = judge.slowed(DEFAULT, view(app()), Item("x"), full)
+    assert (slow.reason, slow.parts) == (Reason.PACE_REACHED, ("linearlyReady(each, apps, 2) = false",))
+    assert judge.slowed(DEFAULT, view(app()), Item("x", granted=True), full) == (), "it moved already"
+
+
+def test_counters_are_told() -> None:
+    judge = Judge(gates("inFlight(apps) < 3 && failed(apps) == 0"), FACTS)
+    (slow,) = judge.slowed(DEFAULT, view(app()), Item("x"), Counters(total=10, updated=4, settled=1, failed=1))
+    assert slow.parts == ("inFlight(apps) = 3", "failed(apps) = 1")
+
+
+# ---- properties
+
+
+CONDITIONS = (
+    "app.spec.size == 3",
+    "app.ready()",
+    "inWindow('dba')",
+    "inWindow('open')",
+    "external('stale')",
+    "app.status.nosuch == 1",
+    "apps.exists(x, x.ready())",
+)
+PACES = ("linearlyReady(each, apps, 3)", "exponentiallyReady(each, apps)", "inFlight(apps) < 2", "settled(apps) >= 0")
+
+
+@given(st.lists(st.sampled_from(CONDITIONS), max_size=4), st.sampled_from(CONDITIONS))
+def test_p9_one_more_condition_never_opens(listed: list[str], more: str) -> None:
+    others = [app(), app(ready=True)]
+    before, after = told(*listed, others=others), told(*listed, more, others=others)
+    assert after == [*before, *told(more, others=others)]
+
+
+@given(st.lists(st.sampled_from(PACES), min_size=1, max_size=3), st.sampled_from(PACES), st.sets(st.sampled_from(TEN)))
+def test_p9_one_more_rate_never_lets_more_move(listed: list[str], more: str, done: set[str]) -> None:
+    found = {key: settled(item) if key in done else item for key, item in items(TEN).items()}
+    together = rollout(*listed, more, found=found).step()
+    for expressions in (listed, [more]):
+        alone = rollout(*expressions, found=found).step()
+        assert together == alone[: len(together)]
