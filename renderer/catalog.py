@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from renderer import content
+from renderer import content, waiting
 from renderer.content import Declared, FileContent
 from renderer.definition import Definition
 from renderer.errors import Problem
@@ -62,8 +62,11 @@ def load(
     for file, message in (refused or {}).items():
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
     definitions, duplicates = _definitions(contents.values())
+    circles = waiting.circles(definitions)
     broken = {kind: origin for found in contents.values() for kind, origin in found.broken}
+    broken |= {kind: definitions[kind].origin for kind in circles}
     problems = [problem for found in contents.values() for problem in found.problems]
+    problems += [problem for found in circles.values() for problem in found]
     return Catalog(
         source=source,
         revision=revision,

@@ -79,7 +79,8 @@ _Bound = Mapping[str, _Things | None]
 
 
 class Bindings:
-    """Rewrites one gate. `rates`: those that it asks for. `waits_for`: the ancestors that it asks whether they are ready, updated or settled."""
+    """Rewrites one gate. `rates`: those that it asks for. `waits_for`: the ancestors, and the collection, that it asks whether they are ready,
+    updated or settled."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -142,7 +143,7 @@ class Bindings:
             things = _Things("", False)
         if things is None or things.is_list or call.arguments:
             raise Fault(f"{call.function}() {self._asked_of(things, call)}", at=call.at)
-        if call.function != "revision" and things.root in self.scope.ancestors:
+        if call.function != "revision" and things.root not in self.scope.items:
             self.waits_for.add(things.root)
         return Select(call.at, call.end, call.depth, self._bind(target, bound), of_item(call.function), False)
 

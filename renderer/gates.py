@@ -52,8 +52,8 @@ _TYPES: Final[Mapping[str, Type]] = {
 class Gate:
     """One condition: where it stands in its definition and in Git, its text without `${` and `}`, and what it asks for.
 
-    `waits_for`: the resources that it asks whether they are ready, updated or settled. `program` gives the answer. `reduced` gives the same from
-    the values of `fixed`, which are the same for all items in one pass.
+    `waits_for`: the resources, and the collection, that it asks whether they are ready, updated or settled. `program` gives the answer. `reduced`
+    gives the same from the values of `fixed`, which are the same for all items in one pass.
     """
 
     path: str
@@ -111,7 +111,7 @@ class Gate:
     @property
     def waits_for_items(self) -> bool:
         """May one item wait for others of its collection?"""
-        return self.sets_pace or self.reads_collection
+        return self.sets_pace or self.scope.collection in self.waits_for
 
     @property
     def is_fixed(self) -> bool:

@@ -75,23 +75,24 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, wanted: 
             parents[node].append(parent)
 
 
-def _shortest_cycle(parents: Mapping[str, Collection[str]], among: list[str]) -> list[str]:
-    cycles = (cycle for node in among if (cycle := _cycle_through(parents, node)))
-    return min(cycles, key=len)
-
-
-def _cycle_through(parents: Mapping[str, Collection[str]], start: str) -> list[str]:
-    reached_from: dict[str, str] = {}
+def path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
+    """A shortest way from `start` along its dependencies to `end`, both included, at least one step long; empty if there is none."""
+    reached_from: dict[Node, Node] = {}
     queue = deque([start])
     while queue:
         node = queue.popleft()
-        for parent in sorted(parents[node]):
-            if parent == start:
-                path = [node]
-                while path[-1] != start:
-                    path.append(reached_from[path[-1]])
-                return [*reversed(path), start]
+        for parent in parents.get(node, ()):
+            if parent == end:
+                way = [end, node]
+                while way[-1] != start:
+                    way.append(reached_from[way[-1]])
+                return way[::-1]
             if parent not in reached_from:
                 reached_from[parent] = node
                 queue.append(parent)
     return []
+
+
+def _shortest_cycle(parents: Mapping[str, Collection[str]], among: list[str]) -> list[str]:
+    ordered = {node: sorted(depends_on) for node, depends_on in parents.items()}
+    return min((cycle for node in among if (cycle := path(ordered, node, node))), key=len)
