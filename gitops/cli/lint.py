@@ -14,6 +14,7 @@ from gitops.clock import SystemClock
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
+from renderer.model import Bundle
 from renderer.render import render
 
 
@@ -36,8 +37,9 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
     """
     snapshot = compose.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
-    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, render([catalog]))
-    found = sorted([*found, *_of_rules(catalog)], key=lambda finding: finding.problem)
+    bundle = render([catalog])
+    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle)
+    found = sorted([*found, *_of_rules(catalog, bundle)], key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
@@ -50,18 +52,26 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
     return 1 if errors or (strict and warnings) else 0
 
 
-def _of_rules(catalog: Catalog) -> Iterator[Finding]:
-    """What is wrong with windows and policies, and which windows will not do what they seem to."""
-    if not catalog.rules:
+def _of_rules(catalog: Catalog, bundle: Bundle) -> Iterator[Finding]:
+    """What is wrong with windows, policies and gates, and which of them will not do what they seem to."""
+    if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.propagation.fields import windows_of
+    from gitops.propagation.gate_lint import never_open, unknown_names
     from gitops.propagation.lint import warnings
     from gitops.propagation.policies import policies_of
+    from gitops.propagation.targets import targets
 
-    calendar = windows_of(catalog)
-    for problem in (*calendar.problems, *policies_of(catalog).problems):
+    now, calendar = SystemClock().now(), windows_of(catalog)
+    definitions = {definition.name: definition for definition in catalog.definitions.values()}
+    windows = {*calendar.broken, *(window.name for window in calendar.windows)}
+    unknown = unknown_names(definitions.values(), windows, None)
+    for problem in (*calendar.problems, *policies_of(catalog).problems, *unknown):
         yield Finding(problem, Severity.ERROR)
-    for warning in warnings(calendar.windows, SystemClock().now()):
+    governed = targets(bundle, catalog.definitions)
+    for problem in never_open(definitions, calendar.windows, governed, now):
+        yield Finding(problem, Severity.WARNING)
+    for warning in warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
         yield Finding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
 

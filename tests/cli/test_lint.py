@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import run
+from tests.gitops.propagation.windows import manifest
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance
 
 
@@ -148,4 +149,30 @@ spec:
     assert told == {
         ("window.yaml", 7, "spec.schedule.cron"),
         ("policy.yaml", 5, "spec.shape.exponential.factor"),
+    }
+
+
+def test_gates_are_checked_against_the_windows_of_the_repository(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1-37. That a gate is never open is a warning."""
+    allow = {"kind": "Allow", "timeZone": "UTC", "duration": "1h"}
+    morning = manifest("morning", **allow, schedule={"cron": "0 9 * * *"}).decode()
+    night = manifest("night", **allow, schedule={"cron": "0 2 * * *"}, byName=True).decode()
+    nodes = [
+        config_map("a", propagateWhen=["${inWindow('nigth')}"]),
+        config_map("b", propagateWhen=["${inWindow('night')}"]),
+    ]
+    place = written(tmp_path, d=definition("Link", nodes), i=instance("Link", "x"), m=morning, n=night)
+    gates = [one for one in findings(capsys, place) if "propagateWhen" in one["path"]]
+    found = {one["path"]: (one["severity"], one["message"]) for one in gates}
+    assert found == {
+        "spec.resources[0].propagateWhen[0]": (
+            "error",
+            "${inWindow('nigth')}: there is no window 'nigth'; did you mean 'night'?",
+        ),
+        "spec.resources[1].propagateWhen[0]": (
+            "warning",
+            "${inWindow('night')}: asks for night, and those that govern it: morning; these are never open together",
+        ),
     }
