@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,7 +245,7 @@ def test_s1_14_the_collection_is_listed_once_and_only_if_it_is_read() -> None:
 
 
 def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
-    """The budget of an evaluation is for one pass over 20,000 items; it would not do for one at each item."""
+    """The part that goes through the collection is kept for the items after the first."""
     gate = gates("app.spec.size == 4 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
     judge = Judge(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
     assert [judge.closed(view(app())) for _ in range(3)] == [()] * 3
@@ -381,3 +384,37 @@ def test_p9_one_more_rate_never_lets_more_move(listed: list[str], more: str, don
     for expressions in (listed, [more]):
         alone = rollout(*expressions, found=found).step()
         assert together == alone[: len(together)]
+
+
+# ---- what the documentation shows
+
+
+PAGE = Path("docs/rollouts.md").read_text()
+SECTION = PAGE[PAGE.index("## Conditions: propagateWhen") : PAGE.index("## New instances")]
+
+
+def test_the_expressions_of_the_documentation_compile_and_pace_as_it_says() -> None:
+    (block,) = re.findall(r"```\n(linearlyReady.*?)```", SECTION, re.DOTALL)
+    shown = dict(re.split(r" {3,}", line, maxsplit=1) for line in block.splitlines())
+    expressions = [expression.replace("webapps", "apps") for expression in shown]
+    assert len(gates(*expressions)) == 4
+    assert shown["inFlight(webapps) < math.greatest(1, settled(webapps))"].startswith("1, 1, 2, 4,")
+    assert list(map(len, rollout(expressions[2]).run())) == [1, 1, 2, 4, 2]
+    assert (
+        list(map(len, rollout(expressions[0]).run())) == list(map(len, rollout(expressions[1]).run())) == [3, 3, 3, 1]
+    )
+
+
+def test_the_report_of_the_documentation_is_what_is_told() -> None:
+    """But for the place."""
+    texts = re.findall(r"^\$\{(.*)\} \(.*\): (.*)$", SECTION, re.MULTILINE)
+    window, mixed = [
+        (expression.replace("webapp", "app").replace("replicas", "size"), parts) for expression, parts in texts
+    ]
+    facts = replace(FACTS, windows={"dba-hours": False})
+    assert told(window[0], facts=facts) == [f"WindowClosed: {window[1]}"]
+    item = app()
+    item.manifest["spec"]["size"] = 5  # type: ignore[index]
+    counters = Counters(total=10, updated=4, settled=2)
+    (slow,) = Judge(gates(mixed[0]), FACTS).slowed(DEFAULT, view(item), Item("x"), counters)
+    assert ", ".join(slow.parts) == mixed[1].replace("webapp", "app").replace("replicas", "size")
