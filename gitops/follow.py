@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from applier.adoption import NEVER, Adoption
 from applier.errors import ClusterError
@@ -32,7 +32,8 @@ MAX_PASSES = 500
 class Follower:
     """The sources of one cluster.
 
-    `notice` hears of commits and of what cannot be read, `passed` of every pass. Once `stop` is set the round under way is finished and no
+    `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
+    happens (None: never). Once `stop` is set the round under way is finished and no
     other begins.
     """
 
@@ -42,6 +43,7 @@ class Follower:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
     passed: Callable[[Tally], None] = lambda _: None
+    wake_at: Callable[[datetime | None], None] = lambda _: None
     adoption: Adoption = NEVER
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class Follower:
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
                 self.passed(Tally.of(found.plan.sets))
+                self.wake_at(found.propagation.wake_at)
                 if not found.changed and not in_flight(found):
                     await self._any(wake.wait())
                     delay = FIRST_LOOK

@@ -195,7 +195,8 @@ class Reconciler:
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
-                return bundle, plan(bundle, observed, records, moved.gates), known
+                final = plan(bundle, observed, records, moved.gates)
+                return bundle, final, replace(known, propagation=moved.after(final))
 
     async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():

@@ -16,6 +16,7 @@ from renderer.selection import Selection
 
 if TYPE_CHECKING:
     from renderer.definition import Definition
+    from renderer.gates import Gate
 
 Live = Mapping[ObjectKey, Mapping[str, Any]]
 """Objects as observed in the cluster, by key."""
@@ -61,7 +62,8 @@ class RenderedNode:
 
     `key` is None while name or namespace wait for data. A node with `waiting` (what it waits for, as paths) or `error` is not written, and
     `manifest` then keeps its unresolved expressions as written. `healthy_first` are the dependencies that must be healthy, not only ready.
-    `external` nodes are read, never written; `selection` is set while the objects that such a node selects are not known.
+    `external` nodes are read, never written; `selection` is set while the objects that such a node selects are not known. `iterators` are the values
+    that the item of a collection was made from.
     """
 
     id: str
@@ -76,6 +78,7 @@ class RenderedNode:
     healthy_first: frozenset[str] = frozenset()
     external: bool = False
     selection: Selection | None = None
+    iterators: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin = Origin()
 
     @property
@@ -101,6 +104,8 @@ class RenderedSet:
     unless it waits for its turn; `applied` is the one that it was last brought to, 0 where there is none. `is_applied`: all of this was brought
     about before, so that whatever differs is drift. `before` is the instance at its applied pair, where somebody asked for it.
 
+    `gates` are those of its nodes, by the id that a node has in the definition; a node that says nothing of gates is not there.
+
     A `held` set (with the reason) is rendered from its applied pair, because what Git wants of it cannot be rendered: it is healed, never moved.
     `problems` are those of a source's definitions.
     """
@@ -120,6 +125,7 @@ class RenderedSet:
     applied: int = 0
     is_applied: bool = False
     before: RenderedSet | None = None
+    gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
     held: str = ""
     problems: tuple[Problem, ...] = ()
 

@@ -372,7 +372,7 @@ def _same(one: RenderedSet, other: RenderedSet) -> bool:
 
 
 def _written(node: RenderedNode) -> RenderedNode:
-    return replace(node, origin=Origin(), ready=Ready(), healthy_first=frozenset())
+    return replace(node, origin=Origin(), ready=Ready(), healthy_first=frozenset(), iterators={})
 
 
 def _node(

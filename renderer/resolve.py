@@ -57,6 +57,7 @@ def resolve(
         source=source,
         definition=definition.name,
         owner=owner,
+        gates={node.id: node.propagate_when for node in definition.nodes if node.propagate_when is not None},
     )
 
 
@@ -152,7 +153,7 @@ class _Walk:
         ]
         self.values[node.id] = [item.value for item in items]
         self.live[node.id] = [item.live for item in items if item.live is not None]
-        return [item.node for item in items]
+        return [replace(item.node, iterators=values) for item, values in zip(items, iterators, strict=True)]
 
     def _selection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
         """The objects that a reference selects; one node that waits while they are not known, or not as the reference wants them."""

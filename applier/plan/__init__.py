@@ -15,14 +15,14 @@ from applier.inventory import ForeignSet, Scope
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.plan.brake import brake
 from applier.plan.nodes import Judge
-from applier.plan.values import Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
+from applier.plan.values import Barrier, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import Bundle, RenderedSet
 
-__all__ = ["Change", "Effect", "Gates", "NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
+__all__ = ["Barrier", "Change", "Effect", "Gates", "NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
 
 
 def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gates: Gates | None = None) -> Plan:

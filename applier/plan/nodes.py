@@ -15,7 +15,7 @@ from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import Lost, apply_entry, ownership
-from applier.plan.values import Change, Effect, Gates, NodePlan, Records, Verb
+from applier.plan.values import Barrier, Change, Effect, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -50,8 +50,10 @@ class Judge:
         done: dict[str, NodePlan] = {}
         clear: dict[str, Blocked | None] = {}
         begun = self._begun(rendered)
+        barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)
+            above = above or _behind(barrier, node, done.values(), clear)
             plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write, begun=begun)
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
                 plan = replace(plan, allowed=False, blocked=held)
@@ -275,6 +277,28 @@ class Judge:
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
+
+
+def _behind(
+    barrier: Barrier, node: RenderedNode, done: Iterable[NodePlan], clear: Mapping[str, Blocked | None]
+) -> Blocked | None:
+    """What of the levels before a node keeps it. A node at a closed gate keeps only its own descendants, unless all count (S0-26)."""
+    if barrier is Barrier.PATH:
+        return None
+    return next(
+        (
+            found
+            for plan in done
+            if plan.node.level < node.level
+            and (found := clear[plan.node.id])
+            and (barrier is Barrier.ALL or not _waits_at_gate(plan))
+        ),
+        None,
+    )
+
+
+def _waits_at_gate(plan: NodePlan) -> bool:
+    return plan.is_gated or (plan.blocked is not None and plan.blocked.reason is Reason.DEPENDENCY_NOT_READY)
 
 
 def _effect(verb: Verb, *, is_applied: bool) -> Effect:

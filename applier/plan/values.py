@@ -44,6 +44,14 @@ class Effect(StrEnum):
     RECORD = "record"
 
 
+class Barrier(StrEnum):
+    """What a node waits for beside what it depends on: nothing; the levels before it; or these also where they wait at a gate (S0-9, S0-26)."""
+
+    PATH = "Path"
+    LEVEL = "Level"
+    ALL = "All"
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
@@ -68,13 +76,14 @@ class Gates:
     """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
 
     `targets` are the revisions that instances were let move to; `stays`: why an instance is not moved to where Git wants it; `suspended`: of
-    these nothing is written at all.
+    these nothing is written at all. `barriers` are those of instances whose nodes wait for more than what they depend on.
     """
 
     check: Callable[[Change], Blocked | None] = _open
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
     stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +158,11 @@ class SetPlan:
 
     @property
     def needs_applied_pair(self) -> bool:
-        """Something of it waits at a gate, and what it is to be healed from meanwhile is not known yet."""
+        """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
         rendered = self.rendered
-        return bool(
-            rendered.applied and not rendered.is_applied and not rendered.held and rendered.before is None
-        ) and any(node.is_gated for node in self.nodes)
+        if not rendered.applied or rendered.is_applied or rendered.held or rendered.before is not None:
+            return False
+        return any(node.is_gated for node in self.nodes) or any(orphan.allowed for orphan in self.orphans)
 
     @property
     def unknown(self) -> tuple[ObjectKey, ...]:

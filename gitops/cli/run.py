@@ -123,7 +123,13 @@ class _Daemon:
             stop = asyncio.Event()
             reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
             follower = Follower(
-                self.mirrors, reconciler, clock, stop, self.progress.notice, self.progress.summary, self.adoption
+                self.mirrors,
+                reconciler,
+                clock,
+                stop,
+                self.progress.notice,
+                self.progress.summary,
+                adoption=self.adoption,
             )
             names = ", ".join(self.mirrors)
             every = "" if wait is not None else f" every {interval.total_seconds():g}s. Ctrl-C stops safely"
@@ -164,6 +170,9 @@ class _Daemon:
                     hint = partial(_in_loop, loop, wake.set)
                     warn = partial(_in_loop, loop, self.progress.notice, name)
                     stack.enter_context(RefWatch(Path(mirror.target.location), hint, warn=warn))
+            follower.wake_at = lambda moment: (
+                schedule.at("gates", moment, wake.set) if moment else schedule.cancel("gates")
+            )
             await follower.forever(wake)
         return 0
 

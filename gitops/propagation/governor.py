@@ -7,18 +7,22 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from applier.observed import Observed, annotation
-from applier.plan import Change, Effect, Gates, Plan
+from applier.plan import Barrier, Change, Effect, Gates, Plan
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation import closed, items
 from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.collection import Item, collected
 from gitops.propagation.explain import waits
-from gitops.propagation.judge import Reading, Verdict, judge, startable
+from gitops.propagation.gates import Change as TargetRevision
+from gitops.propagation.gates import Facts, paced
+from gitops.propagation.instance_gates import CollectionGates
+from gitops.propagation.judge import Reading, Verdict, in_window, judge, startable
+from gitops.propagation.node_gates import NodeGates
 from gitops.propagation.people import Asked, first_seen
 from gitops.propagation.policy import DEFAULT, Policy, governing
 from gitops.propagation.rollout import Decision, decide, reserve
@@ -26,7 +30,7 @@ from gitops.propagation.rules import SourceRules
 from gitops.propagation.state import State
 from gitops.propagation.state import Target as Aim
 from gitops.propagation.waits import Wait
-from gitops.propagation.window import Drain, Target
+from gitops.propagation.window import Drain, Target, Window
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
@@ -53,6 +57,16 @@ class Propagation:
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
     problems: tuple[Problem, ...] = ()
+
+    def after(self, plan: Plan) -> Propagation:
+        """With the time at which something of the final plan may change: what waits says so itself."""
+        causes = [
+            *(one.stays for one in plan.sets),
+            *(node.blocked for one in plan.sets for node in one.nodes),
+            *(orphan.blocked for one in plan.sets for orphan in one.orphans),
+        ]
+        moments = {self.wake_at, *(cause.until for cause in causes if cause)} - {None}
+        return replace(self, wake_at=min(filter(None, moments), default=None))
 
     def decides_as(self, other: Propagation) -> bool:
         """Would a pass do the same?"""
@@ -105,6 +119,8 @@ class _Deciding:
         self.holds: dict[ObjectKey, Blocked] = {}
         self.problems = [problem for rules in self.governor.rules.values() for problem in rules.problems]
         self.moments: set[datetime] = set()
+        self.policies: dict[ObjectKey, Policy] = {}
+        self.nodes: dict[ObjectKey, NodeGates] = {}
         self.verdicts = _Windows(self)
 
     def propagation(self) -> Propagation:
@@ -114,10 +130,11 @@ class _Deciding:
         for name, (policy, members) in sorted(self._rollouts().items()):
             self._rollout(name, policy, members)
         check = _Check(self, {**suspended}, dict(self.holds), frozenset(self.frozen), dict(self.stays))
+        barriers = {key: policy.barrier for key, policy in self.policies.items() if policy.barrier is not Barrier.PATH}
         moments = {*self.moments, *(until for one in self.asked.values() for until in one.ends if until > self.now)}
         return Propagation(
             self.places,
-            Gates(check, self.targets, self.stays, suspended),
+            Gates(check, self.targets, self.stays, suspended, barriers),
             frozenset(self.frozen),
             self.states,
             self.remembered,
@@ -157,12 +174,15 @@ class _Deciding:
                 self.stays[key] = Blocked(Reason.GATE_ERROR, policy.message)
                 self.frozen.add(key)
                 continue
+            self.policies[key] = policy
             name = definition.name if policy.selector.instances is None else f"{definition.name}.{policy.name}"
             found.setdefault(name, (policy, []))[1].append(key)
         return found
 
     def _rollout(self, name: str, policy: Policy, members: list[ObjectKey]) -> None:
         kind = members[0].group_kind
+        written = self.bundle.definitions[kind].propagate_when
+        policy = paced(policy, written)
         state = aim(policy, self.states.get(name, State()), newest(self.stored.revisions[kind]), now=self.now)
         baking = bakes(policy, state)
         shut = dict(self._closed_waves(policy, kind))
@@ -175,16 +195,45 @@ class _Deciding:
             found.append(self._item(key, policy, aims[key], baking[wave]))
         salt = ",".join(map(str, state.targets.values()))
         collection = collected(policy, baking, found, now=self.now, salt=salt)
-        decision = decide(policy, collection, state, now=self.now, closed=shut)
+        gates = CollectionGates(written or (), self.facts(kind), collection, by_name, self.plans, self.changes(kind))
+        for item in found:
+            if not item.moved and (closed_by := gates.wait(item.key)):
+                collection.put(replace(item, blocked=item.blocked or closed_by))
+        decision = decide(policy, collection, state, now=self.now, closed=shut, pace=gates.pace(policy))
         reserve(collection, decision, now=self.now)
         self.states[name] = decision.state
         self._let_move(decision, by_name)
-        reasons = waits(policy, collection, decision.state, now=self.now, closed=shut)
+        reasons = gates.told(policy, waits(policy, collection, decision.state, now=self.now, closed=shut))
+        self.moments |= {moment for moment in (gates.wake_at,) if moment}
         for member in collection:
             key = by_name[member.key]
             self._place(key, member, aims[key], reasons.get(member.key))
         if decision.wake_at is not None:
             self.moments.add(decision.wake_at)
+
+    def facts(self, kind: GroupKind) -> Facts:
+        """What the gates of a definition may read of the world."""
+        revisions = self.stored.revisions.get(kind)
+        windows = {name: in_window(window, self.now) for name, window in self._windows(kind).items()}
+        return Facts(self.now, TargetRevision(revisions[-1].number if revisions else 0), windows)
+
+    def changes(self, kind: GroupKind) -> dict[str, datetime | None]:
+        """When `inWindow` of each window changes next."""
+        return {name: startable(window, self.now).until for name, window in self._windows(kind).items()}
+
+    def _windows(self, kind: GroupKind) -> Mapping[str, Window]:
+        rules = self.governor.rules.get(self.bundle.owners.get(kind, ""))
+        return rules.windows if rules else {}
+
+    def node_gates(self, instance: ObjectKey) -> NodeGates | None:
+        """The gates of the nodes of an instance; None where it is not one that is rendered."""
+        if instance not in self.nodes:
+            kind = instance.group_kind
+            if instance not in self.bundle.instances or instance not in self.plans:
+                return None
+            policy = self.policies.get(instance, DEFAULT)
+            self.nodes[instance] = NodeGates(self.plans[instance], policy, self.facts(kind), self.changes(kind))
+        return self.nodes[instance]
 
     def _item(self, key: ObjectKey, policy: Policy, target: Aim, bake: Any) -> Item:
         asked, one = self.asked[key], self.plans[key]
@@ -322,10 +371,17 @@ class _Check:
             rules = self.deciding.governor.rules.get(change.set.source)
             if rules and rules.closed:
                 return Blocked(Reason.GATE_ERROR, rules.closed)
+            if wait := self._at_node(change):
+                return _blocked(wait)
         verdict = self.deciding.verdicts.of(change, instance)
         if verdict.open or self._drains(verdict, change):
             return None
         return closed.blocked(verdict)
+
+    def _at_node(self, change: Change) -> Wait | None:
+        """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
+        found = self.deciding.node_gates(change.set.parent) if change.node and not change.set.is_source else None
+        return found.wait(change.node, change.effect, change.live) if found else None
 
     def _instance(self, change: Change) -> ObjectKey:
         return change.key if change.set.is_source else change.set.parent

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from applier.plan import Barrier
 from gitops.propagation.amounts import Amount, duration
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.policy import (
@@ -15,7 +16,6 @@ from gitops.propagation.policy import (
     REST,
     ApprovalPoint,
     Availability,
-    Barrier,
     Governs,
     Mode,
     NewInstances,

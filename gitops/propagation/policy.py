@@ -13,6 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final
 
+from applier.plan import Barrier
 from gitops.propagation.amounts import NONE, Amount
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.shapes import Exponential, Shape
@@ -28,12 +29,6 @@ ALL: Final = "all"
 
 class Governs(StrEnum):
     REVISIONS = "Revisions"
-    ALL = "All"
-
-
-class Barrier(StrEnum):
-    PATH = "Path"
-    LEVEL = "Level"
     ALL = "All"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from applier.plan import Barrier
 from gitops.propagation.labels import LABEL_SELECTOR
 from gitops.propagation.policy import (
-    Barrier,
     Governs,
     Mode,
     NewInstances,

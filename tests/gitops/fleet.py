@@ -43,13 +43,14 @@ class StillClock:
 
 @dataclass
 class Fleet:
-    """`gates` and `schema` are those of the definition, `rules` files of windows and policies, `written` what instances say beyond their name
-    (`metadata` and fields of the spec). `image` is the content of the definition.
+    """`gates`, `schema` and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is its content (IMAGE in
+    `more`). `rules` are files of windows and policies, `written` what instances say beyond their name (`metadata`, and fields of the spec).
     """
 
     names: tuple[str, ...] = TEN
     gates: list[str] | None = None
     node_gates: list[str] | None = None
+    more: list[Object] = field(default_factory=list)
     schema: dict[str, Any] = field(default_factory=lambda: {"text": "string | default=one"})
     rules: dict[str, str] = field(default_factory=dict)
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -119,7 +120,8 @@ class Fleet:
             },
         }
         schema = {"group": GROUP, "apiVersion": "v1", "kind": "Link", "spec": self.schema}
-        spec: Object = {"schema": schema, "resources": [app, after]}
+        more = json.loads(json.dumps(self.more).replace("IMAGE", self.image))
+        spec: Object = {"schema": schema, "resources": [app, after, *more]}
         if self.gates is not None:
             spec["propagateWhen"] = self.gates
         metadata = {"name": f"links.{GROUP}"}
@@ -172,19 +174,21 @@ class Fleet:
     def ready(self, *names: str, ready: bool = True) -> None:
         """What the Deployment controller says of these, of their newest generation."""
         for name in names:
-            path = f"/apis/apps/v1/namespaces/default/deployments/{name}-app"
-            generation = self.request("GET", path)["metadata"]["generation"]
-            count = 1 if ready else 0
-            status = {
-                "observedGeneration": generation,
-                **dict.fromkeys(("replicas", "updatedReplicas"), 1),
-                **dict.fromkeys(("readyReplicas", "availableReplicas"), count),
-                "conditions": [
-                    {"type": "Available", "status": str(ready)},
-                    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-                ],
-            }
-            self.request("PATCH", f"{path}/status", {"status": status}, MERGE)
+            self.available(f"{name}-app", ready=ready)
+
+    def available(self, deployment: str, *, ready: bool = True) -> None:
+        path = f"/apis/apps/v1/namespaces/default/deployments/{deployment}"
+        count = 1 if ready else 0
+        status = {
+            "observedGeneration": self.request("GET", path)["metadata"]["generation"],
+            **dict.fromkeys(("replicas", "updatedReplicas"), 1),
+            **dict.fromkeys(("readyReplicas", "availableReplicas"), count),
+            "conditions": [
+                {"type": "Available", "status": str(ready)},
+                {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            ],
+        }
+        self.request("PATCH", f"{path}/status", {"status": status}, MERGE)
 
     def annotate(self, name: str, **annotations: str | None) -> None:
         """As `kubectl annotate` of an instance; underscores stand for dashes."""
@@ -194,9 +198,13 @@ class Fleet:
 
     def at(self, image: str) -> list[str]:
         """Whose Deployment has this image, in the order of names."""
-        found = self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
-        have = {obj["metadata"]["name"] for obj in found if _image(obj) == image}
+        have = self.deployed(image)
         return [name for name in self.names if f"{name}-app" in have]
+
+    def deployed(self, image: str) -> set[str]:
+        """Names of all Deployments with this image."""
+        found = self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
+        return {obj["metadata"]["name"] for obj in found if _image(obj) == image}
 
     def status(self, name: str) -> dict[str, Any]:
         """Empty while there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
+from gitops.propagation.governor import Propagation
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Snapshot
 from gitops.sources import SourceState
@@ -187,3 +188,18 @@ async def _until(condition: Any) -> None:
 async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
     following.stop.set()
     await asyncio.wait_for(running, 5)
+
+
+async def test_a_pass_says_when_the_next_one_is_due() -> None:
+    """W30: a closed window opens although nothing else happens; whoever follows sets a timer for that."""
+    due = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    following, _, _ = follower(replace(found(), propagation=Propagation(wake_at=due)))
+    moments: list[datetime | None] = []
+
+    def told(moment: datetime | None) -> None:
+        moments.append(moment)
+        following.stop.set()
+
+    following.wake_at = told
+    await following.forever(asyncio.Event())
+    assert moments == [due]

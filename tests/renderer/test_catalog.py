@@ -175,17 +175,9 @@ def test_the_order_of_files_changes_nothing() -> None:
     assert [item.manifest for item in one.objects] == [item.manifest for item in other.objects]
 
 
-def test_a_definition_with_a_gate_is_held_and_told_once() -> None:
-    """Nothing may be written past a gate that cannot be judged yet."""
-    nodes = [config_map("a", propagateWhen=["${schema.spec.on}"]), config_map("b", propagateWhen=["${schema.spec.on}"])]
-    found = read(a=definition("Link", nodes))
-    assert (set(found.definitions), set(found.broken)) == (set(), {LINK})
-    assert [(problem.path, problem.line > 0) for problem in found.problems] == [
-        ("spec.resources[0].propagateWhen[0]", True)
-    ]
-    assert "gates are not supported yet" in found.problems[0].message
-
-
-def test_an_empty_list_of_gates_is_none() -> None:
-    found = read(a=definition("Link", [config_map("a", propagateWhen=[])]))
-    assert set(found.definitions) == {LINK}
+def test_gates_are_kept_and_an_empty_list_is_not_the_same_as_none() -> None:
+    """S1-6."""
+    nodes = [config_map("a", propagateWhen=[]), config_map("b", propagateWhen=["${schema.spec.on}"]), config_map("c")]
+    found = read(a=definition("Link", nodes)).definitions[LINK]
+    gates = [None if node.propagate_when is None else len(node.propagate_when) for node in found.nodes]
+    assert (found.propagate_when, gates) == (None, [0, 1, None])

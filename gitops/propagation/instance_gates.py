@@ -1,0 +1,70 @@
+"""The gates that a definition puts across its instances, put to the collection of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from applier.plan import SetPlan
+from applier.reasons import Reason
+from gitops.propagation.collection import Collection
+from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait
+from gitops.propagation.policy import Policy
+from gitops.propagation.rollout import Pace
+from gitops.propagation.waits import Wait
+from renderer.gates import Gate
+from renderer.identity import ObjectKey
+from renderer.resolve import laid_over, schema_value
+
+
+@dataclass
+class CollectionGates:
+    """Of one rollout, in one pass. `keys` are those of its items, `changes` tells when the answer of each window changes next."""
+
+    gates: Sequence[Gate]
+    facts: Facts
+    collection: Collection
+    keys: Mapping[str, ObjectKey]
+    plans: Mapping[ObjectKey, SetPlan]
+    changes: Mapping[str, datetime | None]
+    _judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._judge = Judge(self.gates, self.facts, lambda: [self._subject(item.key) for item in self.collection])
+
+    def wait(self, item: str) -> Wait | None:
+        """Why the conditions keep this item where it is."""
+        return as_wait(self._judge.closed(self._view(item)), self.changes) if self.gates else None
+
+    def pace(self, policy: Policy) -> Pace | None:
+        """The pace that the gates set, where it is none that a policy can have."""
+        return self._judge.pace(policy, self._view)
+
+    def told(self, policy: Policy, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
+        """The waits of a rollout, in the words of the gates for those that wait because of their pace."""
+        if self.pace(policy) is None:
+            return waits
+        return {
+            name: self._slowed(policy, name) or wait if wait.reason is Reason.PACE_REACHED else wait
+            for name, wait in waits.items()
+        }
+
+    @property
+    def wake_at(self) -> datetime | None:
+        return self._judge.wake_at
+
+    def _slowed(self, policy: Policy, name: str) -> Wait | None:
+        counters = self.collection.wave_of(name).counters
+        return as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.changes)
+
+    def _view(self, item: str) -> View:
+        plan = self.plans[self.keys[item]]
+        return View(self._subject(item), values={"schema": schema_value(plan.rendered.manifest, plan.parent)})
+
+    def _subject(self, name: str) -> Subject:
+        plan, item = self.plans[self.keys[name]], self.collection[name]
+        ready = plan.parent is not None and all(node.live is not None and node.ready for node in plan.nodes)
+        settled = self.collection.standing_of(name).settled
+        wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
+        return Subject(wanted, ready, item.moved, settled, plan.rendered.revision)

@@ -1,0 +1,268 @@
+"""`propagateWhen` in whole passes: gates across instances, of nodes and of collections (docs/rollouts.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.gitops.fleet import GROUP, MERGE, Fleet
+
+NIGHTS: dict[str, Any] = {
+    "kind": "Allow",
+    "timeZone": "UTC",
+    "schedule": {"cron": "0 22 * * *"},
+    "until": "23:00",
+    "byName": True,
+}
+NIGHT = datetime(2026, 11, 20, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c")) as found:
+        yield found
+
+
+def images(fleet: Fleet, prefix: str) -> dict[str, str]:
+    """The image that ConfigMaps of this name carry."""
+    items = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
+    found = {one["metadata"]["name"]: one["data"]["image"] for one in items}
+    return {name.removeprefix(prefix): image for name, image in found.items() if name.startswith(prefix)}
+
+
+def test_a_condition_across_instances_is_added_to_the_pace(fleet: Fleet) -> None:
+    """surface 6, S1-2, S1-4: an instance for which it is false is passed; the pace of the policy stays in force for the others."""
+    fleet.start()
+    fleet.gates = ["${each.spec.text != 'keep'}"]
+    fleet.written["a"] = {"text": "keep"}
+    fleet.push("two")
+    assert fleet.move("two") == [["b"], ["c"]]
+    reason, message = fleet.propagated("a")
+    assert (reason, "each.spec.text" in message, "link.json" in message) == ("GateClosed", True, True)
+
+
+def test_an_empty_list_is_neither_gate_nor_pace(fleet: Fleet) -> None:
+    """S1-6."""
+    fleet.start()
+    fleet.gates = []
+    fleet.push("two")
+    assert fleet.move("two") == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("gate", "moves"),
+    [
+        ("linearlyReady(each, links, 2)", [["a", "b"], ["c"]]),
+        ("exponentiallyReady(each, links)", [["a"], ["b"], ["c"]]),
+        ("inFlight(links) < 2", [["a", "b"], ["c"]]),
+        ("inFlight(links) < 1 && settled(links) < 2", [["a"], ["b"]]),
+    ],
+)
+def test_a_pace_function_takes_the_place_of_the_policys_shape(fleet: Fleet, gate: str, moves: list[list[str]]) -> None:
+    """S1-9, S1-43: they count over the wave, earlier grants included."""
+    fleet.start()
+    fleet.gates = [f"${{{gate}}}"]
+    fleet.push("two", webapps={"shape": {"linear": {"n": 1}}})
+    assert fleet.move("two") == moves
+
+
+def test_a_gate_in_a_window_opens_with_it(fleet: Fleet) -> None:
+    """The report names the window, and the pass says when to come back."""
+    fleet.gates = ["${inWindow('nights')}"]
+    fleet.push(nights=NIGHTS)
+    found = fleet.step()
+    assert fleet.at("one") == []
+    found = fleet.step()
+    assert found.propagation.wake_at == NIGHT
+    assert fleet.propagated("a")[0] == "WindowClosed"
+    fleet.clock.moment = NIGHT
+    fleet.step()
+    assert fleet.at("one") == ["a", "b", "c"]
+
+
+def test_a_gate_that_cannot_be_judged_is_closed(fleet: Fleet) -> None:
+    """S1-5: never open on an error; the others are judged by themselves."""
+    fleet.schema["tier"] = "string"
+    fleet.written = {name: {"tier": "x"} for name in ("b", "c")}
+    fleet.start()
+    fleet.gates = ["${each.spec.tier == 'x'}"]
+    fleet.push("two")
+    assert fleet.move("two") == [["b"], ["c"]]
+    assert fleet.propagated("a")[0] == "GateError"
+
+
+def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: Fleet) -> None:
+    """S1-40, S0-26: what does not depend on it goes on; it is healed meanwhile to what was applied."""
+    side = {
+        "id": "side",
+        "template": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "side-${schema.metadata.name}"},
+            "data": {"image": "IMAGE"},
+        },
+    }
+    fleet.more = [side]
+    fleet.start(nights=NIGHTS)
+    fleet.node_gates = ["${inWindow('nights')}"]
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == []
+    assert images(fleet, "side-") == {"a": "two", "b": "one", "c": "one"}
+    fleet.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/a-app")
+    fleet.step()
+    assert fleet.at("one") == ["a", "b", "c"]
+    row = fleet.status("a")["levelgate"]["blocked"][0]
+    assert (row["node"], row["reason"], row["behind"], row["until"]) == (
+        "app",
+        "WindowClosed",
+        ["after"],
+        "2026-11-20T22:00:00Z",
+    )
+    fleet.clock.moment = NIGHT
+    fleet.ready("a")
+    assert fleet.move("two") == [["a"], ["b"], ["c"]]
+
+
+WORKERS = [f"a-w{number}" for number in range(4)]
+
+
+def workers(*gates: str) -> dict[str, Any]:
+    """A collection of four Deployments."""
+    pods = {
+        "selector": {"matchLabels": {"worker": "${n}"}},
+        "template": {
+            "metadata": {"labels": {"worker": "${n}"}},
+            "spec": {"containers": [{"name": "worker", "image": "IMAGE"}]},
+        },
+    }
+    return {
+        "id": "workers",
+        "forEach": [{"n": "${['w0', 'w1', 'w2', 'w3']}"}],
+        **({"propagateWhen": list(gates)} if gates else {}),
+        "template": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "${schema.metadata.name}-${n}"},
+            "spec": pods,
+        },
+    }
+
+
+def moved(fleet: Fleet, image: str) -> list[list[str]]:
+    """Which workers got the image in which pass; all that have it become ready after each."""
+    found = []
+    for _ in range(8):
+        before = fleet.deployed(image)
+        fleet.step()
+        if new := [name for name in WORKERS if name in fleet.deployed(image) and name not in before]:
+            found.append(new)
+        for name in fleet.deployed(image):
+            fleet.available(name)
+    return found
+
+
+def test_a_rate_paces_the_items_of_a_collection_also_when_they_are_made() -> None:
+    """S1-7, S1-9: in the order of the list; an item counts once it carries the target and is healthy."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.more = [workers("${linearlyReady(each, workers, 3)}")]
+        fleet.push()
+        assert moved(fleet, "one") == [WORKERS[:3], WORKERS[3:]]
+
+
+def test_the_items_of_a_collection_change_exponentially_by_default() -> None:
+    """S1-7: made at once; changed one, one, two; an item that is not healthy holds the others, and the report names it."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.more = [workers()]
+        fleet.push()
+        assert moved(fleet, "one") == [WORKERS]
+        fleet.push("two")
+        fleet.step()
+        fleet.step()
+        rows = {row["node"]: row["message"] for row in fleet.status("a")["levelgate"]["blocked"] if "node" in row}
+        assert rows["workers/1"] == "2nd of 4; 1 may be under way or settled, 1 are; not settled: workers/0"
+        for name in fleet.deployed("two"):
+            fleet.available(name)
+        assert moved(fleet, "two") == [WORKERS[1:2], WORKERS[2:]]
+
+
+def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet: Fleet) -> None:
+    """S1-21: taking a node out is a change of it; deleting the whole instance is somebody's word."""
+    kept = {
+        "id": "kept",
+        "includeWhen": ["${schema.spec.text == 'one'}"],
+        "propagateWhen": ["${inWindow('nights')}"],
+        "template": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "kept-${schema.metadata.name}"},
+            "data": {"image": "x"},
+        },
+    }
+    fleet.more = [kept]
+    fleet.push(nights=NIGHTS)
+    fleet.clock.moment = NIGHT
+    for _ in range(5):
+        fleet.step()
+        fleet.ready(*fleet.at("one"))
+    assert images(fleet, "kept-") == {"a": "x", "b": "x", "c": "x"}
+    fleet.clock.moment = NIGHT.replace(day=21, hour=12)
+    fleet.written = {name: {"text": "new"} for name in ("a", "b")}
+    fleet.names = ("a", "b")
+    fleet.push()
+    for _ in range(5):
+        fleet.step()
+        fleet.ready(*fleet.at("one"))
+    assert images(fleet, "kept-") == {"a": "x", "b": "x"}
+    fleet.clock.moment = NIGHT.replace(day=21)
+    for _ in range(3):
+        fleet.step()
+    assert images(fleet, "kept-") == {}
+
+
+@pytest.mark.parametrize(("barrier", "image"), [("Path", "two"), ("Level", "one"), ("All", "one")])
+def test_barriers(barrier: str, image: str) -> None:
+    """S0-9, S0-26: with Level and All a node also waits for what it does not depend on, in the levels before it."""
+    with Fleet(names=("a",)) as fleet:
+        first = {
+            "id": "first",
+            "template": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "first"},
+                "data": {"image": "IMAGE"},
+            },
+        }
+        second = {
+            "id": "second",
+            "template": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "second-${first.metadata.name}"},
+                "data": {"image": "IMAGE"},
+            },
+        }
+        fleet.more = [first, second]
+        fleet.start(webapps={"barrier": barrier})
+        fleet.push("two")
+        fleet.step()  # the Deployment of level 0 is not ready yet
+        assert images(fleet, "second-") == {"first": image}
+        fleet.ready("a")
+        fleet.step()
+        assert images(fleet, "second-") == {"first": "two"}
+
+
+def test_what_a_person_writes_on_a_live_instance_counts_for_its_gate(fleet: Fleet) -> None:
+    """A gate sees the live object: its labels and its status."""
+    fleet.start()
+    fleet.gates = ["${has(each.metadata.labels) && 'go' in each.metadata.labels}"]
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == []
+    path = f"/apis/{GROUP}/v1/namespaces/default/links/b?fieldManager=somebody"
+    fleet.request("PATCH", path, {"metadata": {"labels": {"go": "yes"}}}, MERGE)
+    fleet.step()
+    assert fleet.at("two") == ["b"]
