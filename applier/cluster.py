@@ -15,8 +15,8 @@ from renderer.identity import GroupKind, ObjectKey
 ClusterName = NewType("ClusterName", str)
 Object = dict[str, Any]
 
-CONTENT, PARENT, STATUS = "levelgate", "levelgate-applyset", "levelgate-status"
-"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances."""
+CONTENT, PARENT, STATUS, PEOPLE = "levelgate", "levelgate-applyset", "levelgate-status", "levelgate-cli"
+"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances; what people order by commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,28 @@ class Discovery:
 
     resources: Mapping[GroupKind, Resource]
     stale: frozenset[str] = field(default=frozenset())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Permission:
+    """One thing that one may do: a verb on a resource, `*` for all; `namespace` empty for all namespaces and cluster scope."""
+
+    group: str
+    resource: str
+    namespace: str = ""
+    subresource: str = ""
+    verb: str = ""
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As a SelfSubjectAccessReview asks for it."""
+        return {name: getattr(self, name) for name in ("group", "resource", "verb", "namespace", "subresource")}
+
+    def __str__(self) -> str:
+        """`patch deployments.apps/status`, as RBAC would say it."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        place = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{place}"
 
 
 class Cluster(Protocol):

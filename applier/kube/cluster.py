@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from applier.cluster import ClusterName, Discovery, Object, Resource
+from applier.cluster import ClusterName, Discovery, Object, Permission, Resource
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import Call, Client
 from applier.kube.discovery import DiscoveryCache, served
@@ -156,6 +156,22 @@ class KubeCluster:
                 return  # absent is what was wanted
 
         await self._served(key.group_kind, ask)
+
+    async def version(self) -> str:
+        """The Kubernetes version that the server says of itself: `v1.36.4`. Raises ClusterError."""
+        found = await self._client.document(Call("get", "GET", "/version", "the version of the server"))
+        return str(found.get("gitVersion", ""))
+
+    async def may(self, permission: Permission) -> bool:
+        """Does the server allow us this (SelfSubjectAccessReview)? Raises ClusterError."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": permission.attributes},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        call = Call("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
+        return (await self._client.document(call)).get("status", {}).get("allowed") is True
 
     async def close(self) -> None:
         await self._client.transport.close()

@@ -28,6 +28,7 @@ from applier.sandbox.kinds import Kind, Registry
 from applier.sandbox.openapi import NO_DOCUMENT, OpenApi
 from applier.sandbox.options import delete_options
 from applier.sandbox.reading import Reading
+from applier.sandbox.reviews import is_review, review
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Store, Stored
@@ -147,6 +148,8 @@ class Sandbox:
         if "watch" in path[2:4]:
             request, path = _without_watch(request)
         where = address(request)
+        if is_review(where):
+            return review(request)
         kind = self._kind(where)
         if where.verb not in kind.verbs and not where.subresource:
             raise not_allowed()

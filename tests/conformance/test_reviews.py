@@ -1,0 +1,22 @@
+"""What one may do: the real server is asked by an administrator, the sandbox allows everybody everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.servers import Api
+
+PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+MAY_PATCH = {"resourceAttributes": {"verb": "patch", "group": "apps", "resource": "deployments"}}
+
+
+def test_whoever_may_do_everything_is_told_so(api: Api) -> None:
+    answer = api.post(PATH, {"spec": MAY_PATCH})
+    assert answer.code == 201
+    assert (answer.body["kind"], answer.body["status"]["allowed"]) == ("SelfSubjectAccessReview", True)
+    assert answer.body["spec"]["resourceAttributes"]["resource"] == "deployments"
+
+
+@pytest.mark.parametrize("spec", [{}, {**MAY_PATCH, "nonResourceAttributes": {"verb": "get", "path": "/"}}])
+def test_a_question_about_nothing_or_two_things_is_refused(api: Api, spec: dict[str, object]) -> None:
+    assert api.post(PATH, {"spec": spec}).refusal == (422, "Invalid")
