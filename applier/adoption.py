@@ -113,7 +113,7 @@ def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     `kubectl edit`, own defaults as well, and stay.
     """
     entries: list[Object] = live["metadata"].get("managedFields") or []
-    taken = [entry for entry in entries if _is_applied(entry, managers) and entry["apiVersion"] == live["apiVersion"]]
+    taken = [entry for entry in applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]]
     if not taken:
         return None
     ours = apply_entry(live, CONTENT) or {**taken[0], "manager": CONTENT, "operation": "Apply"}
@@ -129,11 +129,16 @@ def differences(live: Object, applied: Object, manifest: Object, managers: tuple
     changed = _differing(_comparable(live), _comparable(applied))
     said = orjson.loads(annotation(live, LAST_APPLIED) or "{}")
     removed = [*_unsaid(said, manifest)]
-    for entry in live["metadata"].get("managedFields") or ():
-        if entry.get("operation") == "Apply" and _is_applied(entry, managers):
+    for entry in applied_by(live, managers):
+        if entry.get("operation") == "Apply":
             found = ownership(live, manifest, entry["manager"])
             removed += found.surplus if found else ()
     return tuple(sorted({*changed, *removed}))
+
+
+def applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
+    """The managed fields that these managers, named by prefix, applied to the object itself, client-side or server-side."""
+    return [entry for entry in live["metadata"].get("managedFields") or () if _is_applied(entry, managers)]
 
 
 def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:

@@ -21,6 +21,7 @@ COMMANDS = (
     "run",
     "status",
     "tree",
+    "check",
     "sandbox",
     "version",
     "completion",

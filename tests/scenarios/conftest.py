@@ -16,6 +16,7 @@ from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Platform, Repository
 
 
@@ -68,10 +69,34 @@ def server(request: pytest.FixtureRequest) -> Server:
     return Server(namespace, found.kubeconfig, found.kubectl, None)
 
 
-@pytest.fixture
-def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator[Platform]:
-    """A platform with names of its own; what it leaves in the cluster is taken away without waiting."""
-    found = Platform(
+@pytest.fixture(scope="module")
+def lone_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that a module has for itself: what its tests do concerns the whole cluster."""
+    with ControlPlane.start(tmp_path_factory.mktemp("controlplane")) as server:
+        yield server
+
+
+@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox"])
+def alone(request: pytest.FixtureRequest, repository: Repository, tmp_path: Path) -> Iterator[Platform]:
+    """A platform that has its API server for itself: the real one, and a sandbox over HTTP."""
+    if request.param == "sandbox":
+        api = ServedApi(Sandbox(evaluate=evaluate))
+        kubeconfig, audit = tmp_path / "kubeconfig", None
+        write_kubeconfig(kubeconfig, api.url)
+    else:
+        api, plane = None, request.getfixturevalue("lone_control_plane")
+        kubeconfig, audit = plane.kubeconfig("levelgate"), AuditLog(plane.audit_log)
+    kubectl = Kubectl(kubeconfig, tmp_path / "kubectl")
+    namespace = f"t-{uuid4().hex[:8]}"
+    kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}")
+    yield _platform(Server(namespace, kubeconfig, kubectl, audit), repository, tmp_path)
+    if api:
+        api.close()
+
+
+def _platform(server: Server, repository: Repository, tmp_path: Path) -> Platform:
+    """A platform with names of its own."""
+    return Platform(
         name=f"src-{server.namespace}",
         namespace=server.namespace,
         group=f"{server.namespace}.test",
@@ -81,6 +106,12 @@ def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator
         kubeconfig=server.kubeconfig,
         cache=tmp_path / "cache",
     )
+
+
+@pytest.fixture
+def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator[Platform]:
+    """A platform; what it leaves in the cluster is taken away without waiting."""
+    found = _platform(server, repository, tmp_path)
     yield found
     source = f"source-{found.name}"
     server.kubectl("-n", "levelgate-system", "delete", "configmap", source, "--ignore-not-found", check=False)

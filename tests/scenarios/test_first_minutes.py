@@ -89,6 +89,7 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
                 lambda: kubectl("get", "deployment", "hello", "-o", image) == "ghcr.io/example/hello:2.0.0", within=60
             )
             assert eventually(lambda: is_settled(terminal), within=60)
+            assert "0 problems, 0 warnings." in terminal.levelgate("check", "--sandbox").stdout
             assert ", 0 to delete, " in terminal.levelgate("plan", ".", "--sandbox", "--exit-code").stdout
         finally:
             daemon.send_signal(signal.SIGINT)

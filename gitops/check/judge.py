@@ -1,0 +1,282 @@
+"""What is wrong, concluded from facts, with what to do about it. Pure.
+
+A *problem* keeps Levelgate from working, or something would go wrong; a *warning* is what somebody should know. An area in which there is
+neither says what there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+from itertools import groupby
+
+from applier import inventory, kro, status
+from applier.adoption import TOOLS, applied_by
+from applier.cluster import CONTENT, Object
+from applier.inventory import ForeignSet
+from applier.member import is_proven
+from applier.observed import annotation, is_terminating, label
+from applier.ownership import apply_entry
+from applier.traces import is_our_parent, our_sets
+from gitops.check.facts import Facts
+from gitops.revisions import APPLIED
+from gitops.revisions import KIND as REVISION
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+
+HANGS_AFTER = timedelta(minutes=10)
+"""An instance that has been going away for so long does not go by itself."""
+
+_UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
+_OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: `objects` are those concerned, `advice` is what to do, empty where all is well."""
+
+    level: Level
+    area: str
+    message: str
+    advice: str = ""
+    objects: tuple[ObjectKey, ...] = ()
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """Findings by area, in a fixed order of areas."""
+    seen = _Judge(facts)
+    areas = {
+        "cluster": (
+            seen.cluster(),
+            f"Kubernetes {facts.kubernetes} serves {len(facts.survey.discovery.resources)} kinds",
+        ),
+        "permissions": (seen.permissions(), "all that is needed are held"),
+        "definitions": (seen.definitions(), f"{len(facts.crds)} established and served"),
+        "sets": (seen.sets(), seen.counted),
+        "leftovers": (seen.leftovers(), "none"),
+        "kro": (seen.kro(), f"runs ({facts.kro}); what it manages is left alone" if facts.kro else "does not run here"),
+    }
+    return [
+        finding
+        for area, (found, summary) in areas.items()
+        for finding in (list(found) or [Finding(Level.OK, area, summary)])
+    ]
+
+
+@dataclass(frozen=True)
+class _Judge:
+    facts: Facts
+
+    @cached_property
+    def objects(self) -> list[tuple[ObjectKey, Object]]:
+        return sorted(self.facts.survey.objects.items(), key=lambda item: item[0])
+
+    @cached_property
+    def instances(self) -> frozenset[ObjectKey]:
+        """Instances that the records of sources name, whether they exist or not."""
+        return frozenset(key for record in self.facts.records.values() for key in record.scopes)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Sets whose parent lives or is on record."""
+        live = {applyset_id(key) for key, obj in self.objects if is_our_parent(obj)}
+        return frozenset(live | set(map(applyset_id, self.instances)))
+
+    @cached_property
+    def members(self) -> list[tuple[ObjectKey, Object]]:
+        return [(key, obj) for key, obj in self.objects if label(obj, keys.PART_OF) in self.known]
+
+    @property
+    def counted(self) -> str:
+        instances = sum(is_our_parent(obj) for _, obj in self.objects) - len(self.facts.records)
+        return f"{len(self.facts.records)} sources, {instances} instances, {len(self.members)} members"
+
+    def cluster(self) -> Iterator[Finding]:
+        for group in sorted(self.facts.survey.discovery.stale):
+            advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
+            yield Finding(Level.WARNING, "cluster", f"the API group {group} does not answer", advice)
+        if refused := self.facts.survey.refused:
+            shown = ", ".join(map(str, list(refused)[:5])) + (
+                f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+            )
+            advice = f"what is left of us there is not known: {next(iter(refused.values()))}"
+            yield Finding(Level.WARNING, "cluster", f"cannot be looked through: {shown}", advice)
+
+    def permissions(self) -> Iterator[Finding]:
+        advice = "grant it, by a Role or ClusterRole, to whom this kubeconfig speaks for"
+        for resource, lacking in groupby(self.facts.missing, key=lambda one: replace(one, verb="")):
+            verbs = ", ".join(one.verb for one in lacking)
+            yield Finding(Level.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", advice)
+
+    def definitions(self) -> Iterator[Finding]:
+        for key, crd in sorted(self.facts.crds.items()):
+            if not status.exists_ready(crd):
+                why = status.health(crd).message or "not established yet"
+                advice = f"see `kubectl describe crd {key.name}`"
+                yield Finding(Level.PROBLEM, "definitions", f"not served: {why}", advice, (key,))
+            elif not self._is_served(_defined(crd)):
+                advice = "if that lasts, see the log of the API server"
+                yield Finding(Level.PROBLEM, "definitions", "established, and not served", advice, (key,))
+
+    def sets(self) -> Iterator[Finding]:
+        for key, obj in self.objects:
+            if label(obj, keys.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
+                yield from self._set(key, obj)
+        unproven = (key for key, obj in self.members if not is_proven(obj))
+        unrecorded = (key for key, obj in self.members if is_proven(obj) and not annotation(obj, keys.SELF))
+        shared = (key for key, obj in self.members if apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS))
+        yield from _of(
+            unproven,
+            "sets",
+            "members that we did not apply ourselves, or that another controller owns: they are never deleted",
+            f"remove the label {keys.PART_OF} from what does not belong there",
+        )
+        yield from _of(
+            unrecorded,
+            "sets",
+            "members without a recorded place in the order: they are pruned last",
+            "the next pass records the place of those that Git holds",
+        )
+        yield from _of(
+            shared,
+            "sets",
+            "members that another tool applies or applied: fields removed from Git stay as long as it owns them",
+            "stop it there; then remove its entry from metadata.managedFields, or let it release the object",
+        )
+
+    def _set(self, key: ObjectKey, obj: Object) -> Iterator[Finding]:
+        try:
+            scope = inventory.read_scope(obj)
+        except ForeignSet as error:
+            what, _, advice = str(error).rpartition("; ")
+            yield Finding(Level.PROBLEM, "sets", what, advice, (key,))
+            return
+        tooling = annotation(obj, keys.TOOLING)
+        if _numbers(tooling) > _numbers(self.facts.version):
+            advice = f"use that version or a newer one; this is {self.facts.version} and may not know what it finds"
+            yield Finding(Level.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
+        if gone := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
+            advice = "the next pass drops what has no member; until then kubectl cannot take the set over"
+            message = f"the inventory names {', '.join(gone)}, not served here"
+            yield Finding(Level.WARNING, "sets", message, advice, (key,))
+        mine = [one for one, member in self.members if label(member, keys.PART_OF) == applyset_id(key)]
+        if beyond := tuple(one for one in mine if not scope >= inventory.scope_of([one], key)):
+            message = f"the inventory of {key} does not cover all its members"
+            advice = (
+                f"restore its annotations {keys.GROUP_KINDS} and {keys.NAMESPACES}; what they leave out is not pruned"
+            )
+            yield Finding(Level.PROBLEM, "sets", message, advice, beyond)
+
+    def leftovers(self) -> Iterator[Finding]:
+        ours = our_sets(self.facts.survey)
+        lone = {key for key, obj in self.objects if label(obj, keys.PART_OF) in ours - self.known}
+        instances = {key: obj for key, obj in self.objects if _is_instance(obj)}
+        unknown = [
+            key
+            for key, obj in instances.items()
+            if key not in self.instances and label(obj, keys.PART_OF) not in self.known
+        ]
+        hanging = (key for key, obj in instances.items() if self._hangs(obj))
+        records = [(key, obj) for key, obj in self.objects if key.group_kind == REVISION and label(obj, keys.RECORD)]
+        ownerless = (key for key, obj in records if not self._has_owner(obj))
+        loose = (key for key, obj in self.objects if apply_entry(obj, CONTENT) and not label(obj, keys.PART_OF))
+        yield from _of(
+            sorted(lone - {*unknown}),
+            "leftovers",
+            "members of sets whose parent is gone",
+            f"follow their source again, which finds them; or {_UNINSTALL}",
+        )
+        yield from _of(
+            unknown,
+            "leftovers",
+            "instances with our finalizer that no source knows: deleting one would hang",
+            f"follow their source again; or {_UNINSTALL}",
+        )
+        yield from _of(
+            hanging,
+            "leftovers",
+            f"instances that have been going away for more than {HANGS_AFTER.seconds // 60} minutes and wait for us",
+            "is `levelgate run` running? `levelgate status` says what they wait for",
+        )
+        yield from _of(
+            ownerless,
+            "leftovers",
+            "stored revisions of what does not exist any more",
+            f"the next pass of their source drops them; or {_UNINSTALL}",
+        )
+        yield from _of(
+            loose,
+            "leftovers",
+            "objects in no set, with fields that we applied: released, or their adoption was broken off",
+            f"what Git holds the next pass takes up; or {_UNINSTALL}",
+        )
+
+    def kro(self) -> Iterator[Finding]:
+        if self.facts.kro:
+            yield from _of(
+                (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED)),
+                "kro",
+                f"kro runs ({self.facts.kro}), and we manage kinds that were its own",
+                "stop one of the two: both would write these instances",
+                level=Level.PROBLEM,
+            )
+            return
+        yield from _of(
+            (key for key, obj in self.objects if kro.FINALIZER in _finalizers(obj)),
+            "kro",
+            "instances with kro's finalizer, and kro does not run: deleting one would hang",
+            "start kro, or take them over with `levelgate run --adopt IfUnowned:kro`",
+        )
+
+    def _is_served(self, kind: GroupKind) -> bool:
+        discovery = self.facts.survey.discovery
+        return kind in discovery.resources or kind.group in discovery.stale
+
+    def _hangs(self, obj: Object) -> bool:
+        since = obj["metadata"].get("deletionTimestamp")
+        return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > HANGS_AFTER
+
+    def _has_owner(self, record: Object) -> bool:
+        match label(record, keys.RECORD), annotation(record, keys.RECORD_OF).split("/"):
+            case str(kind), [group, name, namespace, instance] if kind == APPLIED:
+                key = ObjectKey(group, name, namespace, instance)
+                return key in self.instances or key in self.facts.survey.objects
+            case _, [group, name]:
+                return GroupKind(group, name) in map(_defined, self.facts.crds.values())
+        return False
+
+
+def _of(
+    objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: Level = Level.WARNING
+) -> Iterator[Finding]:
+    """One finding about all these objects; none where there are none."""
+    if named := tuple(objects):
+        yield Finding(level, area, message, advice, named)
+
+
+def _defined(crd: Object) -> GroupKind:
+    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+
+
+def _is_instance(obj: Object) -> bool:
+    return keys.FINALIZER in _finalizers(obj)
+
+
+def _finalizers(obj: Object) -> list[str]:
+    return obj["metadata"].get("finalizers") or []
+
+
+def _numbers(version: str) -> list[int]:
+    """`levelgate/v0.4.0` as numbers that compare; words after them do not count."""
+    found = re.search(r"\d+(\.\d+)*", version)
+    return list(map(int, found.group().split("."))) if found else []

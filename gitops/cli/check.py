@@ -1,0 +1,83 @@
+"""`levelgate check`: whether this cluster is as Levelgate needs it, and what is left over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import orjson
+
+from gitops.check.facts import Facts, examine
+from gitops.check.judge import Finding, Level, judge
+from gitops.cli import program_version
+from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.text import local, title
+from gitops.clock import SystemClock
+
+_SHOWN = 5
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@cluster_options
+def command(output: str, choice: ClusterChoice) -> int:
+    """Check a cluster before the first run, and before an upgrade: is it reachable, what may we do there, do records and formats fit, is
+    anything left over, does kro run. Nothing is written. Exit code 1 where there is a problem.
+
+    \b
+    levelgate check --context dev
+    levelgate check --sandbox -o json
+    """
+    return asyncio.run(_check(output, choice))
+
+
+async def _check(output: str, choice: ClusterChoice) -> int:
+    cluster = await choice.connect()
+    try:
+        facts = await examine(cluster, version=program_version(), now=SystemClock().now())
+    finally:
+        await cluster.close()
+    found = judge(facts)
+    if output == "json":
+        click.echo(orjson.dumps(_as_json(str(cluster.name), facts, found), option=orjson.OPT_INDENT_2))
+    else:
+        header = f"Cluster {cluster.name}, {local(facts.now)}, levelgate {facts.version}"
+        click.echo("\n".join([header, "", *_text(found)]))
+    return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
+
+
+def _text(found: Sequence[Finding]) -> Iterable[str]:
+    for finding in found:
+        yield f"{finding.level:<10}{finding.area:<14}{finding.message}"
+        named = [title(key) for key in finding.objects[:_SHOWN]]
+        if more := len(finding.objects) - _SHOWN:
+            named += [f"and {more} more"] if more > 0 else []
+        yield from (f"{'':24}{name}" for name in named)
+        if finding.advice:
+            yield f"{'':24}-> {finding.advice}"
+    counted = Counter(finding.level for finding in found)
+    yield ""
+    yield f"{counted[Level.PROBLEM]} problems, {counted[Level.WARNING]} warnings."
+
+
+def _as_json(cluster: str, facts: Facts, found: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "kubernetes": facts.kubernetes,
+        "levelgate": facts.version,
+        "problems": sum(finding.level is Level.PROBLEM for finding in found),
+        "warnings": sum(finding.level is Level.WARNING for finding in found),
+        "findings": [
+            {
+                "level": finding.level,
+                "area": finding.area,
+                "message": finding.message,
+                "advice": finding.advice,
+                "objects": [dict(key._asdict()) for key in finding.objects],
+            }
+            for finding in found
+        ],
+    }

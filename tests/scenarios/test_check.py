@@ -1,0 +1,191 @@
+"""`levelgate check`: before the first run, before an upgrade, and after something went wrong by hand. It never writes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gitops.cli import run
+from tests.controlplane.server import ControlPlane
+from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.platform import Platform
+
+APPLYSET = "applyset.kubernetes.io/"
+
+
+@pytest.fixture
+def applied(alone: Platform) -> Platform:
+    """One instance with the members `one-a` and `one-b`, and a plain object."""
+    alone.repository.commit(
+        {
+            "chain.json": chain(alone.group, "ab"),
+            "one.json": link(alone.group, alone.namespace),
+            "plain.json": config_map(alone.namespace, "plain", a="b"),
+        }
+    )
+    alone.run_once()
+    return alone
+
+
+def check(platform: Platform, code: int = 0) -> list[dict[str, Any]]:
+    """Findings that are not fine."""
+    done = platform.levelgate("check", "-o", "json", check=code)
+    report = json.loads(done.stdout)
+    found: list[dict[str, Any]] = report["findings"]
+    mine = [one for one in found if one["level"] != "ok" and _concerns(one, platform)]
+    assert all(one["advice"] for one in mine), "each says what to do"
+    return mine
+
+
+def _concerns(finding: dict[str, Any], platform: Platform) -> bool:
+    """Other tests of this module may have left something on the same server."""
+    text = json.dumps(finding)
+    return platform.namespace in text or platform.name in text
+
+
+def names(finding: dict[str, Any]) -> list[str]:
+    return [obj["name"] for obj in finding["objects"]]
+
+
+def test_a_new_cluster_is_fine_and_so_is_one_at_work(applied: Platform) -> None:
+    shown = applied.levelgate("check", check=0).stdout
+    assert "0 problems, " in shown
+    assert "permissions   all that is needed are held" in shown
+    assert "does not run here" in shown
+    assert check(applied) == []
+
+
+def test_inventory_that_was_changed_by_hand_is_a_problem(applied: Platform) -> None:
+    """I1: what the inventory leaves out is not pruned; foreign tooling is nobody's to write."""
+    one = (f"chains.{applied.group}", "one", "-n", applied.namespace, "--overwrite")
+    applied.kubectl("annotate", *one, f"{APPLYSET}contains-group-kinds=Secret,configmaps")
+    found = check(applied, 1)
+    assert [(finding["level"], names(finding)) for finding in found] == [
+        ("warning", ["one"]),
+        ("problem", ["one-a", "one-b"]),
+    ]
+    assert "the inventory names configmaps, not served here" in found[0]["message"]
+    applied.kubectl("annotate", *one, f"{APPLYSET}contains-group-kinds=ConfigMap", f"{APPLYSET}tooling=kubectl/v1")
+    assert "managed by tooling 'kubectl'" in check(applied, 1)[0]["message"]
+    applied.kubectl("annotate", *one, f"{APPLYSET}tooling=levelgate/v99.1.0")
+    newer = check(applied, 1)[0]
+    assert newer["message"] == "written by levelgate/v99.1.0"
+    assert "use that version or a newer one" in newer["advice"]
+    applied.kubectl("annotate", *one, f"{APPLYSET}tooling=levelgate/v0.0.1")
+    assert check(applied) == [], "an older version is what an upgrade finds"
+
+
+def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> None:
+    """I2: a label that somebody copied; a tool that applies the same object; a record that is gone."""
+    selector = f"jsonpath={{.metadata.labels.{APPLYSET.replace('.', chr(92) + '.')}part-of}}"
+    part_of = applied.kubectl("get", "configmap", "one-a", "-n", applied.namespace, "-o", selector)
+    forged = json.loads(config_map(applied.namespace, "forged", a="b"))
+    forged["metadata"]["labels"] = {f"{APPLYSET}part-of": part_of}
+    applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(forged))
+    shared = config_map(applied.namespace, "plain", a="b")
+    applied.kubectl("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-", stdin=shared)
+    applied.kubectl("annotate", "configmap", "one-b", "-n", applied.namespace, "internal.levelgate.dev/self-")
+    found = check(applied)
+    assert [names(finding) for finding in found] == [["forged"], ["one-b"], ["plain"]]
+    assert "did not apply ourselves" in found[0]["message"]
+    assert "without a recorded place" in found[1]["message"]
+    assert "another tool applies" in found[2]["message"]
+
+
+def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
+    """The records are gone and no process runs: instances keep a finalizer that nobody serves."""
+    own = ("-n", "levelgate-system")
+    applied.kubectl("delete", "configmap", f"source-{applied.name}", *own)
+    by_message = {finding["message"]: names(finding) for finding in check(applied)}
+    lone = next(found for message, found in by_message.items() if "whose parent is gone" in message)
+    assert {"plain", f"chains.{applied.group}"} <= set(lone)
+    assert [found for message, found in by_message.items() if "no source knows" in message] == [["one"]]
+
+
+def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
+    record = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"applied-{applied.namespace}",
+            "namespace": "levelgate-system",
+            "labels": {"internal.levelgate.dev/record": "applied"},
+            "annotations": {
+                "internal.levelgate.dev/of": f"{applied.group}/Chain/{applied.namespace}/gone",
+                "internal.levelgate.dev/source": applied.name,
+            },
+        },
+        "revision": 1,
+        "data": {},
+    }
+    applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(record))
+    [found] = check(applied)
+    assert "what does not exist any more" in found["message"]
+    assert names(found) == [f"applied-{applied.namespace}"]
+    applied.run_once()
+    assert check(applied) == [], "the next pass drops it, as the advice says"
+
+
+def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Platform) -> None:
+    """Two programs must not write one set. That kro runs, and manages others, is fine."""
+    kro: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "kro", "namespace": applied.namespace, "labels": {"app.kubernetes.io/name": "kro"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "kro"}},
+            "template": {
+                "metadata": {"labels": {"app": "kro"}},
+                "spec": {"containers": [{"name": "kro", "image": "example.com/kro:1"}]},
+            },
+        },
+    }
+    applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kro))
+    shown = applied.levelgate("check", check=0).stdout
+    assert f"runs (Deployment.apps/{applied.namespace}/kro has replicas); what it manages is left alone" in shown
+    applied.kubectl("label", "crd", f"chains.{applied.group}", "kro.run/owned=true")
+    [found] = check(applied, 1)
+    assert names(found) == [f"chains.{applied.group}"]
+    kro["spec"] |= {"replicas": 0}
+    applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kro))
+    assert "does not run here" in applied.levelgate("check", check=0).stdout
+    applied.kubectl("delete", "deployment", "kro", "-n", applied.namespace)
+
+
+@pytest.mark.cluster
+def test_every_permission_that_lacks_is_named(
+    lone_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """RBAC: who may do nothing is told what it takes; with exactly that granted, nothing lacks any more."""
+    tenant = ["check", "--kubeconfig", str(lone_control_plane.kubeconfig("tenant"))]
+    assert run([*tenant, "-o", "json"]) == 1
+    found = [one["message"] for one in json.loads(capsys.readouterr().out)["findings"] if one["area"] == "permissions"]
+    assert (
+        "not allowed: create, delete, get, list, patch controllerrevisions.apps in namespace levelgate-system" in found
+    )
+    assert "not allowed: create, get, patch namespaces" in found
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch", "delete"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch"]},
+        {
+            "apiGroups": ["apps", "apiextensions.k8s.io"],
+            "resources": ["controllerrevisions", "customresourcedefinitions"],
+            "verbs": ["get", "list", "create", "patch", "delete"],
+        },
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    lone_control_plane.request(
+        "POST", f"/apis/{rbac}/v1/clusterroles", {"metadata": {"name": "levelgate"}, "rules": rules}
+    )
+    binding = {
+        "metadata": {"name": "levelgate"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "levelgate"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": "tenant"}],
+    }
+    lone_control_plane.request("POST", f"/apis/{rbac}/v1/clusterrolebindings", binding)
+    assert run(tenant) == 0
+    shown = capsys.readouterr().out
+    assert "all that is needed are held" in shown
+    assert "cannot be looked through: " in shown
