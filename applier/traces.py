@@ -65,10 +65,12 @@ def is_ours(obj: Object) -> bool:
 
 
 def our_sets(found: Survey) -> frozenset[str]:
-    """Ids of our sets, by their parents and by the records on members: the parent may be gone."""
-    parents = {label(obj, keys.PARENT_ID) for obj in found.objects.values() if is_our_parent(obj)}
+    """Ids of our sets, by their parents and by the records on members: the parent may be gone. One that another tool took over is not ours."""
     recorded = {label(obj, keys.PART_OF) for obj in found.objects.values() if annotation(obj, keys.SELF)}
-    return frozenset(parents | recorded) - {""}
+    parents = [obj for obj in found.objects.values() if label(obj, keys.PARENT_ID)]
+    ours = {label(obj, keys.PARENT_ID) for obj in parents if is_our_parent(obj)}
+    others = {label(obj, keys.PARENT_ID) for obj in parents if not is_our_parent(obj)}
+    return frozenset((recorded | ours) - others - {""})
 
 
 def is_our_parent(obj: Object) -> bool:

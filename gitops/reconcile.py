@@ -13,7 +13,7 @@ from applier.cluster import PARENT, Cluster
 from applier.errors import ClusterError
 from applier.execute import Executor, Result
 from applier.fights import Fights
-from applier.inventory import Scope, scope_of
+from applier.inventory import TOOL, Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
 from applier.write import Writer
@@ -208,8 +208,9 @@ class Reconciler:
         key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
         try:
             if await self.cluster.get(key, metadata_only=True) is None:
+                metadata = {"name": key.name, "labels": {keys.MANAGED_BY: TOOL}}
                 await self.cluster.apply(
-                    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.name}}, manager=PARENT
+                    {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, manager=PARENT
                 )
         except ClusterError as error:
             return error

@@ -39,6 +39,7 @@ GLASS_SCOPE = "levelgate.dev/break-glass-scope"
 PRIORITY = "levelgate.dev/priority"
 KRO_RECONCILE = "kro.run/reconcile"
 ALLOW_BREAKING = "kro.run/allow-breaking-changes"
+MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 
 LEVEL = "internal.levelgate.dev/level"

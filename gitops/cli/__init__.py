@@ -22,6 +22,7 @@ _COMMANDS = {
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",
     "check": "Is a cluster as it has to be; what is left over.",
+    "uninstall": "Leave a cluster; what is deployed stays.",
     "sandbox": "A Kubernetes API to try things on, without a cluster.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",

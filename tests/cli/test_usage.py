@@ -22,6 +22,7 @@ COMMANDS = (
     "status",
     "tree",
     "check",
+    "uninstall",
     "sandbox",
     "version",
     "completion",

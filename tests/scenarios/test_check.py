@@ -77,6 +77,7 @@ def test_inventory_that_was_changed_by_hand_is_a_problem(applied: Platform) -> N
     assert check(applied) == [], "an older version is what an upgrade finds"
 
 
+@pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
 def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> None:
     """I2: a label that somebody copied; a tool that applies the same object; a record that is gone."""
     selector = f"jsonpath={{.metadata.labels.{APPLYSET.replace('.', chr(92) + '.')}part-of}}"
@@ -94,6 +95,7 @@ def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> Non
     assert "another tool applies" in found[2]["message"]
 
 
+@pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
 def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
     """The records are gone and no process runs: instances keep a finalizer that nobody serves."""
     own = ("-n", "levelgate-system")
@@ -104,6 +106,7 @@ def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
     assert [found for message, found in by_message.items() if "no source knows" in message] == [["one"]]
 
 
+@pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
 def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
     record = {
         "apiVersion": "apps/v1",
@@ -128,6 +131,7 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
     assert check(applied) == [], "the next pass drops it, as the advice says"
 
 
+@pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
 def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Platform) -> None:
     """Two programs must not write one set. That kro runs, and manages others, is fine."""
     kro: dict[str, Any] = {

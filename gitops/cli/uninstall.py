@@ -1,0 +1,129 @@
+"""`levelgate uninstall`: leave a cluster, with or without what was deployed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import click
+
+from applier.cluster import Object
+from applier.errors import ClusterError
+from gitops.cli import program_version
+from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.run import NOT_YET
+from gitops.cli.text import aligned, local, title
+from gitops.clock import SystemClock
+from gitops.reconcile import Pass
+from gitops.record import SourceRecord, read_records
+from gitops.uninstall import Departure, Leaver
+from renderer.identity import ObjectKey
+
+
+@click.command()
+@click.option(
+    "--with-workloads", is_flag=True, help="Delete what the sources deployed as well, in reverse order of dependency."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--wait",
+    type=Duration(),
+    default="5m",
+    show_default=True,
+    help="With --with-workloads: wait so long for what is being deleted.",
+)
+@cluster_options
+def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterChoice) -> int:
+    """Take everything of Levelgate's own off a cluster: labels, annotations, finalizers, status, records. What is deployed stays as it is, and
+    belongs to nobody: instances, their CRDs and everything else. First it shows what it would do, and asks.
+
+    Stop `levelgate run` before. If it is interrupted, call it again.
+
+    \b
+    levelgate uninstall --context dev
+    levelgate uninstall --context dev --with-workloads --yes
+    """
+    return asyncio.run(_uninstall(choice, wait if with_workloads else None, sure=yes))
+
+
+async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: bool) -> int:
+    """`wait` is given where workloads go as well."""
+    cluster = await choice.connect()
+    clock, leaver = SystemClock(), Leaver(cluster)
+    try:
+        todo = await leaver.look()
+        records = dict(await read_records(cluster))
+        click.echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
+        click.echo("\n".join(_plan(todo, records if wait is not None else None)))
+        if todo.is_empty:
+            return 0
+        if not (sure or _agreed()):
+            return 1
+        if wait is not None:
+            found = await leaver.remove(records, clock, version=program_version(), wait=wait)
+            if left := list(_left(found)):
+                click.echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
+                return NOT_YET
+        return _conclude(*await leaver.leave())
+    finally:
+        await cluster.close()
+
+
+def _plan(todo: Departure, records: dict[str, SourceRecord] | None) -> Iterable[str]:
+    """What would be done. `records` are given where workloads go as well."""
+    if todo.is_empty:
+        yield "Nothing of Levelgate's own is there."
+    if records:
+        yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs stay"
+    rows = [["release", kind, str(count), _shown(todo.release, kind)] for kind, count in _counted(todo.release)]
+    rows += [["delete", kind, str(count), _shown(todo.records, kind)] for kind, count in _counted(todo.records)]
+    rows += [["delete", "Namespace", "1", todo.namespace["metadata"]["name"]]] if todo.namespace else []
+    if rows:
+        yield from aligned([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
+        yield ""
+        yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate's go."
+        yield "A `levelgate run` that goes on would take everything up again: stop it first."
+    for kind, why in todo.unseen.items():
+        yield f"not looked through: {kind}: {why}"
+
+
+def _counted(objects: Sequence[Object]) -> list[tuple[str, int]]:
+    return sorted(Counter(str(ObjectKey.of(obj).group_kind) for obj in objects).items())
+
+
+def _shown(objects: Sequence[Object], kind: str) -> str:
+    return title(next(key for obj in objects if str((key := ObjectKey.of(obj)).group_kind) == kind)).partition(" ")[2]
+
+
+def _agreed() -> bool:
+    if sys.stdin.isatty():
+        return click.confirm("Go on?")
+    click.echo("Error: nothing was done; it takes --yes where nobody can be asked", err=True)
+    return False
+
+
+def _left(found: Pass) -> Iterable[str]:
+    """Members that are to go and have not gone yet. What a person protects stays, and is released."""
+    for one in found.plan.sets:
+        for orphan in one.orphans:
+            if orphan.is_leaving:
+                yield f"  {title(orphan.member.key)}: {orphan.blocked.message if orphan.blocked else 'to be deleted'}"
+
+
+def _conclude(left: Departure, errors: Sequence[ClusterError]) -> int:
+    if errors:
+        for error in errors:
+            click.echo(f"Error: {error}", err=True)
+        click.echo("records were kept; call it again when that is put right", err=True)
+        return 1
+    if not left.is_empty:
+        click.echo("Error: somebody goes on writing; stop every `levelgate run`, then call it again", err=True)
+        return 1
+    if left.unseen:
+        click.echo(f"Error: not looked through, and so perhaps not released: {', '.join(left.unseen)}", err=True)
+        return 1
+    click.echo("Nothing of Levelgate's own is left.")
+    return 0
