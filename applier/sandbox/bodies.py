@@ -90,10 +90,11 @@ def read_object(kind: Kind, obj: Object, options: WriteOptions, body: bytes) -> 
     return fitted.obj, tuple(strange)
 
 
-def fit(kind: Kind, obj: Object) -> Fitted:
+def fit(kind: Kind, obj: Object, *, merged: bool = False) -> Fitted:
     """As `Model.fit`, with the metadata read first."""
     metadata, unknown, mistake = rules.read(obj.get("metadata"))
-    fitted = kind.model.fit({"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata})
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
+    fitted = kind.model.fit(whole, merged=merged)
     return Fitted(fitted.obj, (*unknown, *fitted.unknown), mistake or fitted.mistake)
 
 
@@ -124,9 +125,11 @@ def _warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...
 
 
 def check_place(metadata: Object, address: Address, *, name: str) -> None:
-    """Name and namespace of the body, where given, are those of the address."""
+    """The name, where the address has one, and the namespace, where one is given, are those of the address."""
     if name:
-        sent = metadata.setdefault("name", name)
+        sent = metadata.get("name")
+        if not sent:
+            raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
         if sent != name:
             raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
     if metadata.get("namespace", address.namespace) != address.namespace:
@@ -212,12 +215,7 @@ def intent_of(kind: Kind, address: Address, body: bytes) -> Object:
         )
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    sent = intent.get("metadata") or {}
-    checked = {**sent}
-    check_place(checked, address, name=address.name)
-    if kind.namespaced:
-        checked["namespace"] = address.namespace
-    return {**intent, "metadata": checked}
+    return {**intent, "metadata": intent.get("metadata") or {}}
 
 
 def gvk(kind: Kind) -> str:

@@ -61,6 +61,10 @@ class Custom:
             return DEDUCED
         return type_of_schema(self.schema, crd=True, definitions=self._definitions)
 
+    @property
+    def blank(self) -> Object:
+        return {}
+
     def resolve(self, schema: Schema) -> Schema:
         return schema
 
@@ -68,16 +72,16 @@ class Custom:
     def generation(self) -> bool:
         return True
 
-    def fit(self, obj: Object) -> Fitted:
+    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
         unknown: list[str] = []
         identity = {name: obj[name] for name in obj if name in _IDENTITY}
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
-        return Fitted({**identity, **prune(self._content, content, "", unknown)}, tuple(unknown))
+        return Fitted({**identity, **prune(self._content, content, "", unknown, nulls=merged)}, tuple(unknown))
 
     def default(self, obj: Object, live: Object | None) -> Object:
         identity = {name: obj[name] for name in obj if name in _IDENTITY}
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
-        return {**identity, **apply_defaults(self._content, content)}
+        return {**identity, **apply_defaults(self._content, content, keep_nulls=True)}
 
     def complete(self, obj: Object, live: Object | None) -> Object:
         return obj
@@ -162,8 +166,10 @@ def _mapping(value: Any) -> Schema:
     return value if isinstance(value, Mapping) else {}
 
 
-def prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
-    """A value without the fields that its schema does not know; their paths are added to `unknown`."""
+def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: bool = False) -> Any:
+    """A value without the fields that its schema does not know; their paths are added to `unknown`. Unless `nulls` are
+    kept, fields go that may not be null and have no default to take.
+    """
     match value:
         case dict():
             properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
@@ -174,7 +180,8 @@ def prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
                 place = f"{path}.{name}" if path else name
                 field = properties.get(name, rest)
                 if isinstance(field, Mapping):
-                    found[name] = prune(field, item, place, unknown)
+                    if nulls or item is not None or field.get("nullable") or "default" in field:
+                        found[name] = prune(field, item, place, unknown, nulls=nulls)
                 elif keeps or name in embedded:
                     found[name] = item
                 else:
@@ -184,6 +191,6 @@ def prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> Any:
             items = schema.get("items")
             if not isinstance(items, Mapping):
                 return value
-            return [prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+            return [prune(items, item, f"{path}[{index}]", unknown, nulls=nulls) for index, item in enumerate(value)]
         case _:
             return value

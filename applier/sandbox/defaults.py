@@ -1,24 +1,50 @@
 """What the server fills in where an author of a built-in object says nothing.
 
-Only what people see and controllers need: kinds that are not named here are stored as they are sent. Source: `defaults.go`
-of the API groups of Kubernetes, documented in its API reference.
+Defaults belong to structures, wherever those are: `DEFAULTS` by the definition of each. Scalars that the published schema
+gives a default need no mention here. Source: `defaults.go` of the API groups of Kubernetes, documented in its API
+reference.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 Object = dict[str, Any]
-Change = Callable[[Object, Object | None], None]
-"""Changes the object that it is given; the second is the stored one, None at creation."""
+Change = Callable[[Object], None]
+"""Changes the structure that it is given; those in it are filled in already."""
 
 
 def fill(obj: Object, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
-        obj.setdefault(name, dict(value) if isinstance(value, dict) else value)
+        if name not in obj:
+            obj[name] = dict(value) if isinstance(value, dict) else value
+
+
+def filled(**values: Any) -> Change:
+    """A change that does no more than that."""
+    return lambda obj: fill(obj, values)
+
+
+def objects(*lists: Any) -> Iterable[Object]:
+    """The structures in lists that may be absent."""
+    return (item for found in lists for item in found or ())
+
+
+# ---- pods
+
+
+def _pod(pod: Object) -> None:
+    """A Pod by itself; templates of pods do not get these."""
+    spec = pod["spec"]
+    fill(spec, {"enableServiceLinks": True})
+    for container in objects(spec.get("initContainers"), spec.get("containers")):
+        if limits := container["resources"].get("limits"):
+            container["resources"]["requests"] = {**limits, **container["resources"].get("requests", {})}
+        if spec.get("hostNetwork"):
+            for port in objects(container.get("ports")):
+                fill(port, {"hostPort": port["containerPort"]})
 
 
 def _pod_spec(spec: Object) -> None:
@@ -33,304 +59,220 @@ def _pod_spec(spec: Object) -> None:
         },
     )
     if "serviceAccountName" in spec:
-        spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    for container in _objects(spec.get("initContainers"), spec.get("containers")):
-        _container(container)
-    for volume in _objects(spec.get("volumes")):
-        for source in ("configMap", "secret", "downwardAPI", "projected"):
-            if isinstance(volume.get(source), dict):
-                volume[source].setdefault("defaultMode", 420)
+        fill(spec, {"serviceAccount": spec["serviceAccountName"]})
 
 
 def _container(container: Object) -> None:
-    image = str(container.get("image", ""))
+    image = container.get("image", "")
     tagged = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
     fill(
         container,
         {
-            "resources": {},
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "imagePullPolicy": "IfNotPresent" if tagged else "Always",
         },
     )
-    for port in _objects(container.get("ports")):
-        port.setdefault("protocol", "TCP")
-    for probe in _objects([container[name] for name in _PROBES if name in container]):
-        fill(probe, {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
-        if isinstance(probe.get("httpGet"), dict):
-            fill(probe["httpGet"], {"path": "/", "scheme": "HTTP"})
-    for variable in _objects(container.get("env")):
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if isinstance(reference, dict):
-            reference.setdefault("apiVersion", "v1")
 
 
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+def _volume(volume: Object) -> None:
+    if len(volume) == 1:
+        volume["emptyDir"] = {}
 
 
-def _objects(*lists: Any) -> Iterable[Object]:
-    return (item for found in lists if isinstance(found, list) for item in found if isinstance(item, dict))
+# ---- workloads
 
 
-def _template(spec: Object) -> None:
-    template = spec.get("template")
-    if isinstance(template, dict):
-        template.setdefault("metadata", {})
-        _pod_spec(template.setdefault("spec", {}))
-
-
-def _deployment(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
+def _deployment(spec: Object) -> None:
     fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
-    strategy = spec.setdefault("strategy", {})
-    strategy.setdefault("type", "RollingUpdate")
+    _strategy(spec["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
+
+
+def _daemon_set(spec: Object) -> None:
+    fill(spec, {"revisionHistoryLimit": 10})
+    _strategy(spec["updateStrategy"], {"maxUnavailable": 1, "maxSurge": 0})
+
+
+def _strategy(strategy: Object, rolling: Object) -> None:
+    fill(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
-        fill(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": "25%", "maxSurge": "25%"})
-    _template(spec)
+        fill(strategy.setdefault("rollingUpdate", {}), rolling)
 
 
-def _stateful_set(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
+def _stateful_set(spec: Object) -> None:
     fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    _strategy(spec["updateStrategy"], {"partition": 0})
     policy = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     fill(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}), policy)
-    for claim in _objects(spec.get("volumeClaimTemplates")):
+    for claim in objects(spec.get("volumeClaimTemplates")):
         claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-        claim.setdefault("status", {}).setdefault("phase", "Pending")
-    _template(spec)
 
 
-def _daemon_set(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        fill(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": 1, "maxSurge": 0})
-    _template(spec)
-
-
-def _replica_set(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("replicas", 1)
-    _template(spec)
-
-
-def _job_spec(spec: Object) -> None:
+def _job(job: Object) -> None:
+    """A Job by itself; templates of jobs do not get these."""
+    spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     fill(
         spec,
         {
             "parallelism": 1,
-            "backoffLimit": 6,
+            "backoffLimit": 6 if "backoffLimitPerIndex" not in spec else 2**31 - 1,
             "completionMode": "NonIndexed",
             "suspend": False,
-            "podReplacementPolicy": "TerminatingOrFailed",
+            "podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
+            "manualSelector": False,
         },
     )
-    _template(spec)
 
 
-def _job(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("manualSelector", False)
-    _job_spec(spec)
+_SCALE_UP = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
 
-def _select_pods(obj: Object, live: Object | None) -> None:
-    """A Job finds its pods by its own uid."""
-    spec, uid = obj["spec"], obj["metadata"]["uid"]
-    if live is None and "selector" not in spec:
-        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-    elif live is not None:
-        spec.setdefault("selector", live["spec"].get("selector"))
-    if not spec.get("manualSelector"):
-        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        for prefix in ("batch.kubernetes.io/", ""):
-            labels |= {f"{prefix}controller-uid": uid, f"{prefix}job-name": obj["metadata"]["name"]}
-        if live is None:
-            obj["metadata"].setdefault("labels", dict(labels))
-
-
-def _cron_job(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    fill(
-        spec,
-        {
-            "concurrencyPolicy": "Allow",
-            "suspend": False,
-            "successfulJobsHistoryLimit": 3,
-            "failedJobsHistoryLimit": 1,
-        },
-    )
-    job = spec.get("jobTemplate")
-    if isinstance(job, dict):
-        job.setdefault("metadata", {})
-        _template(job.setdefault("spec", {}))
-
-
-def _pod(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    _pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
-
-
-def _service(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
-    for port in _objects(spec.get("ports")):
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-    if spec["type"] == "ExternalName":
-        return
-    fill(spec, {"internalTrafficPolicy": "Cluster", "ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]})
-    if spec["type"] in ("LoadBalancer", "NodePort"):
-        spec.setdefault("externalTrafficPolicy", "Cluster")
-    if spec["type"] == "LoadBalancer":
-        spec.setdefault("allocateLoadBalancerNodePorts", True)
-
-
-def _allocate(obj: Object, live: Object | None) -> None:
-    """Addresses and node ports of a Service: those that it had, else some that follow from its name."""
-    spec, before = obj["spec"], (live or {}).get("spec") or {}
-    if spec["type"] == "ExternalName":
-        return
-    metadata = obj["metadata"]
-    place = f"{metadata.get('namespace', '')}/{metadata['name']}"
-    number = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest(), "big")
-    spec.setdefault("clusterIP", before.get("clusterIP") or f"10.0.{number >> 8 & 255}.{number % 254 + 1}")
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    if spec["type"] in ("LoadBalancer", "NodePort"):
-        for index, port in enumerate(_objects(spec.get("ports"))):
-            port.setdefault("nodePort", 30000 + (number + index) % 2768)
-
-
-def _secret(obj: Object, _: Object | None) -> None:
-    obj.setdefault("type", "Opaque")
-    if texts := obj.pop("stringData", None):
-        data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
-        obj["data"] = {**(obj.get("data") or {}), **data}
-
-
-def _claim(obj: Object, _: Object | None) -> None:
-    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-
-def _namespace(obj: Object, _: Object | None) -> None:
-    name = obj["metadata"].get("name", "")
-    obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), "kubernetes.io/metadata.name": name}
-
-
-def _activate(obj: Object, live: Object | None) -> None:
-    obj["spec"] = live["spec"] if live else {"finalizers": ["kubernetes"]}
-
-
-def _network_policy(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
-    for rule in _objects(spec.get("ingress"), spec.get("egress")):
-        for port in _objects(rule.get("ports")):
-            port.setdefault("protocol", "TCP")
-
-
-def _role_binding(obj: Object, _: Object | None) -> None:
-    role = obj.get("roleRef")
-    if isinstance(role, dict):
-        role.setdefault("apiGroup", "rbac.authorization.k8s.io")
-    for subject in _objects(obj.get("subjects")):
-        if subject.get("kind") in ("User", "Group"):
-            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
-
-
-def _autoscaler(obj: Object, _: Object | None) -> None:
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("minReplicas", 1)
+def _autoscaler(spec: Object) -> None:
     target = {"type": "Utilization", "averageUtilization": 80}
-    spec.setdefault("metrics", [{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    fill(spec, {"minReplicas": 1, "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]})
+    if "behavior" in spec:
+        fill(spec["behavior"].setdefault("scaleUp", {}), _SCALE_UP)
+        fill(spec["behavior"].setdefault("scaleDown", {}), _SCALE_DOWN)
 
 
-def _storage_class(obj: Object, _: Object | None) -> None:
-    fill(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+# ---- all else
 
 
-def _definition(obj: Object, _: Object | None) -> None:
+def _service(service: Object) -> None:
+    spec = service["spec"]
+    fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif not (spec.get("sessionAffinityConfig", {}).get("clientIP") or {}).get("timeoutSeconds"):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    for port in objects(spec.get("ports")):
+        port["targetPort"] = port["targetPort"] or port["port"]
+    if spec["type"] in ("LoadBalancer", "NodePort"):
+        fill(spec, {"externalTrafficPolicy": "Cluster"})
+    if spec["type"] != "ExternalName":
+        fill(spec, {"internalTrafficPolicy": "Cluster"})
+    if spec["type"] == "LoadBalancer":
+        fill(spec, {"allocateLoadBalancerNodePorts": True})
+        for address in objects(service["status"]["loadBalancer"].get("ingress")):
+            if "ip" in address:
+                fill(address, {"ipMode": "VIP"})
+
+
+def _secret(secret: Object) -> None:
+    fill(secret, {"type": "Opaque"})
+    if texts := secret.pop("stringData", None):
+        data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+        secret["data"] = {**secret.get("data", {}), **data}
+
+
+def _limits(item: Object) -> None:
+    if item["type"] == "Container":
+        limits = {**item.get("max", {}), **item.get("default", {})}
+        requests = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
+        item |= {name: found for name, found in (("default", limits), ("defaultRequest", requests)) if found}
+
+
+def _network_policy(spec: Object) -> None:
+    fill(spec, {"policyTypes": ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]})
+
+
+def _subject(subject: Object) -> None:
+    if subject.get("kind") in ("User", "Group"):
+        fill(subject, {"apiGroup": "rbac.authorization.k8s.io"})
+
+
+def _role_reference(reference: Object) -> None:
+    reference["apiGroup"] = reference.get("apiGroup") or "rbac.authorization.k8s.io"
+
+
+def _definition(spec: Object) -> None:
     """A CustomResourceDefinition: names that follow from others, and no conversion."""
-    spec = obj.setdefault("spec", {})
-    spec.setdefault("conversion", {"strategy": "None"})
-    names = spec.get("names")
-    if isinstance(names, dict) and names.get("kind"):
-        names.setdefault("singular", names["kind"].lower())
-        names.setdefault("listKind", f"{names['kind']}List")
+    fill(spec, {"conversion": {"strategy": "None"}})
+    names = spec["names"]
+    if names.get("kind"):
+        names["singular"] = names.get("singular") or names["kind"].lower()
+        names["listKind"] = names.get("listKind") or f"{names['kind']}List"
 
+
+_ANY = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_CORE, _ADMISSION = "io.k8s.api.core.v1", "io.k8s.api.admissionregistration.v1"
 
 DEFAULTS: Mapping[str, Change] = {
-    "cronjobs.batch": _cron_job,
-    "customresourcedefinitions.apiextensions.k8s.io": _definition,
-    "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
-    "daemonsets.apps": _daemon_set,
-    "deployments.apps": _deployment,
-    "horizontalpodautoscalers.autoscaling": _autoscaler,
-    "jobs.batch": _job,
-    "namespaces": _namespace,
-    "networkpolicies.networking.k8s.io": _network_policy,
-    "persistentvolumeclaims": _claim,
-    "pods": _pod,
-    "replicasets.apps": _replica_set,
-    "rolebindings.rbac.authorization.k8s.io": _role_binding,
-    "secrets": _secret,
-    "services": _service,
-    "statefulsets.apps": _stateful_set,
-    "storageclasses.storage.k8s.io": _storage_class,
-}
-"""By resource: what whoever writes the object comes to own."""
-
-_FIRST_STATUS: Mapping[str, Object] = {
-    "cronjobs.batch": {},
-    "daemonsets.apps": {
-        "currentNumberScheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "numberReady": 0,
-    },
-    "deployments.apps": {},
-    "horizontalpodautoscalers.autoscaling": {"currentMetrics": None, "desiredReplicas": 0},
-    "ingresses.networking.k8s.io": {"loadBalancer": {}},
-    "jobs.batch": {},
-    "namespaces": {"phase": "Active"},
-    "persistentvolumeclaims": {"phase": "Pending"},
-    "poddisruptionbudgets.policy": {
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "disruptionsAllowed": 0,
-        "expectedPods": 0,
-    },
-    "pods": {"phase": "Pending"},
-    "replicasets.apps": {"replicas": 0},
-    "services": {"loadBalancer": {}},
-    "statefulsets.apps": {"availableReplicas": 0, "replicas": 0},
-}
-
-
-def complete(resource: str, obj: Object, live: Object | None) -> None:
-    """What nobody owns: what the server makes up, and at creation a status that says nothing yet."""
-    if resource in _FIRST_STATUS:
-        obj["status"] = live.get("status", {}) if live else dict(_FIRST_STATUS[resource])
-    if change := _COMPLETIONS.get(resource):
-        change(obj, live)
-
-
-_COMPLETIONS: Mapping[str, Change] = {
-    "jobs.batch": _select_pods,
-    "namespaces": _activate,
-    "services": _allocate,
+    f"{_ADMISSION}.MatchResources": filled(**_ANY),
+    f"{_ADMISSION}.MutatingAdmissionPolicySpec": filled(failurePolicy="Fail"),
+    f"{_ADMISSION}.MutatingWebhook": filled(
+        failurePolicy="Fail", timeoutSeconds=10, reinvocationPolicy="Never", **_ANY
+    ),
+    f"{_ADMISSION}.NamedRuleWithOperations": filled(scope="*"),
+    f"{_ADMISSION}.RuleWithOperations": filled(scope="*"),
+    f"{_ADMISSION}.ServiceReference": filled(port=443),
+    f"{_ADMISSION}.ValidatingAdmissionPolicySpec": filled(failurePolicy="Fail"),
+    f"{_ADMISSION}.ValidatingWebhook": filled(failurePolicy="Fail", timeoutSeconds=10, **_ANY),
+    "io.k8s.api.apps.v1.DaemonSetSpec": _daemon_set,
+    "io.k8s.api.apps.v1.DeploymentSpec": _deployment,
+    "io.k8s.api.apps.v1.ReplicaSetSpec": filled(replicas=1),
+    "io.k8s.api.apps.v1.StatefulSetSpec": _stateful_set,
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": _autoscaler,
+    "io.k8s.api.batch.v1.CronJobSpec": filled(
+        concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1
+    ),
+    "io.k8s.api.batch.v1.Job": _job,
+    "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern": filled(status="True"),
+    f"{_CORE}.ConfigMapVolumeSource": filled(defaultMode=0o644),
+    f"{_CORE}.Container": _container,
+    f"{_CORE}.DownwardAPIVolumeSource": filled(defaultMode=0o644),
+    f"{_CORE}.EndpointPort": filled(protocol="TCP"),
+    f"{_CORE}.EphemeralContainer": _container,
+    f"{_CORE}.HTTPGetAction": filled(path="/", scheme="HTTP"),
+    f"{_CORE}.HostPathVolumeSource": filled(type=""),
+    f"{_CORE}.LimitRangeItem": _limits,
+    f"{_CORE}.ObjectFieldSelector": filled(apiVersion="v1"),
+    f"{_CORE}.PersistentVolumeClaimSpec": filled(volumeMode="Filesystem"),
+    f"{_CORE}.PersistentVolumeClaimStatus": filled(phase="Pending"),
+    f"{_CORE}.PersistentVolumeSpec": filled(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"),
+    f"{_CORE}.PersistentVolumeStatus": filled(phase="Pending"),
+    f"{_CORE}.NamespaceStatus": filled(phase="Active"),
+    f"{_CORE}.Pod": _pod,
+    f"{_CORE}.PodSpec": _pod_spec,
+    f"{_CORE}.Probe": filled(**_PROBE),
+    f"{_CORE}.ProjectedVolumeSource": filled(defaultMode=0o644),
+    f"{_CORE}.Secret": _secret,
+    f"{_CORE}.SecretVolumeSource": filled(defaultMode=0o644),
+    f"{_CORE}.Service": _service,
+    f"{_CORE}.ServiceAccountTokenProjection": filled(expirationSeconds=3600),
+    f"{_CORE}.Volume": _volume,
+    "io.k8s.api.discovery.v1.EndpointPort": filled(name="", protocol="TCP"),
+    "io.k8s.api.networking.v1.NetworkPolicyPort": filled(protocol="TCP"),
+    "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy,
+    "io.k8s.api.rbac.v1.RoleRef": _role_reference,
+    "io.k8s.api.rbac.v1.Subject": _subject,
+    "io.k8s.api.scheduling.v1.PriorityClass": filled(preemptionPolicy="PreemptLowerPriority"),
+    "io.k8s.api.storage.v1.StorageClass": filled(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": _definition,
 }
 
-COMPLETED = _FIRST_STATUS.keys() | _COMPLETIONS.keys()
-"""Resources that `complete` has something to add to."""
+
+def _namespace_label(obj: Object) -> None:
+    metadata = obj["metadata"]
+    metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
+
+
+def _job_labels(obj: Object) -> None:
+    """The very labels of its template, so that what the server adds to those it adds to these."""
+    if labels := obj["spec"]["template"]["metadata"].get("labels"):
+        obj["metadata"].setdefault("labels", labels)
+
+
+OF_METADATA: Mapping[str, Change] = {"namespaces": _namespace_label, "jobs.batch": _job_labels}
+"""Defaults of the metadata of objects, by resource."""

@@ -58,3 +58,10 @@ def _take(step: dict[str, str | None], value: Any) -> list[Any]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def at(obj: Any, path: str) -> Any:
+    """The value at a dotted path of field names; None if there is none."""
+    for name in path.split("."):
+        obj = obj.get(name) if isinstance(obj, dict) else None
+    return obj

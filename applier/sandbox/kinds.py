@@ -40,6 +40,10 @@ class Model(Protocol):
         """How server-side apply merges it."""
 
     @property
+    def blank(self) -> Object:
+        """What the server holds of an object of which nothing is given; never changed."""
+
+    @property
     def schema(self) -> Mapping[str, Any]:
         """What describes it, an OpenAPI v3 schema; empty where nothing does."""
 
@@ -50,8 +54,8 @@ class Model(Protocol):
     def generation(self) -> bool:
         """Whether its objects count the changes of their content in metadata.generation."""
 
-    def fit(self, obj: Object) -> Fitted:
-        """What of the content is known."""
+    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
+        """What of the content is known. `merged`: by a server-side apply, which leaves nulls for the validation."""
 
     def default(self, obj: Object, live: Object | None) -> Object:
         """With the defaults of what is left out, at creation (no `live`) or update; whoever writes comes to own them."""

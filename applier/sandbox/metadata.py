@@ -170,7 +170,7 @@ def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[
     """
     return [
         *_name(metadata, rule),
-        *_labels(metadata.get("labels") or {}),
+        *labels(metadata.get("labels") or {}),
         *_annotations(metadata.get("annotations") or {}),
         *_owners(metadata.get("ownerReferences") or []),
         *_finalizers(metadata.get("finalizers") or [], standard=standard_finalizers),
@@ -204,15 +204,20 @@ def _name(metadata: Object, rule: str) -> Iterator[Mistake]:
         if name in (".", "..") or "/" in name or "%" in name:
             yield invalid("metadata.name", name, "may not be '.' or '..', nor contain '/' or '%'")
     else:
-        pattern, longest = _NAME_RULES[rule]
-        if len(name) > longest:
-            yield invalid("metadata.name", name, f"must be no more than {longest} bytes")
-        if not pattern.fullmatch(name):
-            yield invalid("metadata.name", name, _RULES[rule])
+        yield from named(name, "metadata.name", rule)
 
 
-def _labels(labels: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
-    for key, value in labels.items():
+def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
+    """A name by one of the rules `subdomain`, `label` (RFC 1123) and `service` (RFC 1035)."""
+    pattern, longest = _NAME_RULES[rule]
+    if len(name) > longest:
+        yield invalid(field, name, f"must be no more than {longest} bytes")
+    if not pattern.fullmatch(name):
+        yield invalid(field, name, _RULES[rule])
+
+
+def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
+    for key, value in found.items():
         yield from _key(key, field)
         if len(value) > 63:
             yield invalid(field, value, "must be no more than 63 bytes")

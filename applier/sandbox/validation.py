@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any
 
-from applier.sandbox.decoding import Decoder
-from applier.sandbox.wire import Mistake, forbidden, invalid, required, unsupported
+from applier.sandbox import pods
+from applier.sandbox.jsonpath import at
+from applier.sandbox.metadata import labels
+from applier.sandbox.structural import definition
+from applier.sandbox.structures import Form
+from applier.sandbox.wire import Mistake, forbidden, immutable, invalid, required, shown, unsupported
 
 Object = dict[str, Any]
-Schema = Mapping[str, Any]
 Rule = Callable[[Object, Object | None], Iterator[Mistake]]
 
-IMMUTABLE = "field is immutable"
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _CONFIG_KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
@@ -25,32 +28,23 @@ _CONFIG_KEY_RULE = (
 )
 
 
-def by_schema(decoder: Decoder, schema: Schema, value: Any, path: str = "") -> Iterator[Mistake]:
+def by_schema(form: Form, value: Any, path: str = "") -> Iterator[Mistake]:
     """Required fields and enumerations that the published schema names, but for those of statuses."""
-    schema = decoder.resolve(schema)
     match value:
         case dict():
-            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
-            for name in schema.get("required", ()):
+            for name in form.schema.get("required", ()):
                 if value.get(name) in (None, "", []):
                     yield required(f"{path}.{name}" if path else name)
             for name, item in value.items():
-                field = properties.get(name, rest)
-                if isinstance(field, Mapping) and name not in ("metadata", "status"):
-                    yield from by_schema(decoder, field, item, f"{path}.{name}" if path else name)
-        case list():
-            items: Schema = schema.get("items") or {}
-            for index, item in enumerate(value if items else ()):
-                yield from by_schema(decoder, items, item, f"{path}[{index}]")
-        case str() if value and "enum" in schema and value not in schema["enum"]:
-            yield unsupported(path, value, [word for word in schema["enum"] if word])
-
-
-def _at(obj: Object | None, path: str) -> Any:
-    value: Any = obj
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+                field = form.fields.get(name)
+                inner = field.form if field else form.items
+                if inner and name not in ("metadata", "status"):
+                    yield from by_schema(inner, item, f"{path}.{name}" if path else name)
+        case list() if form.items:
+            for index, item in enumerate(value):
+                yield from by_schema(form.items, item, f"{path}[{index}]")
+        case str() if value and value not in form.schema.get("enum", (value,)):
+            yield unsupported(path, value, [word for word in form.schema["enum"] if word])
 
 
 def _unchanged(*paths: str) -> Rule:
@@ -59,8 +53,8 @@ def _unchanged(*paths: str) -> Rule:
     def rule(obj: Object, live: Object | None) -> Iterator[Mistake]:
         if live is not None:
             for path in paths:
-                if _at(obj, path) != _at(live, path):
-                    yield invalid(path, _at(obj, path), IMMUTABLE)
+                if at(obj, path) != at(live, path):
+                    yield immutable(path, at(obj, path))
 
     return rule
 
@@ -84,15 +78,16 @@ def _configuration(obj: Object, live: Object | None) -> Iterator[Mistake]:
 
 def _selected(obj: Object, live: Object | None) -> Iterator[Mistake]:
     """Workloads: the selector finds the pods of the template, and stays."""
-    selector = _at(obj, "spec.selector")
-    labels = _at(obj, "spec.template.metadata.labels") or {}
+    selector = at(obj, "spec.selector")
+    labels = at(obj, "spec.template.metadata.labels") or {}
     wanted = (selector or {}).get("matchLabels") or {}
     if isinstance(selector, dict) and not selector:
         yield invalid("spec.selector", selector, "empty selector is invalid for deployment")
     elif any(labels.get(name) != value for name, value in wanted.items()):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    if live is not None and selector != _at(live, "spec.selector"):
-        yield invalid("spec.selector", selector, IMMUTABLE)
+    if live is not None and selector != at(live, "spec.selector"):
+        yield immutable("spec.selector", selector)
+    yield from pods.template(obj, "spec.template")
 
 
 _STATEFUL_FREE = frozenset(
@@ -122,17 +117,68 @@ def _stateful_set(obj: Object, live: Object | None) -> Iterator[Mistake]:
 
 
 def _service(obj: Object, live: Object | None) -> Iterator[Mistake]:
-    spec = obj.get("spec") or {}
-    if not spec.get("ports") and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
+    spec = obj["spec"]
+    ports, kind = spec.get("ports", ()), spec["type"]
+    if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports")
-    for index, port in enumerate(spec.get("ports") or ()):
-        if not 0 < port.get("port", 0) < 65536:
-            yield invalid(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
-        if len(spec["ports"]) > 1 and not port.get("name"):
-            yield required(f"spec.ports[{index}].name")
-    before, after = _at(live, "spec.clusterIP"), spec.get("clusterIP")
-    if before and spec.get("type") != "ExternalName" and after != before:
+    if kind == "ExternalName" and not spec.get("externalName"):
+        yield required("spec.externalName")
+    yield from labels(spec.get("selector", {}), "spec.selector")
+    known: list[Any] = []
+    for index, port in enumerate(ports):
+        place = f"spec.ports[{index}]"
+        if not 0 < port["port"] < 65536:
+            yield invalid(f"{place}.port", port["port"], "must be between 1 and 65535, inclusive")
+        if len(ports) > 1 and not port.get("name"):
+            yield required(f"{place}.name")
+        if port.get("nodePort") and kind not in ("NodePort", "LoadBalancer"):
+            yield forbidden(f"{place}.nodePort", f"may not be used when `type` is '{kind}'")
+        for value, field in ((port.get("name"), f"{place}.name"), ((port["port"], port.get("protocol")), place)):
+            if value and value in known:
+                yield Mistake(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+            known.append(value)
+    before, after = at(live, "spec.clusterIP"), spec.get("clusterIP")
+    if before and kind != "ExternalName" and after != before:
         yield invalid("spec.clusterIPs[0]", [after] if after else [], "may not change once set")
+    elif after and after != "None" and not _is_address(after):
+        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        yield invalid("spec.clusterIPs[0]", after, why)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(ip_address(text))
+    except ValueError:
+        return False
+
+
+def _job(obj: Object, live: Object | None) -> Iterator[Mistake]:
+    yield from _unchanged("spec.selector", "spec.template", "spec.completionMode")(obj, live)
+    yield from pods.template(obj, "spec.template", restarts=("OnFailure", "Never"))
+
+
+def _cron_job(obj: Object, _: Object | None) -> Iterator[Mistake]:
+    yield from pods.template(obj, "spec.jobTemplate.spec.template", restarts=("OnFailure", "Never"))
+
+
+def _pod(obj: Object, live: Object | None) -> Iterator[Mistake]:
+    yield from pods.specification(obj["spec"], "spec")
+    if live is not None and _fixed(obj) != _fixed(live):
+        yield forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+            "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        )
+
+
+def _fixed(pod: Object) -> Object:
+    """What of a pod stays as it was created."""
+    spec = {name: value for name, value in pod["spec"].items() if name not in ("activeDeadlineSeconds", "tolerations")}
+    for kind in ("initContainers", "containers"):
+        if kind in spec:
+            spec[kind] = [{name: value for name, value in one.items() if name != "image"} for one in spec[kind]]
+    return spec
 
 
 def _role_binding(obj: Object, live: Object | None) -> Iterator[Mistake]:
@@ -142,9 +188,9 @@ def _role_binding(obj: Object, live: Object | None) -> Iterator[Mistake]:
 
 def _claim(obj: Object, live: Object | None) -> Iterator[Mistake]:
     if live is None:
-        if not _at(obj, "spec.accessModes"):
+        if not at(obj, "spec.accessModes"):
             yield required("spec.accessModes", "at least 1 access mode is required")
-        if not _at(obj, "spec.resources.requests.storage"):
+        if not at(obj, "spec.resources.requests.storage"):
             yield required("spec.resources[storage]")
         return
     after, before = dict(obj.get("spec") or {}), dict(live.get("spec") or {})
@@ -167,70 +213,11 @@ def _storage_class(obj: Object, live: Object | None) -> Iterator[Mistake]:
 
 
 def _autoscaler(obj: Object, live: Object | None) -> Iterator[Mistake]:
-    low, high = _at(obj, "spec.minReplicas") or 1, _at(obj, "spec.maxReplicas") or 0
+    low, high = at(obj, "spec.minReplicas") or 1, at(obj, "spec.maxReplicas") or 0
     if high < 1:
         yield invalid("spec.maxReplicas", high, "must be greater than 0")
     elif high < low:
         yield invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`")
-
-
-def _definition(obj: Object, live: Object | None) -> Iterator[Mistake]:
-    """CustomResourceDefinition: one stored version, unchanged identity, structural schemas."""
-    spec = obj.get("spec") or {}
-    names, versions = spec.get("names") or {}, spec.get("versions") or []
-    if obj["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
-        yield invalid("metadata.name", obj["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
-    if spec.get("scope") not in (None, "Cluster", "Namespaced"):
-        yield unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
-    if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", None, "must have exactly one version marked as storage version")
-    for index, version in enumerate(versions):
-        place = f"spec.versions[{index}].schema.openAPIV3Schema"
-        schema = _at(version, "schema.openAPIV3Schema")
-        if schema is None:
-            yield required(place, "schemas are required")
-        elif isinstance(schema, dict):
-            if schema.get("type") != "object":
-                yield (
-                    invalid(f"{place}.type", schema["type"], 'must be "object" at the root')
-                    if schema.get("type")
-                    else required(f"{place}.type", "must not be empty at the root")
-                )
-            yield from _structural(schema, place)
-    for path in ("group", "scope", "names.kind", "names.plural"):
-        if live is not None and _established(live) and _at(spec, path) != _at(live, f"spec.{path}"):
-            yield invalid(f"spec.{path}", _at(spec, path), IMMUTABLE)
-
-
-def _established(definition: Object) -> bool:
-    conditions = _at(definition, "status.conditions") or []
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
-
-
-def _structural(schema: Any, path: str) -> Iterator[Mistake]:
-    """Every node says its type, and lists and maps what is in them."""
-    if not isinstance(schema, dict):
-        return
-    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string")
-    if not schema.get("type") and not open_ended:
-        yield required(f"{path}.type", "must not be empty for specified object fields")
-    if schema.get("type") == "array" and "items" not in schema:
-        yield required(f"{path}.items", "must be specified")
-    list_type = schema.get("x-kubernetes-list-type")
-    if list_type not in (None, "atomic", "set", "map"):
-        yield unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
-    if list_type == "map" and not schema.get("x-kubernetes-list-map-keys"):
-        yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        if "additionalProperties" in schema:
-            yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
-        for name, node in properties.items():
-            if path.endswith("openAPIV3Schema") and name == "metadata":
-                continue
-            yield from _structural(node, f"{path}.properties[{name}]")
-    yield from _structural(schema.get("items"), f"{path}.items")
-    yield from _structural(schema.get("additionalProperties"), f"{path}.additionalProperties")
 
 
 def _secret(obj: Object, live: Object | None) -> Iterator[Mistake]:
@@ -241,12 +228,14 @@ def _secret(obj: Object, live: Object | None) -> Iterator[Mistake]:
 RULES: Mapping[str, Rule] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
     "configmaps": _configuration,
-    "customresourcedefinitions.apiextensions.k8s.io": _definition,
+    "cronjobs.batch": _cron_job,
+    "customresourcedefinitions.apiextensions.k8s.io": definition,
     "daemonsets.apps": _selected,
     "deployments.apps": _selected,
     "horizontalpodautoscalers.autoscaling": _autoscaler,
-    "jobs.batch": _unchanged("spec.selector", "spec.template", "spec.completionMode"),
+    "jobs.batch": _job,
     "persistentvolumeclaims": _claim,
+    "pods": _pod,
     "priorityclasses.scheduling.k8s.io": _unchanged("value", "preemptionPolicy"),
     "replicasets.apps": _selected,
     "rolebindings.rbac.authorization.k8s.io": _role_binding,

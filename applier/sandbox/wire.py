@@ -59,6 +59,10 @@ def invalid(field: str, value: object, why: str) -> Mistake:
     return Mistake(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
 
 
+def immutable(field: str, value: object) -> Mistake:
+    return invalid(field, value, "field is immutable")
+
+
 def forbidden(field: str, why: str) -> Mistake:
     return Mistake(field, "FieldValueForbidden", f"Forbidden: {why}")
 

@@ -164,7 +164,7 @@ def _holds(obj: Any, patch: Any) -> bool:
         if patch.get("type") and "lastTransitionTime" in patch:
             patch = {name: value for name, value in patch.items() if not name.startswith("last")}
         return isinstance(obj, dict) and all(
-            _holds(obj.get(name), value) or (value is None and name not in obj) for name, value in patch.items()
+            _holds(obj.get(name), value) or (not value and name not in obj) for name, value in patch.items()
         )
     if isinstance(patch, list):
         return isinstance(obj, list) and len(obj) == len(patch) and all(map(_holds, obj, patch))

@@ -26,7 +26,17 @@ from applier.sandbox.bodies import (
 )
 from applier.sandbox.deleting import is_held
 from applier.sandbox.kinds import Kind
-from applier.sandbox.merge import ApplyConflicts, NotTyped, Reset, Type, Writer, apply, keep_times, track_update
+from applier.sandbox.merge import (
+    ApplyConflicts,
+    NotTyped,
+    Reset,
+    Type,
+    Writer,
+    apply,
+    keep_times,
+    reset_by,
+    track_update,
+)
 from applier.sandbox.options import WriteOptions, write_options
 from applier.sandbox.patches import PatchError
 from applier.sandbox.state import State
@@ -162,10 +172,14 @@ class Writing:
                 for one in error.conflicts
             ]
             raise Refusal(409, "Conflict", str(error), details={"causes": causes}) from None
-        fitted = fit(kind, merged)
+        fitted = fit(kind, merged, merged=True)
         if fitted.mistake:
-            told = f"failed to convert new object ({address.namespace}/{address.name}; {gvk(kind)}) to proper version"
+            place = f"{sent.get('namespace', '')}/{sent.get('name', '')}"
+            told = f"failed to convert new object ({place}; {gvk(kind)}) to proper version"
             raise Refusal(500, "", f"{told}: unable to convert unstructured object to {gvk(kind)}: {fitted.mistake}")
+        check_place(fitted.obj["metadata"], address, name=address.name)
+        if kind.namespaced:
+            fitted.obj["metadata"]["namespace"] = address.namespace
         if live is None:
             obj = kind.model.default(fitted.obj, None)
             obj["metadata"].pop("resourceVersion", None)
@@ -224,7 +238,8 @@ class Writing:
         warnings: tuple[str, ...],
     ) -> Written:
         """From the object that a client wants to the one that is stored."""
-        obj = _within(kind, address.subresource, live, obj)
+        reset = reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources)
+        obj = _within(kind, address.subresource, live, obj, reset)
         if not address.subresource:
             obj = kind.model.complete(obj, live)
         _keep_servers_own(obj["metadata"], live["metadata"])
@@ -266,35 +281,34 @@ class Writing:
             version=kind.api_version,
             time=self._state.now(),
             subresource=address.subresource,
-            reset=_reset(kind, address.subresource),
+            reset=reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources),
             others=others,
+            blank=kind.model.blank,
         )
 
 
-_STATUS: Reset = frozenset({("status",)})
-_BUT_STATUS: Reset = frozenset({("spec",), ("metadata",)})
+def _within(kind: Kind, subresource: str, live: Object, obj: Object, reset: Reset) -> Object:
+    """What of a wanted object this address may write: the status of a custom object, else all that is not `reset`."""
+    if kind.custom and subresource:
+        metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
+        found = {**live, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+        _restore(found, ("status",), obj)
+        return found
+    found = {**obj, "metadata": dict(obj["metadata"])}
+    for path in reset - {("metadata",)}:
+        _restore(found, path, live)
+    return found
 
 
-def _reset(kind: Kind, subresource: str) -> Reset:
-    if subresource == "status":
-        return _BUT_STATUS
-    return _STATUS if "status" in kind.subresources else frozenset()
-
-
-def _within(kind: Kind, subresource: str, live: Object, obj: Object) -> Object:
-    """What of a wanted object this address may write: the status, or all but the status."""
-    if subresource == "status":
-        metadata = dict(live["metadata"])
-        if entries := obj["metadata"].get("managedFields"):
-            metadata["managedFields"] = entries
-        if "resourceVersion" in obj["metadata"]:
-            metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
-        kept = {name: value for name, value in live.items() if name != "status"}
-        return {**kept, "metadata": metadata, **({"status": obj["status"]} if "status" in obj else {})}
-    if "status" in kind.subresources:
-        kept = {name: value for name, value in obj.items() if name != "status"}
-        return {**kept, "metadata": dict(obj["metadata"])} | ({"status": live["status"]} if "status" in live else {})
-    return {**obj, "metadata": dict(obj["metadata"])}
+def _restore(obj: Object, path: tuple[str, ...], live: Object) -> None:
+    """Give a field the value that it has in another object; what is above it is `obj`'s own."""
+    *above, name = path
+    for step in above:
+        obj, live = obj[step], live[step]
+    if name in live:
+        obj[name] = live[name]
+    else:
+        obj.pop(name, None)
 
 
 def _keep_servers_own(metadata: Object, live: Object) -> None:
@@ -305,10 +319,14 @@ def _keep_servers_own(metadata: Object, live: Object) -> None:
             metadata.pop(name, None)
 
 
+_COUNTED = {"deployments.apps": ("annotations",), "endpointslices.discovery.k8s.io": ("annotations", "labels")}
+"""Metadata that the generation counts changes of, by resource."""
+
+
 def _content(kind: Kind, obj: Object) -> Object:
-    """What the generation counts changes of; for Deployments their annotations too, as the real server does."""
+    """What the generation counts changes of."""
     found = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    return found | ({"": obj["metadata"].get("annotations")} if kind.resource == "deployments.apps" else {})
+    return found | {f"metadata.{name}": obj["metadata"].get(name) for name in _COUNTED.get(kind.resource, ())}
 
 
 _ORDER = (

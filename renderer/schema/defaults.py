@@ -13,25 +13,30 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 
-def apply_defaults(schema: Schema, value: Any) -> Any:
-    """A new value in which every absent field that has a default is set. `None` at the top is an absent value."""
+def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> Any:
+    """A new value in which every absent field that has a default is set. `None` at the top is an absent value.
+
+    A null where none may be is an absent field; with `keep_nulls` it stays where there is no default.
+    """
     if value is None and not schema.get("nullable"):
         value = copy.deepcopy(schema.get("default"))
-    return _defaulted(schema, value)
+    return _defaulted(schema, value, keep_nulls=keep_nulls)
 
 
-def _defaulted(schema: Schema, value: Any) -> Any:
+def _defaulted(schema: Schema, value: Any, *, keep_nulls: bool) -> Any:
     match value:
         case dict():
-            return _object(schema, value)
+            return _object(schema, value, keep_nulls=keep_nulls)
         case list():
             items = schema.get("items")
-            return [_item(items, item) for item in value] if items is not None else copy.deepcopy(value)
+            if items is None:
+                return copy.deepcopy(value)
+            return [_item(items, item, keep_nulls=keep_nulls) for item in value]
         case _:
             return value
 
 
-def _object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+def _object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> dict[str, Any]:
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
     filled: dict[str, Any] = {}
@@ -40,17 +45,19 @@ def _object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
         if field is None:
             filled[name] = copy.deepcopy(item)
         elif item is not None or field.get("nullable"):
-            filled[name] = _defaulted(field, item)
+            filled[name] = _defaulted(field, item, keep_nulls=keep_nulls)
         elif "default" in field:
-            filled[name] = _defaulted(field, field["default"])
+            filled[name] = _defaulted(field, field["default"], keep_nulls=keep_nulls)
+        elif keep_nulls:
+            filled[name] = None
     for name, field in properties.items():
         if name not in value and "default" in field:
-            filled[name] = _defaulted(field, field["default"])
+            filled[name] = _defaulted(field, field["default"], keep_nulls=keep_nulls)
     return filled
 
 
-def _item(items: Schema, item: Any) -> Any:
+def _item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
     """A null in a list has no key to drop: without a default it stays, and is refused as a value."""
     if item is None and not items.get("nullable") and "default" in items:
         item = items["default"]
-    return _defaulted(items, item)
+    return _defaulted(items, item, keep_nulls=keep_nulls)

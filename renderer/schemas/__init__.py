@@ -1,7 +1,8 @@
-"""What the API server publishes about its built-in kinds, as data: discovery, and OpenAPI v3 schemas without the prose.
+"""What is known of the built-in kinds, as data: discovery and OpenAPI v3 schemas without the prose, as the API server
+publishes them, and how it holds them.
 
-The file is made from a real API server by `make schemas`, so it is right for the version that it names. Pure: reading
-package data is the only effect, and it happens once, when it is first needed.
+The files are made from a real API server and its sources by `make schemas`, so they are right for the version that the
+first one names. Pure: reading package data is the only effect, and it happens once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Final
 import orjson
 
 FILE: Final = "kinds.json.gz"
+STRUCTURES: Final = "structures.json.gz"
 
 Schema = Mapping[str, Any]
 
@@ -46,5 +48,25 @@ def key(group: str, version: str, kind: str) -> str:
 @cache
 def bundle() -> Bundle:
     """The built-in kinds. Takes some 15 ms the first time."""
-    content = orjson.loads(gzip.decompress(resources.files(__name__).joinpath(FILE).read_bytes()))
-    return Bundle(**content)
+    return Bundle(**_read(FILE))
+
+
+Structures = Mapping[str, Sequence[Sequence[Any]]]
+"""By definition, the fields of the structure of Go that holds it, in order: name, number in protobuf (0: it has none),
+presence. A field whose name is empty is part of the structure in JSON and a message of its own in protobuf; in place of
+its presence stands its definition.
+
+Presence: `omitempty` is written unless it is empty, `pointer` if it was given, `always` even if it was not, and so is
+`null`, as a null.
+"""
+
+
+@cache
+def structures() -> Structures:
+    """How the API server holds the built-in kinds. Takes some 3 ms the first time."""
+    content: Structures = _read(STRUCTURES)
+    return content
+
+
+def _read(file: str) -> Any:
+    return orjson.loads(gzip.decompress(resources.files(__name__).joinpath(file).read_bytes()))

@@ -171,6 +171,108 @@ def test_a_service_keeps_its_address(api: Api, home: str) -> None:
     assert api.merge(path, {"spec": {"selector": {"a": "b"}}}).body["spec"]["clusterIP"] == address
 
 
+OF_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ("NodePort", "ClusterIP", {"externalTrafficPolicy"}),
+        ("LoadBalancer", "ClusterIP", {"externalTrafficPolicy", "allocateLoadBalancerNodePorts"}),
+        ("LoadBalancer", "NodePort", {"allocateLoadBalancerNodePorts"}),
+        ("ClusterIP", "ExternalName", set(OF_ADDRESSES) | {"internalTrafficPolicy"}),
+    ],
+)
+def test_a_service_that_changes_its_type(api: Api, home: str, before: str, after: str, gone: set[str]) -> None:
+    first = create(api, home, "Service", spec={**BODIES["Service"]["spec"], "type": before})["spec"]
+    name = {"externalName": "example.com"} if after == "ExternalName" else {}
+    patch = {"spec": {"type": after, **name}}
+    second = api.merge(f"{PATHS['Service'].format(home)}/x", patch).body["spec"]
+    assert first.keys() - second.keys() == gone
+    assert ("nodePort" in second["ports"][0]) == (after in ("NodePort", "LoadBalancer"))
+
+
+def test_nobody_owns_the_addresses_of_a_service(api: Api, home: str) -> None:
+    (entry,) = create(api, home, "Service")["metadata"]["managedFields"]
+    assert not entry["fieldsV1"]["f:spec"].keys() & {f"f:{name}" for name in OF_ADDRESSES}
+
+
+def test_the_status_of_some_kinds_is_written_with_labels(api: Api, home: str) -> None:
+    """Not that of a Deployment, nor of custom kinds."""
+    for kind, labels in (("Service", {"l": "1"}), ("Deployment", None)):
+        create(api, home, kind)
+        patch = {"metadata": {"labels": {"l": "1"}, "annotations": {"a": "1"}}, "spec": {"selector": {"n": "o"}}}
+        found = api.merge(f"{PATHS[kind].format(home)}/x/status", patch).body
+        assert (found["metadata"].get("labels"), found["metadata"].get("annotations")) == (labels, {"a": "1"})
+        assert "n" not in found["spec"]["selector"]
+
+
+PORTS = [{"containerPort": 70000, "name": "toolongtoolongtoolong"}, {"containerPort": 0}]
+BOTH = [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"image": None},
+        {"image": ""},
+        {"name": ""},
+        {"name": "A_b"},
+        {"ports": PORTS},
+        {"env": BOTH},
+        {"env": [{"name": "A", "valueFrom": {}}]},
+        {"env": [{"value": "a"}]},
+        {"volumeMounts": [{"name": "absent", "mountPath": "/x"}]},
+        {"imagePullPolicy": "Sometimes"},
+        {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}}},
+        {"resources": {"limits": {"cpu": "-1"}}},
+        {"livenessProbe": {"periodSeconds": 3}},
+        {"livenessProbe": {"httpGet": {"port": 1}, "exec": {"command": ["x"]}}},
+    ],
+)
+def test_a_container_that_cannot_be(both: tuple[Api, Api], container: Json) -> None:
+    spec = copy.deepcopy(SELECTED)
+    spec["template"]["spec"]["containers"][0].update(container)  # type: ignore[index]
+    path = f"{PATHS['Deployment'].format('default')}?dryRun=All"
+    real, sandbox = (api.post(path, {"metadata": {"name": "x"}, "spec": spec}) for api in both)
+    assert sandbox.refusal == real.refusal == (422, "Invalid")
+    assert sandbox.body["details"]["causes"] == real.body["details"]["causes"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"ports": [{"port": 80, "nodePort": 30001}]},
+        {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]},
+        {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]},
+        {"type": "ExternalName"},
+        {"ports": [{"port": 80}], "clusterIP": "300.1.1.1"},
+        {"ports": [{"port": 80}], "selector": {"a b": "c"}},
+        {"ports": []},
+    ],
+)
+def test_a_service_that_cannot_be(both: tuple[Api, Api], spec: Json) -> None:
+    path = f"{PATHS['Service'].format('default')}?dryRun=All"
+    real, sandbox = (api.post(path, {"metadata": {"name": "x"}, "spec": spec}) for api in both)
+    assert sandbox.refusal == real.refusal == (422, "Invalid")
+    assert sandbox.causes == real.causes
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("kind", "policy"), [("Deployment", "Never"), ("Job", "Always"), ("Job", "Sometimes"), ("CronJob", "Always")]
+)
+def test_how_the_pods_of_a_kind_may_restart(both: tuple[Api, Api], kind: str, policy: str) -> None:
+    body: Json = copy.deepcopy(BODIES[kind])
+    holder = body["spec"]["jobTemplate"]["spec"] if kind == "CronJob" else body["spec"]
+    holder["template"]["spec"]["restartPolicy"] = policy
+    path = f"{PATHS[kind].format('default')}?dryRun=All"
+    real, sandbox = (api.post(path, {"metadata": {"name": "x"}, **body}) for api in both)
+    assert (sandbox.refusal, sandbox.causes) == (real.refusal, real.causes)
+
+
 def test_text_of_a_secret_is_stored_as_data(api: Api, home: str) -> None:
     secret = create(api, home, "Secret")
     assert (secret["data"], secret["type"]) == ({"a": "MQ=="}, "Opaque")

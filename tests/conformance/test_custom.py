@@ -202,6 +202,37 @@ def test_null_is_absent_where_it_is_not_allowed(api: Api, widgets: str, widget: 
     assert answer.body["spec"] == {"size": 1, "mode": "x", "ports": [{"port": 80, "note": None}]}
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"word": None}, "spec.word"),
+        ({"tags": None}, "spec.tags"),
+        ({"size": None}, "spec.size"),
+        ({"ports": [{"port": 80}, {"port": None}]}, "spec.ports[1].port"),
+    ],
+)
+def test_an_apply_of_null_where_it_is_not_allowed(api: Api, widgets: str, widget: Any, spec: Json, field: str) -> None:
+    """It is not dropped, as in a create."""
+    answer = api.apply(f"{widgets}/a", widget(**spec))
+    assert answer.refusal == (422, "Invalid")
+    assert ("FieldValueTypeInvalid", field) in answer.causes
+
+
+def test_an_apply_of_null_where_there_is_a_default(api: Api, widgets: str, widget: Any) -> None:
+    assert api.apply(f"{widgets}/a", widget(mode=None)).body["spec"] == {"size": 1, "mode": "x"}
+
+
+def test_the_last_entry_of_managed_fields_goes_with_its_last_field(api: Api, widgets: str, widget: Any) -> None:
+    api.post(widgets, widget())
+    entries = api.merge(f"{widgets}/a/status?fieldManager=s", {"status": {"ok": True}}).body["metadata"][
+        "managedFields"
+    ]
+    left = [entry for entry in entries if entry["manager"] == "s"]
+    kept = api.json_patch(f"{widgets}/a", [{"op": "replace", "path": "/metadata/managedFields", "value": left}]).body
+    assert [entry["manager"] for entry in kept["metadata"]["managedFields"]] == ["s"]
+    assert "managedFields" not in api.merge(f"{widgets}/a/status", {"status": None}).body["metadata"]
+
+
 def test_applies_that_do_not_fit(api: Api, widgets: str, widget: Any) -> None:
     unknown = api.apply(f"{widgets}/a", widget(zz=1))
     assert unknown.refusal == (500, "")

@@ -68,6 +68,7 @@ def test_options_of_a_create(api: Api, configs: str, query: str, refusal: tuple[
     ("name", "body", "refusal"),
     [
         ("a", {"metadata": {"name": "b"}}, (400, "BadRequest")),
+        ("a", {"metadata": {}}, (400, "BadRequest")),
         ("a", {"metadata": {"name": "a", "resourceVersion": "1"}}, (409, "Conflict")),
         ("a", {"metadata": {"name": "a", "resourceVersion": "x"}}, (500, "")),
         ("a", {"metadata": {"name": "a", "uid": "1"}}, (409, "Conflict")),
@@ -132,6 +133,22 @@ def test_a_json_patch(api: Api, configs: str, stored: object, body: Any, refusal
 )
 def test_an_apply(api: Api, configs: str, stored: object, query: str, body: Any, refusal: tuple[int, str]) -> None:
     assert api.request("PATCH", f"{configs}/a?{query}", body, content_type=APPLY).refusal == refusal
+
+
+def test_an_apply_is_named_as_its_author_named_it(api: Api, configs: str) -> None:
+    """The namespace of the address is not in the message, where the body does not say it."""
+    here = configs.split("/")[4]
+    for namespace, place in (({}, "/b"), ({"namespace": here}, f"{here}/b")):
+        answer = api.apply(f"{configs}/b", {**MAP, "metadata": {"name": "b", **namespace}, "zz": 1})
+        assert answer.body["message"].startswith(
+            f"failed to create typed patch object ({place}; /v1, Kind=ConfigMap): "
+        )
+    assert api.apply(f"{configs}/b", {**MAP, "metadata": {"name": "b"}}).body["metadata"]["namespace"] == here
+
+
+def test_an_apply_without_a_name_creates_nothing(api: Api, configs: str, stored: object) -> None:
+    assert api.apply(f"{configs}/b", MAP).refusal == (400, "BadRequest")
+    assert api.apply(f"{configs}/a", MAP).code == 200
 
 
 def test_an_apply_with_a_uid_never_creates(api: Api, configs: str) -> None:

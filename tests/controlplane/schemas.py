@@ -1,10 +1,15 @@
-"""Writes `renderer/schemas/kinds.json.gz` from the real API server: `python -m tests.controlplane.schemas`.
+"""Writes `renderer/schemas/*.json.gz` from the real API server: `python -m tests.controlplane.schemas`.
 
-The file holds what the server publishes about its built-in kinds, without the prose: discovery as it is served, the
-definitions of the kinds that it names, and all that those refer to. The same server gives the same bytes.
+`kinds` holds what the server publishes about its built-in kinds, without the prose: discovery as it is served, the
+definitions of the kinds that it names, and all that those refer to. `structures` holds what it does not publish, from
+its sources: how those definitions are held in Go, and so what is left out when it is empty, and what their protobuf
+means. The same server gives the same bytes.
 """
 
 import gzip
+import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,9 +20,8 @@ import orjson
 
 from renderer import schemas
 from tests.controlplane.binaries import NotBuiltError
+from tests.controlplane.build import SOURCE, BuildError, find_go
 from tests.controlplane.server import ControlPlane
-
-_FILE = Path(schemas.__file__).with_name(schemas.FILE)
 
 Json = dict[str, Any]
 
@@ -26,12 +30,27 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as directory, ControlPlane.start(Path(directory), ()) as server:
             content = published(server)
-    except NotBuiltError as error:
+        structures = held(set(content["definitions"]))
+    except (NotBuiltError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    _FILE.write_bytes(gzip.compress(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), 9, mtime=0))
-    print(f"{_FILE}: {len(content['kinds'])} kinds, {_FILE.stat().st_size // 1024} KiB")
+    for name, found in ((schemas.FILE, content), (schemas.STRUCTURES, structures)):
+        file = Path(schemas.__file__).with_name(name)
+        file.write_bytes(gzip.compress(orjson.dumps(found, option=orjson.OPT_SORT_KEYS), 9, mtime=0))
+        print(f"{file}: {file.stat().st_size // 1024} KiB")
     return 0
+
+
+def held(definitions: set[str]) -> Json:
+    """`renderer.schemas.Structures` of these definitions, and of what is inlined in them."""
+    command = [str(find_go()), "run", "-trimpath", "-buildvcs=false", "./structures"]
+    environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    run = subprocess.run(command, cwd=SOURCE, env=environment, stdout=subprocess.PIPE, check=False)
+    if run.returncode != 0:
+        raise BuildError("go run failed, see above")
+    found = json.loads(run.stdout)
+    inlined = {inner for name in found for called, _, inner in found[name] if not called}
+    return {name: found[name] for name in sorted(definitions | inlined) if name in found}
 
 
 def published(server: ControlPlane) -> Json:

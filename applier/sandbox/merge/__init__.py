@@ -2,12 +2,11 @@
 
     type_of_schema(schema, crd=..., definitions=...) -> Type     how a kind's objects merge
     DEDUCED                                                      the type of a kind without a schema
-    Writer(manager, type, version, time, subresource, reset, others)
+    Writer(manager, type, version, time, subresource, reset, others, blank)
     apply(live, intent, writer, force=...) -> Object             raises ApplyConflicts (409), NotTyped (500)
     track_update(live, new, writer) -> Object                    after create, update and patch; never raises
     keep_times(live, final) -> Object                            last, before storing
     reset_by(resource, subresource, has_status=...) -> Reset     what a write cannot change, for `Writer.reset`
-    solid(type, obj) -> Object                                   what a built-in object always has, such as `resources: {}`
 
 Invariants: nothing that is passed in is changed; results share parts with it. A write that changes neither content nor
 ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
@@ -17,7 +16,6 @@ from applier.sandbox.merge.checks import NotTyped
 from applier.sandbox.merge.conflicts import ApplyConflicts, Conflict
 from applier.sandbox.merge.engine import apply, keep_times, track_update
 from applier.sandbox.merge.reset import Reset, reset_by
-from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import DEDUCED, Type, type_of_schema
 from applier.sandbox.merge.writer import Writer
 
@@ -32,7 +30,6 @@ __all__ = [
     "apply",
     "keep_times",
     "reset_by",
-    "solid",
     "track_update",
     "type_of_schema",
 ]

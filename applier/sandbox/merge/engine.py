@@ -37,7 +37,6 @@ from applier.sandbox.merge.fields import (
     union,
 )
 from applier.sandbox.merge.lastapplied import KUBECTL, unchanged_since, with_last_applied
-from applier.sandbox.merge.solid import solid
 from applier.sandbox.merge.types import Type
 from applier.sandbox.merge.values import NoKey, equal
 from applier.sandbox.merge.writer import Writer
@@ -98,10 +97,10 @@ def _applied_by_kubectl(live: Object, intent: Object, writer: Writer) -> Object:
 
 
 def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool) -> Object:
-    before = live if live is not None else _empty(intent)
+    before = live if live is not None else _empty(intent, writer)
     entries = stored(live)
     if live is not None and not entries:
-        entries = _updated({}, _empty(live), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
+        entries = _updated({}, _empty(live, writer), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
     entries = _evolved(entries, writer)
     content = _without_entries(before)
     owner = writer.owner("Apply")
@@ -128,7 +127,7 @@ def track_update(live: Object | None, new: Object, writer: Writer) -> Object:
     list, or one empty entry, stops the tracking until the next apply; invalid ones are ignored.
     """
     entries = _sent_entries(live, new, writer)
-    before = live if live is not None else _empty(new)
+    before = live if live is not None else _empty(new, writer)
     if entries or live is None:
         entries = _updated(entries, before, new, writer)
     return _with_entries(_without_entries(new), entries)
@@ -155,8 +154,6 @@ def _updated(entries: Entries, before: Object, after: Object, writer: Writer) ->
     """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
     entries = _evolved(entries, writer)
     old, new = _without_entries(before), _without_entries(after)
-    if writer.type.solid:
-        old, new = solid(writer.type, old), solid(writer.type, new)
     try:
         check(writer.type, old, duplicates=True)
         check(writer.type, new, duplicates=True)
@@ -260,8 +257,8 @@ def _strip(entries: Entries, owner: Owner) -> None:
         del entries[owner]
 
 
-def _empty(like: Object) -> Object:
-    return {"apiVersion": like["apiVersion"], "kind": like["kind"]}
+def _empty(like: Object, writer: Writer) -> Object:
+    return {**writer.blank, "apiVersion": like["apiVersion"], "kind": like["kind"]}
 
 
 def _without_entries(obj: Object) -> Object:

@@ -62,13 +62,11 @@ class MapType:
         *,
         atomic: bool = False,
         fields: Mapping[str, Schema] = MappingProxyType({}),
-        required: Sequence[str] = (),
         read: Callable[[Schema], Type] | None = None,
         rest: Callable[[], Type] | None = None,
     ) -> None:
         self.atomic = atomic
         self._fields = fields
-        self._required = required
         self._read = read
         self._rest = rest
         self._types: dict[str, Type] = {}
@@ -98,20 +96,8 @@ class MapType:
     def default(self, name: str) -> Any:
         return self._fields.get(name, {}).get("default")
 
-    @cached_property
-    def structures(self) -> Mapping[str, Type]:
-        """The fields that a built-in kind always has, if only as an empty structure: the schema's default for them."""
-        found = {name: self.child(name) for name, schema in self._fields.items() if schema.get("default") == {}}
-        return {name: type_ for name, type_ in found.items() if type_ and type_.map}
-
-    @cached_property
-    def obligatory(self) -> frozenset[str]:
-        """The lists, maps and optional structures that a built-in kind always has, if only as a null."""
-        found = {name: self.child(name) for name in self._required if "default" not in self._fields.get(name, {})}
-        return frozenset(name for name, type_ in found.items() if type_ and (type_.map or type_.list))
-
     def as_atomic(self, atomic: bool) -> MapType:
-        return MapType(atomic=atomic, fields=self._fields, required=self._required, read=self._read, rest=self._rest)
+        return MapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
 
 
 class _Context:
@@ -165,7 +151,6 @@ class _Context:
         return MapType(
             atomic=schema.get("x-kubernetes-map-type") == "atomic",
             fields=properties,
-            required=schema.get("required", ()),
             read=partial(self.type_of, preserves=preserves),
             rest=others,
         )

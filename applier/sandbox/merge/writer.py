@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from applier.sandbox.merge.entries import Operation, Owner
 from applier.sandbox.merge.reset import Reset
@@ -20,6 +20,9 @@ class Writer:
     `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
     among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
     conversion.
+
+    `blank` is what the server holds of an object before anything is written: nobody comes to own it by a create. That of
+    built-in kinds has the structures that are never absent (`spec: {}`), and what is in them.
     """
 
     manager: str
@@ -29,6 +32,7 @@ class Writer:
     subresource: str = ""
     reset: Reset = frozenset()
     others: Mapping[str, Type] | None = None
+    blank: Mapping[str, Any] = field(default_factory=dict)
 
     def owner(self, operation: Operation) -> Owner:
         version = self.version if operation == "Update" else ""

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from applier.sandbox.merge import Type, Writer, reset_by, solid, track_update, type_of_schema
+from applier.sandbox.builtin import built_in_kinds
+from applier.sandbox.kinds import Kind
+from applier.sandbox.merge import Writer, reset_by, track_update
 from renderer import schemas
 
-BUNDLE = schemas.bundle()
+KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds(schemas.bundle())}
 
 
-def built_in(group: str, version: str, kind: str) -> Type:
-    schema = BUNDLE.schema(group, version, kind)
-    assert schema is not None
-    return type_of_schema(schema, crd=False, definitions=BUNDLE.definitions)
+def built_in(api_version: str, kind: str) -> Kind:
+    return KINDS[api_version, kind]
 
 
 def test_an_empty_service_has_a_spec_and_a_status_with_a_load_balancer() -> None:
-    assert solid(built_in("", "v1", "Service"), {}) == {"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}
-
-
-def test_what_is_whole_already_stays_the_very_same() -> None:
-    service: dict[str, Any] = {"metadata": {}, "spec": {"ports": [{"port": 80}]}, "status": {"loadBalancer": {}}}
-    assert solid(built_in("", "v1", "Service"), service) is service
+    assert built_in("v1", "Service").model.blank == {"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}
 
 
 def test_lists_that_may_not_be_left_out_are_null() -> None:
-    assert solid(built_in("", "v1", "Pod"), {}) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
+    assert built_in("v1", "Pod").model.blank == {"metadata": {}, "spec": {"containers": None}, "status": {}}
+
+
+def test_numbers_that_may_not_be_left_out_are_zero() -> None:
+    assert built_in("apps/v1", "StatefulSet").model.blank["status"] == {"replicas": 0, "availableReplicas": 0}
 
 
 def test_a_create_owns_what_is_in_a_structure_and_not_itself() -> None:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "x"},
-        "spec": {"containers": [{"name": "a", "image": "i"}]},
-    }
-    writer = Writer("m1", built_in("", "v1", "Pod"), "v1", "2030-01-01T00:00:00Z")
+    kind = built_in("v1", "Pod")
+    containers = [{"name": "a", "image": "i", "resources": {}}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
+    writer = Writer("m1", kind.model.type, "v1", "2030-01-01T00:00:00Z", blank=kind.model.blank)
     entry = track_update(None, pod, writer)["metadata"]["managedFields"][0]
     container = {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}
     assert entry["fieldsV1"] == {"f:spec": {"f:containers": {'k:{"name":"a"}': container}}}
