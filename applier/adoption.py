@@ -13,10 +13,13 @@ from typing import Any
 
 import orjson
 
-from applier.cluster import CONTENT, Object
+from applier import kro
+from applier.cluster import CONTENT, PARENT, Object
 from applier.observed import annotation, label
 from applier.ownership import apply_entry, ownership
+from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.kinds import CRD
 
 HANDS = ("kubectl", "before-first-apply")
 """Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
@@ -32,10 +35,14 @@ class AdoptPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """How the objects of another tool are known: prefixes of its field managers, and labels or annotations that it puts on them."""
+    """How the objects of another tool are known: prefixes of its field managers, and labels or annotations that it puts on them.
+
+    `records` are paths, by prefix, of what it keeps on its objects for itself: no content, and so no difference.
+    """
 
     managers: tuple[str, ...]
     marks: tuple[str, ...]
+    records: tuple[str, ...] = ()
 
 
 TOOLS: Mapping[str, Tool] = {
@@ -45,18 +52,26 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "argocd": Tool(("argocd-",), ("argocd.argoproj.io/tracking-id",)),
     "helm": Tool(("helm",), ("meta.helm.sh/release-name",)),
-    "kro": Tool(("kro.run/",), ("kro.run/owned",)),
+    kro.TOOL: Tool(
+        (kro.MEMBERS,),
+        (kro.OWNED,),
+        (".metadata.labels.kro.run/", ".metadata.annotations.internal.kro.run/", f".metadata.labels.{keys.MANAGED_BY}"),
+    ),
 }
-_NAMEABLE = [name for name in TOOLS if name != "kro"]
-"""kro's objects are recognised, so that they are not taken by mistake; its instances and finalizers cannot be taken over."""
+_KEPT = "f:kro.run/"
+"""Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What a source may adopt. `tools` are those whose objects it may have as well; objects made by hand belong to nobody."""
+    """What a source may adopt. `tools` are those whose objects it may have as well; objects made by hand belong to nobody.
+
+    `kro` says what shows that kro runs: as long as it does, nothing of its own is taken.
+    """
 
     policy: AdoptPolicy = AdoptPolicy.NEVER
     tools: frozenset[str] = frozenset()
+    kro: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
@@ -65,9 +80,19 @@ class Adoption:
         tools = frozenset(filter(None, names.split(",")))
         if policy not in set(AdoptPolicy):
             raise ValueError(f"no such policy {policy!r}; write {', '.join(AdoptPolicy)}")
-        if unknown := sorted(tools - set(_NAMEABLE)):
-            raise ValueError(f"cannot adopt from {', '.join(unknown)}; name {', '.join(_NAMEABLE)}")
+        if unknown := sorted(tools - set(TOOLS)):
+            raise ValueError(f"cannot adopt from {', '.join(unknown)}; name {', '.join(TOOLS)}")
         return cls(AdoptPolicy(policy), tools)
+
+    @property
+    def heirs_of(self) -> tuple[str, ...]:
+        """Tools whose sets are taken with everything in them, as their ids are ours (KEP-3659)."""
+        takes = self.policy is not AdoptPolicy.NEVER and kro.TOOL in self.tools and not self.kro
+        return (kro.TOOL,) if takes else ()
+
+    def takes(self, live: Object) -> tuple[str, ...]:
+        """Field managers, by prefix, whose claims on an adopted object are overruled. kro writes CRDs under no name of its own."""
+        return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.managers
 
     @property
     def managers(self) -> tuple[str, ...]:
@@ -83,8 +108,8 @@ class Adoption:
             if owner.get("controller"):
                 return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
         tool = _tool_of(live)
-        if tool and tool not in _NAMEABLE:
-            return f"{key} is managed by {tool}, from which nothing can be adopted; take it out of Git"
+        if tool == kro.TOOL and self.kro:
+            return f"{key} is managed by kro, which runs: {self.kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:
             return f"{key} is managed by {tool}; stop it there, then name it: --adopt {self.policy}:{tool}"
         return ""
@@ -114,14 +139,42 @@ def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     """
     entries: list[Object] = live["metadata"].get("managedFields") or []
     taken = [entry for entry in applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]]
+    if _is_crd_of_kro(live):
+        return [entry for entry in entries if entry.get("subresource")] or [{}]
     if not taken:
         return None
     ours = apply_entry(live, CONTENT) or {**taken[0], "manager": CONTENT, "operation": "Apply"}
     fields: Object = {}
     for entry in (ours, *taken):
         _unite(fields, entry.get("fieldsV1") or {})
+    labels = fields.get("f:metadata", {}).get("f:labels", {})
+    for name in [name for name in labels if name.startswith(_KEPT)]:
+        del labels[name]
     rest = [entry for entry in entries if entry not in taken and entry is not ours]
     return [{**ours, "fieldsV1": fields}, *rest]
+
+
+def inherited(parent: Object) -> Object:
+    """The merge patch that makes the ApplySet keys which kro applied to exactly this instance ours, and drops its finalizer.
+
+    Labels stay and belong to nobody. The keys keep their values, so the set is kro's until they are applied over.
+    """
+    metadata = parent["metadata"]
+    entries = metadata.get("managedFields") or []
+    theirs = [entry for entry in entries if entry["manager"] in {kro.PARENTS, kro.LABELLER}]
+    fields: Object = {}
+    for entry in (apply_entry(parent, PARENT) or {}, *(one for one in theirs if one["manager"] == kro.PARENTS)):
+        _unite(fields, entry.get("fieldsV1") or {})
+    rest = [entry for entry in entries if entry not in theirs and entry != apply_entry(parent, PARENT)]
+    ours = {"manager": PARENT, "operation": "Apply", "apiVersion": parent["apiVersion"], "fieldsType": "FieldsV1"}
+    return {
+        "metadata": {
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+            "finalizers": [name for name in metadata.get("finalizers") or () if name != kro.FINALIZER],
+            "managedFields": [*([{**ours, "fieldsV1": fields}] if fields else []), *rest] or [{}],
+        }
+    }
 
 
 def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,7 +185,8 @@ def differences(live: Object, applied: Object, manifest: Object, managers: tuple
     for entry in applied_by(live, managers):
         if entry.get("operation") == "Apply":
             found = ownership(live, manifest, entry["manager"])
-            removed += found.surplus if found else ()
+            records = tuple(path for tool in TOOLS.values() for path in tool.records)
+            removed += [path for path in found.surplus if not path.startswith(records)] if found else ()
     return tuple(sorted({*changed, *removed}))
 
 
@@ -141,8 +195,13 @@ def applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
     return [entry for entry in live["metadata"].get("managedFields") or () if _is_applied(entry, managers)]
 
 
+def _is_crd_of_kro(live: Object) -> bool:
+    return ObjectKey.of(live).group_kind == CRD and bool(label(live, kro.OWNED))
+
+
 def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
-    if entry.get("subresource") or not str(entry.get("manager")).startswith(managers):
+    manager = str(entry.get("manager"))
+    if entry.get("subresource") or not manager.startswith(managers) or manager == kro.PARENTS:
         return False
     annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
     return entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from applier import inventory, observe
+from applier.adoption import inherited
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
 from applier.inside import inside
@@ -93,7 +94,13 @@ class Executor:
 
     async def _cover(self, plan: SetPlan) -> _Answer:
         assert plan.superset is not None
-        return await self._parent(plan, plan.superset, action="covered")
+        if plan.parent is None or inventory.tool_of(plan.parent) in {"", inventory.TOOL}:
+            return await self._parent(plan, plan.superset, action="covered")
+        key = plan.rendered.parent
+        first = await _attempt(
+            Result(key, key, "taken over"), partial(self.cluster.merge, key, inherited(plan.parent), manager=PARENT)
+        )
+        return first if first[1].error else await self._parent(plan, plan.superset, action="taken over")
 
     async def _shrink(self, plan: SetPlan, exact: Scope) -> _Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""

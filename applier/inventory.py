@@ -6,9 +6,10 @@ write of a pass, and the scope shrinks only when what leaves it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from applier import kro
 from applier.cluster import Object
 from applier.errors import ApplierError
 from applier.observed import annotation, label
@@ -45,8 +46,16 @@ def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
     )
 
 
-def read_scope(parent: Object) -> Scope:
-    """The scope written on a parent; empty where there is none yet. Raises ForeignSet when the parent is not ours or its keys do not verify."""
+def tool_of(parent: Object) -> str:
+    """The tool that says it manages the set of this parent, without its version; empty where none does."""
+    return annotation(parent, keys.TOOLING).rpartition("/")[0]
+
+
+def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
+    """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
+
+    Raises ForeignSet when the parent is not ours or its keys do not verify.
+    """
     key = ObjectKey.of(parent)
     if not label(parent, keys.PARENT_ID):
         return Scope()
@@ -54,12 +63,9 @@ def read_scope(parent: Object) -> Scope:
         raise ForeignSet(
             f"{key}: the label {keys.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
         )
-    tool = annotation(parent, keys.TOOLING).rpartition("/")[0]
-    if tool != TOOL:
-        raise ForeignSet(
-            f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; "
-            f"to hand it over set the annotation {keys.TOOLING} to {TOOL}/v0"
-        )
+    tool = tool_of(parent)
+    if tool not in {TOOL, *heirs_of}:
+        raise ForeignSet(f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_handing_over(tool)}")
     kinds = _listed(annotation(parent, keys.GROUP_KINDS))
     return Scope(frozenset(map(GroupKind.parse, kinds)), frozenset(_listed(annotation(parent, keys.NAMESPACES))))
 
@@ -93,6 +99,12 @@ def parent_body(
     if finalizer:
         metadata["finalizers"] = [keys.FINALIZER]
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
+
+
+def _handing_over(tool: str) -> str:
+    if tool == kro.TOOL:
+        return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
+    return f"to hand it over set the annotation {keys.TOOLING} to {TOOL}/v0"
 
 
 def _listed(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from applier.cluster import Object
-from applier.inventory import TOOL
+from applier.inventory import TOOL, tool_of
 from applier.observed import annotation, label
 from applier.traces import MANAGERS, ours_among
 from renderer import keys
@@ -24,7 +24,7 @@ def released(obj: Object, sets: Collection[str]) -> Object | None:
     metadata = obj["metadata"]
     labels = [*ours_among(metadata.get("labels")), *_set_labels(obj, sets)]
     annotations = [*ours_among(metadata.get("annotations"))]
-    if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"):
+    if tool_of(obj) == TOOL:
         annotations += [name for name in _PARENT_KEYS if name in metadata["annotations"]]
     change: Object = {}
     if labels:

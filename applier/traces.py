@@ -12,7 +12,7 @@ from typing import Any
 
 from applier.cluster import CONTENT, PARENT, PEOPLE, STATUS, Cluster, Discovery, Object
 from applier.errors import ClusterError, KindNotServed
-from applier.inventory import TOOL
+from applier.inventory import TOOL, tool_of
 from applier.observed import annotation, label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -74,7 +74,7 @@ def our_sets(found: Survey) -> frozenset[str]:
 
 
 def is_our_parent(obj: Object) -> bool:
-    return bool(label(obj, keys.PARENT_ID)) and annotation(obj, keys.TOOLING).startswith(f"{TOOL}/")
+    return bool(label(obj, keys.PARENT_ID)) and tool_of(obj) == TOOL
 
 
 def ours_among(texts: Mapping[str, Any] | None) -> Iterator[str]:

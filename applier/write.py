@@ -116,7 +116,8 @@ class Writer:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             revision=self.revisions.get(plan.rendered.source, ""),
         )
-        takes = (*node.takes, *node.adoption.managers) if node.verb is Verb.ADOPT else node.takes
+        adopted = node.live if node.verb is Verb.ADOPT else None
+        takes = (*node.takes, *node.adoption.takes(adopted)) if adopted else node.takes
         try:
             return await self.cluster.apply(body, manager=CONTENT, dry_run=dry_run)
         except FieldConflict as conflict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from applier import observe
+from applier import kro, observe
 from applier.cluster import PARENT, Cluster
 from applier.errors import ClusterError
 from applier.execute import Executor, Result
@@ -101,6 +101,7 @@ class Reconciler:
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
+        sources = await self._heeding_kro(sources)
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         executor = Executor(self.cluster, self.version, revisions)
         known = await self._observe(sources)
@@ -140,6 +141,7 @@ class Reconciler:
 
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
         """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
+        sources = await self._heeding_kro(sources)
         bundle, decided, known = await self._decide(sources, await self._observe(sources))
         rehearsal = await Writer(self.cluster, {}).rehearse(decided, known.observed)
         bundle, decided, known = await self._decide(sources, replace(known, observed=rehearsal.observed))
@@ -197,6 +199,16 @@ class Reconciler:
             if is_final:
                 final = plan(bundle, observed, records, moved.gates)
                 return bundle, final, replace(known, propagation=moved.after(final))
+
+    async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:
+        """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
+        if not any(state.adoption.heirs_of for state in sources):
+            return sources
+        try:
+            runs = await kro.running(self.cluster, self.clock.now())
+        except ClusterError as error:
+            runs = f"perhaps: {error}"
+        return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
 
     async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():

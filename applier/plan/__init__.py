@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from applier import inventory, prune
-from applier.cluster import Object
+from applier import inventory, kro, prune
+from applier.adoption import NEVER
+from applier.cluster import CONTENT, Object
 from applier.inventory import ForeignSet, Scope
 from applier.observed import Observed, annotation, is_terminating, label
+from applier.ownership import apply_entry
 from applier.plan.brake import brake
 from applier.plan.nodes import Judge
 from applier.plan.values import Barrier, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
@@ -87,10 +89,12 @@ class _Planner:
 
     def _set(self, rendered: RenderedSet, *, going: bool) -> SetPlan:
         parent = self.observed.objects.get(rendered.parent)
+        heirs_of = self.records.adoption.get(rendered.source, NEVER).heirs_of
         try:
-            current = inventory.read_scope(parent) if parent else Scope()
+            current = inventory.read_scope(parent, heirs_of=heirs_of) if parent else Scope()
         except ForeignSet as error:
-            return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)))
+            theirs = parent is not None and inventory.tool_of(parent) == kro.TOOL
+            return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)), untouched=theirs)
         if not (parent and label(parent, keys.PARENT_ID)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
@@ -151,10 +155,11 @@ class _Planner:
         target = self.gates.targets.get(rendered.parent) or _target(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
         if not rendered.is_source and parent is not None:
+            covered = covered and inventory.tool_of(parent) == inventory.TOOL
             covered = covered and _has_finalizer(parent) and target == _target(parent)
         nodes = self.judge.nodes(rendered, ready_to_write=covered)
         repairs = self.judge.repairs(rendered.before, nodes, ready_to_write=covered) if rendered.before else ()
-        superset = current | desired if not covered and (parent is not None or rendered.is_source) else None
+        superset = current | desired if not covered and (rendered.is_source or _is_ours(parent)) else None
         busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in (*nodes, *repairs))
         orphans = self._orphans(rendered, nodes, current)
         if busy:
@@ -227,6 +232,13 @@ def _target(parent: Object | None) -> int:
     """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
     text = annotation(parent, keys.TARGET) if parent else ""
     return int(text) if text.isdecimal() else 0
+
+
+def _is_ours(parent: Object | None) -> bool:
+    """May its set be written? That of another tool only once the instance itself has been adopted."""
+    if parent is None:
+        return False
+    return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT) is not None
 
 
 def _has_finalizer(parent: Object) -> bool:

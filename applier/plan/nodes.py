@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from applier import member, status
-from applier.adoption import HANDS, NEVER, Adoption
+from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
@@ -170,7 +170,7 @@ class Judge:
         """What it takes, and which fields are to be healed."""
         if live is None:
             return Verb.CREATE, ()
-        if _is_foreign(live):
+        if _is_foreign(live) or self._is_inherited(rendered, live):
             return Verb.ADOPT, ()
         if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest):
             return Verb.UPDATE, ()
@@ -181,6 +181,13 @@ class Judge:
         recorded = {name: annotation(live, name) for name in _BOOKKEEPING}
         due = {name: annotation(intent, name) for name in _BOOKKEEPING}
         return Verb.NONE if recorded == due else Verb.RECORD, ()
+
+    def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
+        """A member of the set from the time when another tool wrote it."""
+        if label(live, keys.PART_OF) != rendered.id or apply_entry(live, CONTENT) is not None:
+            return False
+        managers = [name for tool in self._adoption(rendered).heirs_of for name in TOOLS[tool].managers]
+        return bool(managers and applied_by(live, tuple(managers)))
 
     def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb) -> Verb:
         """The server will not change the object and it may be replaced: then that is what it takes."""

@@ -132,7 +132,7 @@ class SetPlan:
 
     `repairs` heal, from the applied pair, what waits at a gate; `target` is the revision that it was let move to, 0 where nobody said. `stays` says
     why it is not moved to where Git wants it, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
-    An `untouched` set is one of which nothing is known but that it may still be wanted: its status stays as well.
+    An `untouched` set is one of which nothing is known but that it may still be wanted, or one that kro manages: its status stays as well.
     """
 
     rendered: RenderedSet

@@ -54,7 +54,7 @@ adopt_option = click.option(
     type=AdoptionRule(),
     default="Never",
     show_default=True,
-    help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm.",
+    help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
 )
 
 

@@ -83,7 +83,8 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         ("IfEqual:flux", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfEqual:argocd"),
         ("IfEqual:flux,argocd", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, ""),
         ("IfUnowned", {"annotations": {"meta.helm.sh/release-name": "x"}}, "--adopt IfUnowned:helm"),
-        ("IfUnowned", {"labels": {"kro.run/owned": "true"}}, "managed by kro, from which nothing can be adopted"),
+        ("IfUnowned", {"labels": {"kro.run/owned": "true"}}, "--adopt IfUnowned:kro"),
+        ("IfUnowned:kro", {"labels": {"kro.run/owned": "true"}}, ""),
     ],
 )
 def test_who_may_be_adopted_from(rule: str, metadata: Object, told: str) -> None:

@@ -147,7 +147,7 @@ def test_a_wrong_rule_is_a_mistake_of_usage(platform: Platform) -> None:
     wrong = platform.levelgate("plan", ".", "--adopt", "Always", check=64)
     assert "no such policy 'Always'; write Never, IfEqual, IfUnowned" in wrong.stderr
     wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
-    assert "cannot adopt from terraform; name kubectl, flux, argocd, helm" in wrong.stderr
+    assert "cannot adopt from terraform; name kubectl, flux, argocd, helm, kro" in wrong.stderr
 
 
 def test_many_objects_and_their_namespace_are_adopted_together(platform: Platform) -> None:

@@ -1,0 +1,64 @@
+"""A sandbox whose caller is killed at a chosen write, for tests that enumerate where a program may die."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+from applier.kube.cluster import KubeCluster
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
+
+NAMESPACE, GROUP = "default", "g.test"
+_PATHS = (
+    "/api/v1/namespaces",
+    "/api/v1/configmaps",
+    "/apis/apps/v1/controllerrevisions",
+    f"/apis/{GROUP}/v1/chains",
+)
+
+
+class KilledError(BaseException):
+    """The process is gone; nothing can catch it."""
+
+
+class Door:
+    """A sandbox that kills who calls it at write number `last`, counted from 0, before or after it is `carried_out`."""
+
+    def __init__(self) -> None:
+        numbers = count()
+        self.sandbox = Sandbox(clock=lambda: 1e9, new_uid=lambda: f"uid-{next(numbers)}")
+        self.writes = 0
+        self.last: int | None = None
+        self.carried_out = False
+
+    async def answer(self, request: Request) -> Response:
+        if request.method == "GET":
+            return self.sandbox.handle(request)
+        if self.last is not None and self.writes >= self.last:
+            if self.carried_out:
+                self.sandbox.handle(request)
+            raise KilledError
+        self.writes += 1
+        return self.sandbox.handle(request)
+
+    def kill_at(self, last: int, *, carried_out: bool) -> None:
+        self.writes, self.last, self.carried_out = 0, last, carried_out
+
+    @property
+    def cluster(self) -> KubeCluster:
+        """A new one: what a process knows dies with it."""
+        return cluster_of(self.answer, concurrency=1)
+
+    def objects(self) -> list[dict[str, Any]]:
+        """All that is stored, but for what the server counts."""
+        found = []
+        for path in _PATHS:
+            listed = json.loads(self.sandbox.handle(Request("GET", path)).body)
+            for item in listed.get("items", []):
+                for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+                    item["metadata"].pop(name, None)
+                found.append(item)
+        return found

@@ -1,0 +1,110 @@
+"""Taking over from kro, broken off before and after every single write: the next pass goes on, and the end is the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from applier.adoption import Adoption
+from gitops.reconcile import Reconciler
+from gitops.sources import SourceState
+from renderer.catalog import load
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.model import Manifest
+from tests.gitops.doors import GROUP, NAMESPACE, Door, KilledError
+from tests.scenarios.definitions import chain, link
+
+KRO = ("kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller")
+SET = applyset_id(ObjectKey(GROUP, "Chain", NAMESPACE, "one"))
+
+
+class Noon:
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        return
+
+
+def state() -> SourceState:
+    files = {"chain.yaml": chain(GROUP, "ab"), "one.yaml": link(GROUP, NAMESPACE)}
+    catalog = load({name: text.encode() for name, text in files.items()}, source="s", revision="1" * 40)
+    return SourceState(catalog, adoption=Adoption.parse("IfUnowned:kro"))
+
+
+def kept(catalog_crd: Manifest) -> Iterator[tuple[Manifest, str]]:
+    """What kro leaves, with the field manager that wrote it."""
+    owned = {"kro.run/owned": "true"}
+    yield {**catalog_crd, "metadata": {"name": catalog_crd["metadata"]["name"], "labels": owned}}, "controller"
+    base: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": "Chain"}
+    one = {"name": "one", "namespace": NAMESPACE}
+    yield {**base, "metadata": one, "spec": {}}, "kubectl"
+    yield {**base, "metadata": {**one, "labels": owned, "finalizers": ["kro.run/finalizer"]}}, KRO[2]
+    annotations = {
+        "applyset.kubernetes.io/tooling": "kro/v0.9.0",
+        "applyset.kubernetes.io/contains-group-kinds": "ConfigMap",
+        "applyset.kubernetes.io/additional-namespaces": "",
+        "internal.kro.run/applyset-inventory-hash": "sha256:abc",
+    }
+    labels = {"applyset.kubernetes.io/id": SET}
+    yield {**base, "metadata": {**one, "labels": labels, "annotations": annotations}}, KRO[1]
+    for letter in "ab":
+        metadata = {
+            "name": f"one-{letter}",
+            "namespace": NAMESPACE,
+            "labels": {**owned, "applyset.kubernetes.io/part-of": SET, "kro.run/node-id": letter},
+            "annotations": {"internal.kro.run/apply-order": "1"},
+        }
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "old"}}, KRO[0]
+
+
+def left_by_kro() -> Door:
+    door = Door()
+
+    async def write() -> None:
+        cluster = door.cluster
+        crd = state().catalog.definitions[GroupKind(GROUP, "Chain")].crd
+        for manifest, manager in kept(crd):
+            await cluster.apply(manifest, manager=manager)
+            door.sandbox.settle()
+
+    asyncio.run(write())
+    return door
+
+
+def take_over(door: Door) -> None:
+    """As processes that start anew, until nothing changes any more."""
+    for _ in range(10):
+        door.sandbox.settle()
+        if not asyncio.run(Reconciler(door.cluster, "0.1.0", Noon()).reconcile([state()])).changed:
+            return
+    pytest.fail("it never comes to rest")
+
+
+def test_it_may_be_killed_at_every_write() -> None:
+    """I1, I7. Enumerated: each write, before and after it was carried out. Nothing of kro's name is left but its labels."""
+    whole = left_by_kro()
+    before = whole.writes
+    take_over(whole)
+    wanted, points = whole.objects(), whole.writes - before
+    told = str(wanted)
+    assert not [manager for manager in KRO if f"'manager': '{manager}'" in told]
+    assert "kro.run/finalizer" not in told
+    assert "internal.kro.run" not in told
+    assert "kro.run/node-id" in told
+    assert points > 10
+    for point in range(points):
+        for carried_out in (False, True):
+            door = left_by_kro()
+            door.kill_at(point, carried_out=carried_out)
+            with pytest.raises(KilledError):
+                take_over(door)
+            door.last = None
+            take_over(door)
+            assert door.objects() == wanted, (point, carried_out)
