@@ -17,7 +17,7 @@ from collections.abc import Callable
 import orjson
 
 from applier.sandbox.addresses import Address, address, segments
-from applier.sandbox.builtin import built_in_kinds
+from applier.sandbox.builtin import built_in_kinds, scale_kind
 from applier.sandbox.collector import Collector
 from applier.sandbox.crds import RESOURCE as DEFINITIONS
 from applier.sandbox.crds import Definitions
@@ -29,6 +29,7 @@ from applier.sandbox.openapi import NO_DOCUMENT, OpenApi
 from applier.sandbox.options import delete_options
 from applier.sandbox.reading import Reading
 from applier.sandbox.reviews import is_review, review
+from applier.sandbox.scaling import scaled
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Store, Stored
@@ -81,6 +82,7 @@ class Sandbox:
         bundle = schemas.bundle()
         self.state = State(store or Store(), Registry(built_in_kinds(bundle)), clock, new_uid)
         self.requests = 0
+        self._scale = scale_kind(bundle)
         self._definitions = Definitions(self.state, schemas=bundle.definitions, evaluate=evaluate)
         self._deleting = Deleting(self.state, gone=self._after_removal)
         self._collector = Collector(self.state, self._deleting)
@@ -93,6 +95,7 @@ class Sandbox:
             check_namespace=self._check_namespace,
             name_rule=lambda kind: _NAME_RULES.get(kind.resource, "subdomain"),
             gone=self._after_removal,
+            scale=self._scale,
         )
         self.workloads = Workloads(self.state, self.handle, script) if script else None
         self._start()
@@ -189,8 +192,11 @@ class Sandbox:
         shape = wanted_shape(request.headers.get("accept", ""), many=many and where.verb != "watch")
         look = Look(shape, where.query.get("includeObject", "Metadata"), self.state.clock())
         match where.verb:
+            case "get" if where.subresource == "scale":
+                stored = self._reading.find(kind, where)
+                return Response(200, object_bytes(self._scale, scaled(kind, stored.object()), look))
             case "get":
-                return Response(200, self._reading.get(kind, where, look))
+                return Response(200, object_bytes(kind, self._reading.find(kind, where), look))
             case "list":
                 return Response(200, self._reading.list(kind, where, look))
             case _:
@@ -198,6 +204,8 @@ class Sandbox:
 
     def _write(self, kind: Kind, where: Address, request: Request) -> Response:
         match where.verb:
+            case "update" | "patch" if where.subresource == "scale":
+                written = self._writing.scale(kind, where, request)
             case "create":
                 written = self._writing.create(kind, where, request)
             case "update":
@@ -206,6 +214,9 @@ class Sandbox:
                 written = self._writing.patch(kind, where, request)
         if written.stored:
             self._after_write(kind, written.stored.key)
+        if where.subresource == "scale":
+            scale = scaled(kind, written.obj)
+            return self._written(self._scale, Written(scale.object(), False, written.warnings, scale), request)
         return self._written(kind, written, request)
 
     def _written(self, kind: Kind, written: Written, request: Request) -> Response:

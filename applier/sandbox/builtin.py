@@ -12,6 +12,7 @@ from applier.sandbox.decoding import Decoder, MisfitError
 from applier.sandbox.defaults import OF_METADATA
 from applier.sandbox.kinds import Fitted, Kind
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
+from applier.sandbox.scaling import OF_BUILT_IN
 from applier.sandbox.structures import Form, Structures
 from applier.sandbox.validation import RULES, by_schema
 from applier.sandbox.wire import Mistake
@@ -129,7 +130,7 @@ def _kind(bundle: Bundle, structures: Structures, group: str, version: str, entr
     kind, plural = entry["responseKind"]["kind"], entry["resource"]
     resource = f"{plural}.{group}" if group else plural
     served = {found["subresource"] for found in entry.get("subresources", ())}
-    subresources = tuple(name for name in ("status",) if name in served)
+    subresources = tuple(name for name in ("scale", "status") if name in served)
     form = structures.kind(group, version, kind)
     return Kind(
         group,
@@ -144,4 +145,13 @@ def _kind(bundle: Bundle, structures: Structures, group: str, version: str, entr
         tuple(entry.get("shortNames", ())),
         tuple(entry.get("categories", ())),
         subresources,
+        scale=OF_BUILT_IN if "scale" in served else None,
     )
+
+
+def scale_kind(bundle: Bundle) -> Kind:
+    """The kind that the scales of all other kinds are."""
+    structures = Structures(bundle, schemas.structures())
+    form = structures.kind("autoscaling", "v1", "Scale")
+    model = BuiltIn("Scale", form, structures, bundle, resource="scales.autoscaling", has_status=False)
+    return Kind("autoscaling", "v1", "Scale", "scales", True, model)

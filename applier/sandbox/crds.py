@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from applier.sandbox.custom import Custom, Evaluate
-from applier.sandbox.kinds import ALL_VERBS, Column, Kind, Registry
+from applier.sandbox.kinds import ALL_VERBS, Column, Kind, Registry, ScalePaths
 from applier.sandbox.state import State, opened
 from applier.sandbox.store import Key
 
@@ -81,9 +81,10 @@ class Definitions:
                 ALL_VERBS,
                 tuple(names.get("shortNames") or ()),
                 tuple(names.get("categories") or ()),
-                ("status",) if "status" in (version.get("subresources") or {}) else (),
+                tuple(name for name in ("scale", "status") if name in (version.get("subresources") or {})),
                 tuple(_column(one) for one in version.get("additionalPrinterColumns") or ()),
                 custom=True,
+                scale=_scale((version.get("subresources") or {}).get("scale")),
             )
             for version in spec["versions"]
             if version.get("served")
@@ -162,6 +163,13 @@ class Definitions:
             self._state.write(key, obj)
         else:
             self._state.store.remove(key)
+
+
+def _scale(scale: Object | None) -> ScalePaths | None:
+    if not scale:
+        return None
+    names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    return ScalePaths(*(scale.get(name, "").removeprefix(".") for name in names))
 
 
 def _column(column: Object) -> Column:

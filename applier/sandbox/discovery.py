@@ -14,6 +14,9 @@ import orjson
 from applier.sandbox.kinds import Kind, Registry
 from applier.sandbox.wire import JSON, TEXT, Request, Response, UnknownPathError
 
+_VERBS = ["get", "patch", "update"]
+"""Of subresources."""
+_SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -95,8 +98,8 @@ class Discovery:
                 | {name: words for name, words in names.items() if words}
             )
             for subresource in kind.subresources:
-                verbs = ["get", "patch", "update"]
-                resources.append({"name": f"{kind.plural}/{subresource}", **about, "singularName": "", "verbs": verbs})
+                shown = {**about, **(_SCALE if subresource == "scale" else {}), "singularName": "", "verbs": _VERBS}
+                resources.append({"name": f"{kind.plural}/{subresource}", **shown})
         group_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}
 
@@ -129,9 +132,9 @@ def _entry(kind: Kind) -> dict[str, Any]:
     if kind.categories:
         entry["categories"] = kind.categories
     if kind.subresources:
-        verbs = ["get", "patch", "update"]
         entry["subresources"] = [
-            {"subresource": name, "responseKind": identity, "verbs": verbs} for name in kind.subresources
+            {"subresource": name, "responseKind": _SCALE if name == "scale" else identity, "verbs": _VERBS}
+            for name in kind.subresources
         ]
     return entry
 

@@ -80,6 +80,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object has its replicas, those that there are, and which pods they are; dotted paths, "" for none."""
+
+    replicas: str
+    status: str
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind in one version."""
 
@@ -97,6 +106,7 @@ class Kind:
     subresources: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     custom: bool = False
+    scale: ScalePaths | None = None
 
     @property
     def api_version(self) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from applier.sandbox.jsonpath import at
 from applier.sandbox.metadata import labels, named
 from applier.sandbox.wire import Mistake, forbidden, invalid, required, shown, unsupported
 from renderer import quantity
@@ -23,16 +24,20 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 def template(obj: Object, path: str, *, restarts: Sequence[str] = ("Always",)) -> Iterator[Mistake]:
     """Mistakes in the pod template at a dotted path of an object; `restarts` are the policies that its kind allows."""
-    for name in path.split("."):
-        obj = obj.get(name) or {}
-    yield from labels(obj["metadata"].get("labels", {}), f"{path}.labels")
-    yield from specification(obj["spec"], f"{path}.spec", restarts=restarts)
+    found = at(obj, path)
+    yield from labels(found["metadata"].get("labels", {}), f"{path}.labels")
+    claims = [claim["metadata"].get("name", "") for claim in obj["spec"].get("volumeClaimTemplates", ())]
+    yield from specification(found["spec"], f"{path}.spec", restarts=restarts, claims=claims)
 
 
 def specification(
-    spec: Object, path: str, *, restarts: Sequence[str] = ("Always", "OnFailure", "Never")
+    spec: Object,
+    path: str,
+    *,
+    restarts: Sequence[str] = ("Always", "OnFailure", "Never"),
+    claims: Sequence[str] = (),
 ) -> Iterator[Mistake]:
-    """Mistakes in what a pod is to be."""
+    """Mistakes in what a pod is to be; `claims` are volumes that it gets beside those that it names."""
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restarts:
         # This is the default: to leave it out is meant.
@@ -40,7 +45,7 @@ def specification(
         yield required(f"{path}.restartPolicy", f"valid values: {words}")
     elif policy not in restarts:
         yield unsupported(f"{path}.restartPolicy", policy, restarts)
-    volumes = {volume["name"] for volume in spec.get("volumes", ())}
+    volumes = {*claims, *(volume["name"] for volume in spec.get("volumes", ()))}
     yield from _told_apart(spec.get("volumes", ()), f"{path}.volumes")
     known: set[str] = set()
     for kind in ("initContainers", "containers"):

@@ -19,7 +19,7 @@ import orjson
 from applier.sandbox.addresses import Address
 from applier.sandbox.kinds import Kind
 from applier.sandbox.selectors import field_selector, label_selector
-from applier.sandbox.shapes import Look, list_bytes, object_bytes
+from applier.sandbox.shapes import Look, list_bytes
 from applier.sandbox.state import State
 from applier.sandbox.store import Stored
 from applier.sandbox.wire import (
@@ -134,13 +134,13 @@ class Reading:
         self._state = state
         self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[Stored]] = OrderedDict()
 
-    def get(self, kind: Kind, address: Address, look: Look) -> bytes:
+    def find(self, kind: Kind, address: Address) -> Stored:
         """Raises Refusal (404, 400, 504)."""
         self._check_version(address.query)
         stored = self._state.store.get(kind.key(address.namespace, address.name))
         if stored is None:
             raise not_found(kind.subject(address.name))
-        return object_bytes(kind, stored, look)
+        return stored
 
     def select(self, kind: Kind, address: Address) -> builtins.list[Stored]:
         """All objects that an address means, in order."""

@@ -238,6 +238,12 @@ _BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
         *_WORKLOAD,
         _SELECTOR,
     ),
+    "scales.autoscaling": (
+        _NAME,
+        _column("Desired", _at("spec.replicas", 0), kind=_INTEGER),
+        _column("Available", _at("status.replicas", 0), kind=_INTEGER),
+        _AGE,
+    ),
     "jobs.batch": (
         _NAME,
         _column("Status", _job_status),

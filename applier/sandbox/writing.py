@@ -25,11 +25,11 @@ from applier.sandbox.bodies import (
     read_patched,
 )
 from applier.sandbox.deleting import is_held
+from applier.sandbox.kept import SERVERS_OWN, counted, generated_name, keep_servers_own, ordered, within
 from applier.sandbox.kinds import Kind
 from applier.sandbox.merge import (
     ApplyConflicts,
     NotTyped,
-    Reset,
     Type,
     Writer,
     apply,
@@ -39,6 +39,7 @@ from applier.sandbox.merge import (
 )
 from applier.sandbox.options import WriteOptions, write_options
 from applier.sandbox.patches import PatchError
+from applier.sandbox.scaling import scale_of, with_scale
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Stored
 from applier.sandbox.wire import (
@@ -57,7 +58,6 @@ from applier.sandbox.wire import (
 Object = dict[str, Any]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-_SERVERS_OWN = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Written:
 
 class Writing:
     """The write verbs. `check_namespace` refuses what cannot be created where it is asked for; `name_rule` says which
-    names a kind takes; `gone` is told what is removed with its last finalizer.
+    names a kind takes; `gone` is told what is removed with its last finalizer; `scale` is the kind that scales are.
     """
 
     def __init__(
@@ -82,8 +82,10 @@ class Writing:
         check_namespace: Callable[[Kind, Key], None],
         name_rule: Callable[[Kind], str],
         gone: Callable[[Kind, Stored], None],
+        scale: Kind,
     ) -> None:
         self._state = state
+        self._scale = scale
         self._check_namespace = check_namespace
         self._name_rule = name_rule
         self._gone = gone
@@ -139,17 +141,29 @@ class Writing:
         live = self._state.read(kind, kind.key(address.namespace, address.name))
         if live is None:
             raise not_found(kind.subject(address.name))
-        try:
-            patched = change(live)
-        except PatchError:
-            message = "the server rejected our request due to an error in our request"
-            raise Refusal(422, "Invalid", message, details={}) from None
-        if not isinstance(patched, dict):
-            raise bad_request("the patch leaves no object")
-        obj, warnings = read_patched(kind, patched, options)
+        obj, warnings = read_patched(kind, _patched(change, live), options)
         check_place(obj["metadata"], address, name=address.name)
         _check_version(kind, obj["metadata"], live)
         return self._updated(kind, address, live, obj, options, warnings)
+
+    def scale(self, kind: Kind, address: Address, request: Request) -> Written:
+        """An update or patch of an object's scale; answers the object."""
+        options = write_options(request, address.query, address.verb)
+        live = self._state.read(kind, kind.key(address.namespace, address.name))
+        if live is None:
+            raise not_found(kind.subject(address.name))
+        if address.verb == "update":
+            sent, warnings = read_object(self._scale, decoded(self._scale, request), options, request.body)
+        else:
+            content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+            identity = {"apiVersion": self._scale.api_version, "kind": self._scale.kind}
+            before = {**identity, **scale_of(kind, live)}
+            sent, warnings = read_patched(
+                self._scale, _patched(change_of(self._scale, content_type, request.body), before), options
+            )
+        check_place(sent["metadata"], address, name=address.name)
+        _check_version(kind, sent["metadata"], live)
+        return self._updated(kind, address, live, with_scale(kind, live, sent), options, warnings)
 
     def _apply(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "patch", apply=True)
@@ -193,7 +207,7 @@ class Writing:
         self, kind: Kind, address: Address, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
     ) -> Written:
         metadata = obj["metadata"]
-        for name in _SERVERS_OWN:
+        for name in SERVERS_OWN:
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = uid, self._state.now()
         if kind.model.generation:
@@ -206,7 +220,7 @@ class Writing:
         self._validate(kind, obj, None)
         if self._state.store.get(key):
             raise already_exists(kind.subject(key.name))
-        obj["metadata"] = _ordered(obj["metadata"])
+        obj["metadata"] = ordered(obj["metadata"])
         stored = None if options.dry_run else self._state.write(key, obj)
         return Written(obj, True, warnings, stored)
 
@@ -239,18 +253,18 @@ class Writing:
     ) -> Written:
         """From the object that a client wants to the one that is stored."""
         reset = reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources)
-        obj = _within(kind, address.subresource, live, obj, reset)
+        obj = within(kind, address.subresource, live, obj, reset)
         if not address.subresource:
             obj = kind.model.complete(obj, live)
-        _keep_servers_own(obj["metadata"], live["metadata"])
+        keep_servers_own(obj["metadata"], live["metadata"])
         final = keep_times(live, obj)
         key = kind.key(address.namespace, address.name)
         if final is live or final == live:
             return Written(live, False, warnings, self._state.store.get(key))
-        if kind.model.generation and _content(kind, final) != _content(kind, live):
+        if kind.model.generation and counted(kind, final) != counted(kind, live):
             final["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self._validate(kind, final, live)
-        final["metadata"] = metadata = _ordered(final["metadata"])
+        final["metadata"] = metadata = ordered(final["metadata"])
         if options.dry_run:
             return Written(final, False, warnings)
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and not is_held(kind, final):
@@ -279,7 +293,8 @@ class Writing:
             manager=options.manager,
             type=kind.model.type,
             version=kind.api_version,
-            time=self._state.now(),
+            # The server notes no time for scales.
+            time="" if address.subresource == "scale" else self._state.now(),
             subresource=address.subresource,
             reset=reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources),
             others=others,
@@ -287,77 +302,15 @@ class Writing:
         )
 
 
-def _within(kind: Kind, subresource: str, live: Object, obj: Object, reset: Reset) -> Object:
-    """What of a wanted object this address may write: the status of a custom object, else all that is not `reset`."""
-    if kind.custom and subresource:
-        metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
-        found = {**live, "metadata": {name: value for name, value in metadata.items() if value is not None}}
-        _restore(found, ("status",), obj)
-        return found
-    found = {**obj, "metadata": dict(obj["metadata"])}
-    for path in reset - {("metadata",)}:
-        _restore(found, path, live)
-    return found
-
-
-def _restore(obj: Object, path: tuple[str, ...], live: Object) -> None:
-    """Give a field the value that it has in another object; what is above it is `obj`'s own."""
-    *above, name = path
-    for step in above:
-        obj, live = obj[step], live[step]
-    if name in live:
-        obj[name] = live[name]
-    else:
-        obj.pop(name, None)
-
-
-def _keep_servers_own(metadata: Object, live: Object) -> None:
-    for name in (*_SERVERS_OWN, "resourceVersion", "generateName"):
-        if name in live:
-            metadata[name] = live[name]
-        else:
-            metadata.pop(name, None)
-
-
-_COUNTED = {"deployments.apps": ("annotations",), "endpointslices.discovery.k8s.io": ("annotations", "labels")}
-"""Metadata that the generation counts changes of, by resource."""
-
-
-def _content(kind: Kind, obj: Object) -> Object:
-    """What the generation counts changes of."""
-    found = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    return found | {f"metadata.{name}": obj["metadata"].get(name) for name in _COUNTED.get(kind.resource, ())}
-
-
-_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
-
-
-def _ordered(metadata: Object) -> Object:
-    """Metadata in the order in which the API server writes it."""
-    return {name: metadata[name] for name in _ORDER if name in metadata}
-
-
-def generated_name(prefix: str, uid: str) -> str:
-    """`generateName` with five characters that differ from object to object: apimachinery `names.SimpleNameGenerator`."""
-    alphabet = "bcdfghjklmnpqrstvwxz2456789"
-    number = int.from_bytes(uid.encode(), "big") * 2654435761 >> 7
-    return prefix[:58] + "".join(alphabet[number // 27**place % 27] for place in range(5))
+def _patched(change: Callable[[Object], Any], live: Object) -> Object:
+    try:
+        patched = change(live)
+    except PatchError:
+        message = "the server rejected our request due to an error in our request"
+        raise Refusal(422, "Invalid", message, details={}) from None
+    if not isinstance(patched, dict):
+        raise bad_request("the patch leaves no object")
+    return patched
 
 
 def _check_version(kind: Kind, sent: Object, live: Object) -> None:

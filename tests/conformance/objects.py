@@ -159,7 +159,7 @@ OBJECTS: dict[str, tuple[str, str, Json]] = {
                 "podManagementPolicy": "Parallel",
                 "updateStrategy": {"type": "OnDelete"},
                 "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": CLAIM}],
-                **_with(),
+                **_with(volumeMounts=[{"name": "d", "mountPath": "/d"}]),
             }
         },
     ),
