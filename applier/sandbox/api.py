@@ -17,6 +17,7 @@ from collections.abc import Callable
 import orjson
 
 from applier.sandbox.addresses import Address, address, segments
+from applier.sandbox.bodies import as_json
 from applier.sandbox.builtin import built_in_kinds, scale_kind
 from applier.sandbox.collector import Collector
 from applier.sandbox.crds import RESOURCE as DEFINITIONS
@@ -33,6 +34,7 @@ from applier.sandbox.scaling import scaled
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Store, Stored
+from applier.sandbox.structures import DELETE_OPTIONS, Structures
 from applier.sandbox.watching import Watching
 from applier.sandbox.wire import (
     LARGEST_BODY,
@@ -80,9 +82,11 @@ class Sandbox:
         script: Script | None = None,
     ) -> None:
         bundle = schemas.bundle()
-        self.state = State(store or Store(), Registry(built_in_kinds(bundle)), clock, new_uid)
+        structures = Structures(bundle, schemas.structures())
+        self.state = State(store or Store(), Registry(built_in_kinds(bundle, structures)), clock, new_uid)
         self.requests = 0
-        self._scale = scale_kind(bundle)
+        self._scale = scale_kind(bundle, structures)
+        self._delete_options = structures.definition(DELETE_OPTIONS)
         self._definitions = Definitions(self.state, schemas=bundle.definitions, evaluate=evaluate)
         self._deleting = Deleting(self.state, gone=self._after_removal)
         self._collector = Collector(self.state, self._deleting)
@@ -162,7 +166,7 @@ class Sandbox:
             case "create" | "update" | "patch":
                 return self._write(kind, where, request)
             case "delete":
-                options = delete_options(request, where.query)
+                options = delete_options(as_json(request, self._delete_options), where.query)
                 gone = self._deleting.delete(kind, where.namespace, where.name, options)
                 self._after_write(kind, kind.key(where.namespace, where.name))
                 return Response(200, orjson.dumps(gone))
@@ -203,6 +207,7 @@ class Sandbox:
                 return Response(200, stream=self._watching.watch(kind, where, look))
 
     def _write(self, kind: Kind, where: Address, request: Request) -> Response:
+        request = as_json(request, (self._scale if where.subresource == "scale" else kind).model.form)
         match where.verb:
             case "update" | "patch" if where.subresource == "scale":
                 written = self._writing.scale(kind, where, request)
@@ -231,7 +236,7 @@ class Sandbox:
         return Response(status, object_bytes(kind, written.stored, look), headers=headers)
 
     def _delete_all(self, kind: Kind, where: Address, request: Request) -> Response:
-        options = delete_options(request, where.query)
+        options = delete_options(as_json(request, self._delete_options), where.query)
         found = self._reading.select(kind, where)
         metadata = {"resourceVersion": str(self.state.store.version)}
         body = list_bytes(kind, found, Look(), metadata)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -16,7 +17,9 @@ from applier.sandbox.addresses import Address
 from applier.sandbox.kinds import Fitted, Kind
 from applier.sandbox.options import WriteOptions
 from applier.sandbox.patches import MOST_OPERATIONS, json_patch, merge_patch
+from applier.sandbox.protobuf import MEDIA_TYPE, UnreadableError, read
 from applier.sandbox.strategic import strategic_merge
+from applier.sandbox.structures import Form
 from applier.sandbox.wire import Mistake, Refusal, Request, Subject, bad_request, invalid, invalid_object, shown
 
 Object = dict[str, Any]
@@ -26,14 +29,29 @@ _MERGE, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+js
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip()
+
+
+def as_json(request: Request, form: Form | None) -> Request:
+    """A request whose body is JSON, where it was protobuf of something of this form. Raises Refusal (400)."""
+    if form is None or media_type(request) != MEDIA_TYPE:
+        return request
+    try:
+        body = orjson.dumps(read(request.body, form))
+    except UnreadableError as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from None
+    return replace(request, headers={**request.headers, "content-type": "application/json"}, body=body)
+
+
 def decoded(kind: Kind, request: Request) -> Object:
     """The body of a create or update, an object of this kind. Raises Refusal (400, 415, 422)."""
     body = request.body
-    sent = request.headers.get("content-type", "").partition(";")[0].strip()
+    sent = media_type(request)
     if sent not in ("", "application/json", "*/*"):
         message = (
             "the body of the request was in an unknown format - accepted media types include: application/json "
-            f"(the sandbox reads no {sent}; kubectl sends JSON with: create --dry-run=client -o json | kubectl create -f -)"
+            f"(the sandbox reads no {sent})"
         )
         raise Refusal(415, "UnsupportedMediaType", message)
     try:

@@ -16,7 +16,6 @@ from applier.sandbox.scaling import OF_BUILT_IN
 from applier.sandbox.structures import Form, Structures
 from applier.sandbox.validation import RULES, by_schema
 from applier.sandbox.wire import Mistake
-from renderer import schemas
 from renderer.schemas import Bundle
 
 Object = dict[str, Any]
@@ -54,6 +53,10 @@ class BuiltIn:
         self._structures = structures
         self._definitions = bundle.definitions
         self._decoder = Decoder(kind)
+
+    @property
+    def form(self) -> Form | None:
+        return self._form
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -114,9 +117,8 @@ class BuiltIn:
         return found
 
 
-def built_in_kinds(bundle: Bundle) -> Iterator[Kind]:
+def built_in_kinds(bundle: Bundle, structures: Structures) -> Iterator[Kind]:
     """Every kind of the bundle that is stored as objects."""
-    structures = Structures(bundle, schemas.structures())
     for group in bundle.discovery:
         name = group["metadata"].get("name", "")
         for version in group["versions"]:
@@ -149,9 +151,8 @@ def _kind(bundle: Bundle, structures: Structures, group: str, version: str, entr
     )
 
 
-def scale_kind(bundle: Bundle) -> Kind:
+def scale_kind(bundle: Bundle, structures: Structures) -> Kind:
     """The kind that the scales of all other kinds are."""
-    structures = Structures(bundle, schemas.structures())
     form = structures.kind("autoscaling", "v1", "Scale")
     model = BuiltIn("Scale", form, structures, bundle, resource="scales.autoscaling", has_status=False)
     return Kind("autoscaling", "v1", "Scale", "scales", True, model)

@@ -32,7 +32,7 @@ def _job(obj: Object, live: Object | None) -> None:
     if not spec["manualSelector"]:
         labels = spec["template"]["metadata"].setdefault("labels", {})
         for prefix in ("batch.kubernetes.io/", ""):
-            labels |= {f"{prefix}controller-uid": metadata["uid"], f"{prefix}job-name": metadata["name"]}
+            labels |= {f"{prefix}controller-uid": metadata["uid"], f"{prefix}job-name": metadata.get("name", "")}
     metadata.setdefault("labels", spec["template"]["metadata"].get("labels", {}))
 
 
@@ -80,7 +80,7 @@ def _service(obj: Object, live: Object | None) -> None:
     if spec["type"] == "ExternalName":
         return
     metadata = obj["metadata"]
-    place = f"{metadata['namespace']}/{metadata['name']}"
+    place = f"{metadata['namespace']}/{metadata.get('name', '')}"
     number = int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest(), "big")
     spec.setdefault("clusterIP", before.get("clusterIP") or f"10.0.{number >> 8 & 255}.{number % 254 + 1}")
     spec.setdefault("clusterIPs", [spec["clusterIP"]])

@@ -65,6 +65,10 @@ class Custom:
     def blank(self) -> Object:
         return {}
 
+    @property
+    def form(self) -> None:
+        return None
+
     def resolve(self, schema: Schema) -> Schema:
         return schema
 

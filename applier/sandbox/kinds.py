@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from applier.sandbox.merge import Type
 from applier.sandbox.store import Key
+from applier.sandbox.structures import Form
 from applier.sandbox.wire import Mistake, Subject
 
 Object = dict[str, Any]
@@ -42,6 +43,10 @@ class Model(Protocol):
     @property
     def blank(self) -> Object:
         """What the server holds of an object of which nothing is given; never changed."""
+
+    @property
+    def form(self) -> Form | None:
+        """How the server holds it, which its protobuf follows; None for a kind that has none."""
 
     @property
     def schema(self) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 FIELDS: Final = f"{_META}FieldsV1"
+DELETE_OPTIONS: Final = f"{_META}DeleteOptions"
 TIMES: Final = frozenset({f"{_META}Time", f"{_META}MicroTime"})
 _VALUES: Final = frozenset({QUANTITY, INT_OR_STRING, RAW, FIELDS, *TIMES})
 """Definitions that stand for a single value."""
@@ -114,14 +115,14 @@ class Structures:
     def kind(self, group: str, version: str, kind: str) -> Form | None:
         """What a kind's objects are; None if its schema is not published."""
         name = self._bundle.kinds.get(f"{group}/{version}/{kind}")
-        return self._definition(name) if name else None
+        return self.definition(name) if name else None
 
     def form(self, schema: Schema) -> Form:
         parts: Sequence[Schema] = schema.get("allOf", ())
         reference = schema.get("$ref") or (parts[0].get("$ref") if len(parts) == 1 else "")
-        return self._definition(reference.rpartition("/")[2]) if reference else Form("", schema, self)
+        return self.definition(reference.rpartition("/")[2]) if reference else Form("", schema, self)
 
-    def _definition(self, name: str) -> Form:
+    def definition(self, name: str) -> Form:
         if name not in self._named:
             self._named[name] = Form(name, self._bundle.definitions.get(name, {}), self)
         return self._named[name]

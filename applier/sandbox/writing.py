@@ -21,6 +21,7 @@ from applier.sandbox.bodies import (
     fit,
     gvk,
     intent_of,
+    media_type,
     read_object,
     read_patched,
 )
@@ -133,7 +134,7 @@ class Writing:
         return self._updated(kind, address, live, obj, options, warnings)
 
     def patch(self, kind: Kind, address: Address, request: Request) -> Written:
-        content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+        content_type = media_type(request)
         if content_type == APPLY:
             return self._apply(kind, address, request)
         change = change_of(kind, content_type, request.body)
@@ -155,7 +156,7 @@ class Writing:
         if address.verb == "update":
             sent, warnings = read_object(self._scale, decoded(self._scale, request), options, request.body)
         else:
-            content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+            content_type = media_type(request)
             identity = {"apiVersion": self._scale.api_version, "kind": self._scale.kind}
             before = {**identity, **scale_of(kind, live)}
             sent, warnings = read_patched(

@@ -136,9 +136,45 @@ def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
     assert 'conflicts with "kubectl":\n- .spec.replicas' in conflict
 
 
-def test_what_kubectl_sends_in_protobuf_is_refused_with_advice(sandbox: Running) -> None:
-    refused = sandbox.kubectl("create", "configmap", "a", check=False)
-    assert "create --dry-run=client -o json | kubectl create -f -" in refused
+def test_kubectl_without_files(sandbox: Running) -> None:
+    """Verbs for which kubectl makes the object itself, and sends it in protobuf."""
+    kubectl = sandbox.kubectl
+    kubectl("create", "namespace", "team")
+    kubectl("config", "set-context", "--current", "--namespace=team")
+    kubectl("create", "configmap", "x", "--from-literal=a=b")
+    assert kubectl("get", "configmap", "x", "-o", "jsonpath={.data.a}") == "b"
+    kubectl("create", "secret", "generic", "s", "--from-literal=a=b")
+    assert kubectl("get", "secret", "s", "-o", "jsonpath={.data.a} {.type}") == "Yg== Opaque"
+    kubectl("create", "deployment", "web", "--image=example.com/web:1", "--port=80")
+    kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
+    assert kubectl("get", "service", "web", "-o", "jsonpath={.spec.ports[0].targetPort}") == "8080"
+    kubectl("scale", "deployment", "web", "--replicas=3")
+    kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    assert re.search(r"web +3/3 +3 +3", kubectl("get", "deployments"))
+    kubectl("autoscale", "deployment", "web", "--max=5")
+    kubectl("create", "job", "once", "--image=example.com/job:1")
+    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=20s")
+    kubectl("create", "role", "reader", "--verb=get", "--resource=pods")
+    kubectl("run", "shell", "--image=example.com/shell:1")
+    kubectl("label", "pod", "shell", "tier=debug")
+    kubectl("annotate", "pod", "shell", "why=because")
+    kubectl("patch", "pod", "shell", "-p", '{"metadata": {"labels": {"run": null}}}')
+    found = json.loads(kubectl("get", "pod", "shell", "-o", "json"))["metadata"]
+    assert (found["labels"], found["annotations"]) == ({"tier": "debug"}, {"why": "because"})
+    kubectl("delete", "pods", "-l", "tier=debug", "--timeout=20s")
+    assert kubectl("get", "pods", "-o", "name") == ""
+
+
+def test_kubectl_edits_and_replaces(sandbox: Running) -> None:
+    kubectl = sandbox.kubectl
+    kubectl("create", "configmap", "x", "--from-literal=a=b")
+    found = json.loads(kubectl("get", "configmap", "x", "-o", "json"))
+    stale = json.dumps(found)
+    kubectl("replace", "-f", "-", stdin=json.dumps(found | {"data": {"a": "c"}}))
+    assert kubectl("get", "configmap", "x", "-o", "jsonpath={.data.a}") == "c"
+    assert "the object has been modified" in kubectl("replace", "-f", "-", stdin=stale, check=False)
+    kubectl("apply", "-f", "-", stdin=named("client-side"))
+    assert "unchanged" in kubectl("apply", "-f", "-", stdin=named("client-side"))
 
 
 def named(name: str) -> str:

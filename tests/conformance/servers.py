@@ -33,11 +33,12 @@ APPLY, MERGE, JSON_PATCH = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer; `body` is parsed where it is JSON, else text."""
+    """One answer; `body` is parsed where it is JSON, else text; `raw` as it came."""
 
     code: int
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes = b""
 
     @property
     def refusal(self) -> tuple[int, str]:
@@ -100,9 +101,9 @@ def encoded(body: Any) -> bytes | None:
 
 def parsed(code: int, body: bytes, headers: Mapping[str, str]) -> Answer:
     try:
-        return Answer(code, json.loads(body), headers)
+        return Answer(code, json.loads(body), headers, body)
     except ValueError:
-        return Answer(code, body.decode(), headers)
+        return Answer(code, body.decode(errors="replace"), headers, body)
 
 
 class HttpApi(Api):

@@ -25,6 +25,9 @@ from tests.controlplane.server import ControlPlane
 
 Json = dict[str, Any]
 
+_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+"""What clients send beside kinds that discovery names."""
+
 
 def main() -> int:
     try:
@@ -67,7 +70,7 @@ def published(server: ControlPlane) -> Json:
         "version": server.request("GET", "/version").body["gitVersion"],
         "discovery": groups,
         "kinds": kinds,
-        "definitions": {name: definitions[name] for name in _closure(definitions, set(kinds.values()))},
+        "definitions": {name: definitions[name] for name in _closure(definitions, {*kinds.values(), _OPTIONS})},
     }
 
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from applier.sandbox.api import Sandbox
 from applier.sandbox.patches import PatchError, json_patch, merge_patch
 from applier.sandbox.wire import Request, Response
+from tests.conformance.objects import OBJECTS
 from tests.conformance.test_custom import DEFINITIONS, definition
+from tests.conformance.test_objects import collection
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 SCALARS = (
@@ -34,6 +36,8 @@ KINDS = st.sampled_from(
         ("v1", "Service", "/api/v1/namespaces/default/services"),
         ("v1", "Namespace", "/api/v1/namespaces"),
         ("apps/v1", "Deployment", "/apis/apps/v1/namespaces/default/deployments"),
+        ("v1", "Service", "/api/v1/namespaces/default/services"),
+        ("v1", "Pod", "/api/v1/namespaces/default/pods"),
         ("batch/v1", "Job", "/apis/batch/v1/namespaces/default/jobs"),
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITIONS),
         ("h.test/v1", "Widget", "/apis/h.test/v1/namespaces/default/widgets"),
@@ -45,6 +49,7 @@ TYPES = st.sampled_from(
         "application/apply-patch+yaml",
         "application/merge-patch+json",
         "application/json-patch+json",
+        "application/vnd.kubernetes.protobuf",
         "text/plain",
     ]
 )
@@ -90,10 +95,53 @@ def test_requests_that_are_almost_right(sent: list[Request]) -> None:
             assert answered(sandbox, Request("GET", f"{root}/{kind.plural}", {"accept": shape})).status == 200
 
 
+@st.composite
+def spoilt(draw: st.DrawFn) -> tuple[str, Any]:
+    """A path and a realistic object for it, in which some values are others, or missing."""
+    api_version, kind, content = OBJECTS[draw(st.sampled_from(sorted(OBJECTS)))]
+    obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **json.loads(json.dumps(content))}
+    many = collection(obj, "default")
+    for _ in range(draw(st.integers(1, 3))):
+        place: Any = obj
+        while True:
+            step = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+            inner = place[step]
+            if not isinstance(inner, dict | list) or not inner or draw(st.integers(0, 4)) == 0:
+                break
+            place = inner
+        if draw(st.booleans()) or isinstance(place, list):
+            place[step] = draw(VALUES | st.sampled_from(["", 0, -1, {}, [], [None], [{}], {"a": {}}, "-1", "1.5Gi"]))
+        elif place is not obj:
+            del place[step]
+    return many, obj
+
+
+@settings(max_examples=300, deadline=None)
+@given(spoilt(), spoilt())
+def test_objects_that_are_almost_right(first: tuple[str, Any], second: tuple[str, Any]) -> None:
+    sandbox = Sandbox()
+    for many, obj in (first, second):
+        answered(sandbox, Request("POST", many, {}, orjson.dumps(obj)))
+        for content_type in ("application/apply-patch+yaml", "application/merge-patch+json"):
+            target = f"{many}/x?fieldManager=m&force=true" if "apply" in content_type else f"{many}/x"
+            answered(sandbox, Request("PATCH", target, {"content-type": content_type}, orjson.dumps(obj)))
+        answered(sandbox, Request("PUT", f"{many}/x", {}, orjson.dumps(obj)))
+        answered(sandbox, Request("GET", many, {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}))
+        answered(sandbox, Request("GET", f"{many}/x/scale"))
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["GET", "POST", "DELETE"]))
 def test_any_address(target: str, method: str) -> None:
     answered(Sandbox(), Request(method, target))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60), st.sampled_from(["configmaps", "pods", "services", "secrets"]))
+def test_protobuf_of_any_form(body: bytes, plural: str) -> None:
+    headers = {"content-type": "application/vnd.kubernetes.protobuf"}
+    for sent in (body, b"k8s\x00" + body, b"k8s\x00\x12" + bytes([len(body)]) + body):
+        answered(Sandbox(), Request("POST", f"/api/v1/namespaces/default/{plural}", headers, sent))
 
 
 def nested(depth: int) -> bytes:
