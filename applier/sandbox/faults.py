@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+import orjson
+
 from applier.sandbox.addresses import Address, address
 from applier.sandbox.transport import Door
 from applier.sandbox.wire import DroppedError, Refusal, Request, Response, UnknownPathError
@@ -59,7 +61,16 @@ class Stale:
     """A read is answered as it was the last time that this very request was made; the first one as it is."""
 
 
-Kind = Refuse | Reset | Delay | CutWatch | SilenceWatch | Stale
+@dataclass(frozen=True, slots=True)
+class StuckFinalizer:
+    """A write is carried out, and then somebody puts a finalizer on the object that nobody will take away: a deletion of
+    it never ends.
+    """
+
+    finalizer: str = "example.com/stuck"
+
+
+Kind = Refuse | Reset | Delay | CutWatch | SilenceWatch | Stale | StuckFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,11 @@ class Faulty:
                 return _limited(await self.door(request), chunks, end=True)
             case SilenceWatch(chunks):
                 return _limited(await self.door(request), chunks, end=False)
+            case StuckFinalizer(finalizer):
+                response = await self.door(request)
+                if addition := _held(request, response, finalizer):
+                    await self.door(addition)
+                return response
             case Stale():
                 return self._earlier.get(request.target) or await self._remembered(request)
             case _:
@@ -169,3 +185,18 @@ async def _first(events: AsyncIterator[bytes], chunks: int, *, end: bool) -> Asy
         yield chunk
     if not end:
         await asyncio.Event().wait()
+
+
+def _held(request: Request, response: Response, finalizer: str) -> Request | None:
+    """The request that adds a finalizer to what a write answered; None if nothing was written or it has it already."""
+    where = address(request)
+    if where.verb not in ("create", "update", "patch") or response.status >= 300 or "dryRun" in where.query:
+        return None
+    metadata = orjson.loads(response.body)["metadata"]
+    present = metadata.get("finalizers", [])
+    if finalizer in present:
+        return None
+    path = request.target.partition("?")[0].removesuffix(f"/{where.subresource}")
+    target = path if where.name else f"{path}/{metadata['name']}"
+    headers = {"content-type": "application/merge-patch+json", "user-agent": finalizer}
+    return Request("PATCH", target, headers, orjson.dumps({"metadata": {"finalizers": [*present, finalizer]}}))

@@ -12,7 +12,7 @@ from applier.cluster import Object
 from applier.errors import Denied, NotFound, Unavailable, UnknownOutcome
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import CutWatch, Delay, Fault, Faulty, Refuse, Reset, SilenceWatch, Stale
+from applier.sandbox.faults import CutWatch, Delay, Fault, Faulty, Refuse, Reset, SilenceWatch, Stale, StuckFinalizer
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request
 from renderer.identity import GroupKind, ObjectKey
@@ -101,6 +101,32 @@ async def test_a_stale_list() -> None:
     assert await world.cluster.list(CONFIG_MAP, "default") == []
     world.faulty.faults = ()
     assert len(await world.cluster.list(CONFIG_MAP, "default")) == 1
+
+
+async def test_a_finalizer_that_nobody_takes_away() -> None:
+    world = World(Fault(StuckFinalizer(), verb="patch", plural="configmaps"))
+    await world.cluster.apply(config(), manager="m")
+    again = await world.cluster.apply(config(), manager="m")
+    assert again["metadata"]["finalizers"] == ["example.com/stuck"]
+    metadata = again["metadata"]
+    await world.cluster.delete(KEY, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    world.sandbox.settle()
+    held = await world.cluster.get(KEY)
+    assert held is not None
+    assert held["metadata"]["deletionTimestamp"]
+    world.faulty.faults = ()
+    await world.cluster.merge(KEY, {"metadata": {"finalizers": None}}, manager="m")
+    assert not world.stored
+
+
+async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
+    world = World(Fault(StuckFinalizer(), verb="patch", after=1))
+    await world.cluster.apply(config(), manager="m")
+    await world.cluster.apply(config("2"), manager="m", dry_run=True)
+    assert len(world.faulty.met) == 1
+    stored = await world.cluster.get(KEY)
+    assert stored is not None
+    assert "finalizers" not in stored["metadata"]
 
 
 async def test_a_fault_is_for_some_objects_only() -> None:
