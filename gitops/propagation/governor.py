@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from applier.observed import Observed, annotation
@@ -114,7 +114,7 @@ class _Deciding:
         self.targets = dict(self.before.gates.targets)
         self.stays: dict[ObjectKey, Blocked] = {}
         self.frozen: set[ObjectKey] = set()
-        self.states = dict(self.governor.states)
+        self.states = {**self.governor.states, **self.before.states}
         self.remembered: dict[ObjectKey, dict[str, Any]] = {}
         self.holds: dict[ObjectKey, Blocked] = {}
         self.problems = [problem for rules in self.governor.rules.values() for problem in rules.problems]
@@ -235,7 +235,7 @@ class _Deciding:
             self.nodes[instance] = NodeGates(self.plans[instance], policy, self.facts(kind), self.changes(kind))
         return self.nodes[instance]
 
-    def _item(self, key: ObjectKey, policy: Policy, target: Aim, bake: Any) -> Item:
+    def _item(self, key: ObjectKey, policy: Policy, target: Aim, bake: timedelta) -> Item:
         asked, one = self.asked[key], self.plans[key]
         held = asked.held(policy, self.now, since=self._since(key, "hold", asked.hold))
         if held:

@@ -13,7 +13,7 @@ from typing import Any, Self
 from applier.cluster import Cluster, Object
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
-from applier.sandbox.wire import Request
+from applier.sandbox.wire import Request, Response
 from gitops.propagation.state import State
 from gitops.reconcile import Pass, Reconciler
 from gitops.sources import SourceState
@@ -41,10 +41,15 @@ class StillClock:
         self.moment += timedelta(seconds=seconds)
 
 
+class Died(BaseException):
+    """The process is killed; nothing in it may catch this."""
+
+
 @dataclass
 class Fleet:
     """`gates`, `schema` and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is its content (IMAGE in
     `more`). `rules` are files of windows and policies, `written` what instances say beyond their name (`metadata`, and fields of the spec).
+    `writes` counts requests that write; at the one with the number in `dies_at` the process dies, before it is carried out or (True) after.
     """
 
     names: tuple[str, ...] = TEN
@@ -58,6 +63,8 @@ class Fleet:
     clock: StillClock = field(default_factory=StillClock)
     catalog: Catalog | None = None
     commits: int = 0
+    writes: int = 0
+    dies_at: tuple[int, bool] | None = None
 
     def __enter__(self) -> Self:
         self.sandbox = Sandbox(clock=self.clock.seconds)
@@ -73,8 +80,17 @@ class Fleet:
 
     def restart(self) -> None:
         """A new process on the same cluster: nothing is remembered."""
-        self.cluster: Cluster = cluster_of(self.sandbox.answer)
+        self.cluster: Cluster = cluster_of(self._door)
         self.reconciler = Reconciler(self.cluster, "0", self.clock)
+
+    async def _door(self, request: Request) -> Response:
+        is_write = request.method != "GET" and "selfsubject" not in request.target
+        number, self.writes = self.writes, self.writes + is_write
+        if is_write and self.dies_at and self.dies_at[0] == number:
+            if self.dies_at[1]:
+                await self.sandbox.answer(request)
+            raise Died
+        return await self.sandbox.answer(request)
 
     def push(self, image: str = "", **rules: Mapping[str, Any] | None) -> None:
         """Commit the fleet with this image; `rules` are specs of windows and policies by name, None takes one out."""

@@ -23,7 +23,11 @@ def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: Fleet) -
     fleet.push("two")
     assert fleet.move("two") == [["i0"], ["i1"], ["i2", "i3"], ["i4", "i5", "i6", "i7"], ["i8", "i9"]]
     assert set(fleet.waits().values()) == {"Settled"}
-    assert fleet.rollout().completed.revision == 2
+    state = fleet.rollout()
+    assert state.completed.revision == 2
+    granted = [one.subject for one in state.decisions if one.what == "granted" and one.subject.startswith("r2")]
+    assert granted[2] == "r2, wave all: default/i2, default/i3"
+    assert len(granted) == 5
 
 
 def test_one_that_does_not_become_ready_holds_the_second_half(fleet: Fleet) -> None:
