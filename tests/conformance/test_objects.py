@@ -116,6 +116,36 @@ def test_an_object_is_stored_alike(both: tuple[Api, Api], name: str) -> None:
     real.delete(f"/api/v1/namespaces/{namespace}")
 
 
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def shown(api: Api, obj: Json, namespace: str) -> list[tuple[Any, ...]]:
+    """What `kubectl get -o wide` prints of an object: name, type, priority and cell of each column."""
+    assert api.post("/api/v1/namespaces", {"metadata": {"name": namespace}}).code == 201
+    many = collection(obj, namespace)
+    one = f"{many}/{obj['metadata']['name']}"
+    uid = api.post(many, obj).body["metadata"]["uid"]
+    table = api.get(one, accept=TABLE).body
+    found = []
+    for column, cell in zip(table["columnDefinitions"], table["rows"][0]["cells"], strict=True):
+        told = str(cell).replace(uid, "uid") if column["name"] not in _VARIES else ""
+        found.append((column["name"], column["type"], column["priority"], told))
+    api.merge(one, {"metadata": {"finalizers": None}})
+    api.delete(one)
+    api.delete(f"/api/v1/namespaces/{namespace}")
+    return found
+
+
+_VARIES = frozenset({"Age", "Created At", "Cluster-IP", "Port(s)"})
+
+
+@pytest.mark.parametrize("name", sorted(objects("x")))
+def test_an_object_is_printed_alike(both: tuple[Api, Api], name: str) -> None:
+    namespace = f"p{next(_numbers)}"
+    real, sandbox = (shown(api, objects(namespace)[name], namespace) for api in both)
+    assert sandbox == real
+
+
 def lines(value: Any) -> list[str]:
     """So that pytest shows what differs."""
     return json.dumps(value, indent=1, sort_keys=True).splitlines()
