@@ -24,6 +24,9 @@ from renderer.kinds import CRD
 HANDS = ("kubectl", "before-first-apply")
 """Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
 
+_SET_KEYS = ("kubectl-applyset", kro.PARENTS)
+"""Field managers of ApplySet keys on parents (KEP-3659): no content, though a prefix may say so."""
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -201,7 +204,7 @@ def _is_crd_of_kro(live: Object) -> bool:
 
 def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
     manager = str(entry.get("manager"))
-    if entry.get("subresource") or not manager.startswith(managers) or manager == kro.PARENTS:
+    if entry.get("subresource") or not manager.startswith(managers) or manager in _SET_KEYS:
         return False
     annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
     return entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations

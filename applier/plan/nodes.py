@@ -183,11 +183,11 @@ class Judge:
         return Verb.NONE if recorded == due else Verb.RECORD, ()
 
     def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
-        """A member of the set from the time when another tool wrote it."""
+        """A member from the time when the set was another tool's, or kubectl's: a person has handed the set over."""
         if label(live, keys.PART_OF) != rendered.id or apply_entry(live, CONTENT) is not None:
             return False
-        managers = [name for tool in self._adoption(rendered).heirs_of for name in TOOLS[tool].managers]
-        return bool(managers and applied_by(live, tuple(managers)))
+        heirs_of = self._adoption(rendered).heirs_of
+        return bool(applied_by(live, (*HANDS, *(name for tool in heirs_of for name in TOOLS[tool].managers))))
 
     def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb) -> Verb:
         """The server will not change the object and it may be replaced: then that is what it takes."""

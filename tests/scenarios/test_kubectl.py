@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from renderer.identity import ObjectKey, applyset_id
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.definitions import chain, config_map, link
@@ -113,6 +114,40 @@ def test_kubectl_takes_a_set_over_and_hands_it_back(applied: Platform, person: K
     quiet = applied.audit.mark()
     applied.run_once()
     assert applied.writes(quiet) == []
+
+
+def test_a_set_that_kubectl_made_is_taken_over_with_what_it_applied(platform: Platform, person: Kubectl) -> None:
+    """KEP-3659: the other direction. The tooling annotation is the word for it; until then nothing of the set is written, and adopting the
+    instance leaves its keys alone. What kubectl had applied and Git does not say goes away.
+    """
+    platform.repository.commit({"chain.json": chain(platform.group, "ab")})
+    platform.run_once()
+    one = link(platform.group, platform.namespace)
+    person("apply", "--server-side", "-f", "-", stdin=one)
+    edit(platform, "label", f"{ID}={applyset_id(ObjectKey(platform.group, 'Chain', platform.namespace, 'one'))}")
+    edit(platform, "annotate", f"{TOOLING}=kubectl/v1.36.0")
+    edit(platform, "annotate", f"{KINDS}=")
+    person(
+        *("apply", "--server-side", "--prune", f"--applyset=chains.{platform.group}/one"),
+        *("-n", platform.namespace, "-f", "-"),
+        stdin=config_map(platform.namespace, "one-a", reads="nothing", text="one", more="kubectl's"),
+    )
+    platform.repository.commit({"one.json": one})
+    refused = platform.run_once("--adopt", "IfUnowned", check=1)
+    assert f"to hand it over set the annotation {TOOLING} to levelgate/v0" in refused.stdout
+    assert parent(platform)["annotations"][KINDS] == "ConfigMap"
+    assert parent(platform)["annotations"][TOOLING].startswith("kubectl/")
+    edit(platform, "annotate", f"{TOOLING}=levelgate/v0")
+    platform.run_once()
+    found = platform.kubectl(
+        "get", "configmap", "one-a", "-n", platform.namespace, "-o", "json", "--show-managed-fields"
+    )
+    assert json.loads(found)["data"] == {"reads": "nothing", "text": "one"}
+    assert [entry["manager"] for entry in json.loads(found)["metadata"]["managedFields"]] == ["levelgate"]
+    assert members(platform) == {"one-a": "one", "one-b": "one"}
+    quiet = platform.audit.mark()
+    platform.run_once()
+    assert platform.writes(quiet) == []
 
 
 def test_kubectl_reads_the_additional_namespaces_that_we_write(applied: Platform, person: Kubectl) -> None:
