@@ -64,7 +64,16 @@ WRITTEN_BY_PEOPLE = frozenset(
         "suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
-_VALUES = {REPLACE: ("allowed",), CONFLICTS: ("force", "report"), GLASS_SCOPE: ("windows",)}
+_VALUES = {
+    WAIT_FOR: ("none", "exists", "ready", "healthy"),
+    HEALTH: ("ignore",),
+    PRUNE: ("disabled", "allowed"),
+    RECONCILE: ("disabled",),
+    REPLACE: ("allowed",),
+    CONFLICTS: ("force", "report"),
+    DELETION_POLICY: ("delete", "orphan"),
+    GLASS_SCOPE: ("windows",),
+}
 """Where another word would silently mean nothing."""
 
 _FORMS = {

@@ -85,7 +85,7 @@ OBJECTS: list[dict[str, Any]] = [
         "kind": "Deployment",
         "metadata": {
             "name": "d",
-            "annotations": {"levelgate.dev/wait-for": "ready", "levelgate.dev/reconcile": "enabled"},
+            "annotations": {"levelgate.dev/wait-for": "ready", "levelgate.dev/health": "ignore"},
         },
         "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": POD}},
     },

@@ -8,17 +8,21 @@ import pytest
 
 from renderer.keys import (
     CONFLICTS,
+    DELETION_POLICY,
     DEPENDS_ON,
     FINALIZER,
     GLASS_SCOPE,
     GLASS_UNTIL,
+    HEALTH,
     HOLD,
     HOLD_UNTIL,
     PART_OF,
     PRIORITY,
     PRUNE,
+    RECONCILE,
     REPLACE,
     SUSPEND_UNTIL,
+    WAIT_FOR,
     WRITTEN_BY_PEOPLE,
     refused,
 )
@@ -34,7 +38,7 @@ from renderer.keys import (
         ("internal.levelgate.dev/deps", "written by the program alone"),
         ("levelgate.dev/commit", "no such key"),
         ("levelgate.dev/prun", "no such key"),
-        (PRUNE, ""),
+        ("levelgate.dev/sync-requested-at", ""),
         (DEPENDS_ON, ""),
         ("app.kubernetes.io/name", ""),
         ("levelgate.dev.example.org/x", ""),
@@ -48,33 +52,41 @@ def test_keys_in_git(place: str, key: str, told: str) -> None:
     assert all(told in message for _, message in found)
 
 
-_WRITTEN = {
-    REPLACE: "allowed",
-    CONFLICTS: "force",
-    PRIORITY: "-3",
-    GLASS_SCOPE: "windows",
-    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL), "2026-11-23T09:00:00+01:00"),
+WORDS = {
+    WAIT_FOR: ("none", "exists", "ready", "healthy"),
+    HEALTH: ("ignore",),
+    PRUNE: ("disabled", "allowed"),
+    RECONCILE: ("disabled",),
+    REPLACE: ("allowed",),
+    CONFLICTS: ("force", "report"),
+    DELETION_POLICY: ("delete", "orphan"),
+    PRIORITY: ("-3",),
+    GLASS_SCOPE: ("windows",),
+    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL), ("2026-11-23T09:00:00+01:00",)),
 }
 
 
-@pytest.mark.parametrize("key", sorted(WRITTEN_BY_PEOPLE))
-def test_what_people_write_is_taken(key: str) -> None:
-    """surface 2.4."""
-    assert refused({"metadata": {"annotations": {key: _WRITTEN.get(key, "x")}}}) == []
+@pytest.mark.parametrize(
+    ("key", "word"), [(key, word) for key in sorted(WRITTEN_BY_PEOPLE) for word in WORDS.get(key, ("x",))]
+)
+def test_what_people_write_is_taken(key: str, word: str) -> None:
+    assert refused({"metadata": {"annotations": {key: word}}}) == []
 
 
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        (REPLACE, "allowed", []),
         (REPLACE, "yes", ["must be allowed"]),
-        (CONFLICTS, "force", []),
-        (CONFLICTS, "report", []),
         (CONFLICTS, "ignore", ["must be force or report"]),
         (HOLD, " ", ["must give the reason"]),
         (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
         (GLASS_SCOPE, "halt", ["must be windows"]),
         (PRIORITY, "high", ["must be a whole number; higher goes first"]),
+        (PRUNE, "disable", ["must be disabled or allowed"]),
+        (RECONCILE, "false", ["must be disabled"]),
+        (HEALTH, "ignored", ["must be ignore"]),
+        (WAIT_FOR, "Healthy", ["must be none or exists or ready or healthy"]),
+        (DELETION_POLICY, "keep", ["must be delete or orphan"]),
     ],
 )
 def test_a_word_that_would_mean_nothing_is_refused(key: str, value: str, told: list[str]) -> None:
