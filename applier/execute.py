@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from applier import inventory, observe
+from applier import inventory, member, observe
 from applier.adoption import inherited
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
@@ -175,20 +175,7 @@ class Executor:
             "metadata": {
                 "uid": orphan.member.uid,
                 "labels": {keys.PART_OF: None},
-                "annotations": dict.fromkeys(
-                    (
-                        keys.LEVEL,
-                        keys.DEPS,
-                        keys.SELF,
-                        keys.NODE_ID,
-                        keys.HASH,
-                        keys.PARENT_UID,
-                        keys.SOURCE_FILE,
-                        keys.NODE,
-                        keys.INSTANCE,
-                        keys.REVISION,
-                    )
-                ),
+                "annotations": dict.fromkeys(member.RECORD),
             }
         }
         result = Result(plan.rendered.parent, key, "released", orphan.member.level, orphan.member.node)

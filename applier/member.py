@@ -22,6 +22,22 @@ from renderer.stored import render_hash, without_nulls
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
 
+RECORD = (
+    keys.LEVEL,
+    keys.DEPS,
+    keys.SELF,
+    keys.NODE_ID,
+    keys.HASH,
+    keys.PARENT_UID,
+    keys.SOURCE_FILE,
+    keys.NODE,
+    keys.INSTANCE,
+    keys.REVISION,
+    keys.FILE,
+    keys.COMMIT,
+)
+"""All annotations that `body` may write."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:

@@ -415,3 +415,24 @@ def test_an_instance_that_is_not_in_git_is_told_so_once_and_left_alone(platform:
     platform.run_once()
     assert platform.writes(quiet) == []
     assert names(platform) == {"one-a", "one-b"}
+
+
+@pytest.mark.both_servers
+def test_children_of_an_instance_stay_where_its_deletion_policy_says_so(platform: Platform) -> None:
+    """`deletion-policy: orphan`: the instance goes, its children lose our marks and nothing else; in Git again, they are taken up again."""
+    orphaned = json.loads(link(platform.group, platform.namespace))
+    orphaned["metadata"]["annotations"] = {"levelgate.dev/deletion-policy": "orphan"}
+    platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": json.dumps(orphaned)})
+    platform.run_once()
+    assert names(platform) == {"one-a", "one-b"}
+    platform.repository.commit({"one.json": None})
+    platform.run_once(wait="20s")
+    gone = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, check=False)
+    assert "NotFound" in gone
+    child = json.loads(platform.kubectl("get", "configmap", "one-a", "-n", platform.namespace, "-o", "json"))
+    assert child["data"]["text"] == "one"
+    assert "levelgate" not in json.dumps(child["metadata"].get("annotations", {}))
+    assert names(platform) == set()
+    platform.repository.commit({"one.json": json.dumps(orphaned)})
+    platform.run_once()
+    assert names(platform) == {"one-a", "one-b"}
