@@ -20,6 +20,11 @@ ROLLOUT = "rollout"
 """Value of the label `internal.levelgate.dev/record`."""
 
 
+def rollout_key(name: str) -> ObjectKey:
+    """The record of the rollout of this name: a definition's, or DEFINITION.POLICY under a policy for some of its instances."""
+    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
+
+
 @dataclass(frozen=True, slots=True)
 class Rollouts:
     """Stored rollouts by name, as read."""
@@ -51,7 +56,7 @@ class Rollouts:
         ]
 
     def _body(self, name: str, state: State) -> Object:
-        key = ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
+        key = rollout_key(name)
         metadata: Object = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: ROLLOUT}}
         if known := self.records.get(name):
             metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}

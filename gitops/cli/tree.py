@@ -13,7 +13,7 @@ from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import aligned, local, place
 from gitops.clock import SystemClock
-from gitops.refs import Ref, RefError
+from gitops.refs import Ref, RefError, locate
 from gitops.tree import Branch, tree, walk
 
 
@@ -33,13 +33,15 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
         wanted = Ref.parse(ref)
     except RefError as error:
         raise click.UsageError(str(error)) from None
+    if wanted.node:
+        raise click.UsageError(f"a tree begins at an instance: levelgate tree {wanted.type}/{wanted.name}")
     return asyncio.run(_tree(wanted, namespace, output, choice))
 
 
 async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
     cluster = await choice.connect()
     try:
-        key = ref.key(await cluster.discover(), namespace or cluster.namespace)
+        key = await locate(cluster, ref, namespace or cluster.namespace)
         parent = await cluster.get(key)
         if parent is None:
             raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")

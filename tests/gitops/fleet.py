@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from applier.cluster import Cluster, Object
 from applier.sandbox.api import Sandbox
@@ -18,6 +18,8 @@ from gitops.propagation.state import State
 from gitops.reconcile import Pass, Reconciler
 from gitops.sources import SourceState
 from renderer.catalog import Catalog, load
+
+T = TypeVar("T")
 
 GROUP = "g.test"
 TEN = tuple(f"i{number}" for number in range(10))
@@ -166,7 +168,11 @@ class Fleet:
         self.clock.moment += after
         assert self.catalog is not None
         state = SourceState(self.catalog, ref="main", url="file:///platform")
-        return self._runner.run(self.reconciler.reconcile([state]))
+        return self.call(self.reconciler.reconcile([state]))
+
+    def call(self, awaited: Coroutine[Any, Any, T]) -> T:
+        """Run to its end what asks the cluster."""
+        return self._runner.run(awaited)
 
     def move(self, image: str, *, rounds: int = 12, except_for: Iterable[str] = ()) -> list[list[str]]:
         """Passes; after each, all that have the image become ready, but for some. Who moved in which pass that moved anybody."""
