@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -79,6 +81,15 @@ class Fleet:
     ) -> None:
         self._runner.run(self.cluster.close())
         self._runner.close()
+
+    @contextmanager
+    def copied(self) -> Iterator[Fleet]:
+        """The same cluster at the same time, and a new process; what happens here does not happen there."""
+        with replace(self, clock=StillClock()) as other:
+            other.clock.moment = self.clock.moment
+            other.sandbox = Sandbox(clock=other.clock.seconds, store=deepcopy(self.sandbox.state.store))
+            other.restart()
+            yield other
 
     def restart(self) -> None:
         """A new process on the same cluster: nothing is remembered."""
