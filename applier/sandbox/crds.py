@@ -11,7 +11,7 @@ from typing import Any
 
 from applier.sandbox.custom import Custom, Evaluate
 from applier.sandbox.kinds import ALL_VERBS, Column, Kind, Registry, ScalePaths
-from applier.sandbox.state import State, opened
+from applier.sandbox.state import State, opened, stored_form
 from applier.sandbox.store import Key
 
 Object = dict[str, Any]
@@ -31,6 +31,7 @@ class Definitions:
         self._schemas = schemas
         self._evaluate = evaluate
         self._served: dict[str, tuple[str, str]] = {}
+        self._versions: dict[str, Any] = {}
 
     def settle(self, name: str) -> None:
         """Bring what is served, and the definition's status, to what the definition says."""
@@ -56,13 +57,33 @@ class Definitions:
             self.serve(obj)
 
     def serve(self, definition: Object) -> None:
-        """Serve the kinds of a definition in all its served versions, in place of what was served for it before."""
-        self.withdraw(definition["metadata"]["name"])
-        spec = definition["spec"]
-        self._served[definition["metadata"]["name"]] = (spec["group"], spec["names"]["plural"])
-        self._state.kinds.add(self._kinds(spec))
+        """Serve the kinds of a definition in all its served versions, in place of what was served for it before.
+
+        Objects that are stored already are shown by the new schemas: what these do not know vanishes.
+        """
+        name, spec = definition["metadata"]["name"], definition["spec"]
+        if self._versions.get(name) == spec["versions"]:
+            return
+        self.withdraw(name)
+        self._served[name], self._versions[name] = (spec["group"], spec["names"]["plural"]), spec["versions"]
+        kinds = self._kinds(spec)
+        self._state.kinds.add(kinds)
+        storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+        for kind in kinds:
+            if kind.version == storage:
+                self._reread(kind)
+
+    def _reread(self, kind: Kind) -> None:
+        for place in self._state.store.shelf(kind.resource).keys(None):
+            key = Key(kind.resource, *place)
+            obj = self._state.read(kind, key)
+            assert obj is not None
+            shown = kind.model.default(kind.model.fit(obj).obj, None)
+            if shown != obj:
+                self._state.store.reread(key, stored_form(shown))
 
     def withdraw(self, name: str) -> None:
+        self._versions.pop(name, None)
         if place := self._served.pop(name, None):
             self._state.kinds.remove(*place)
 

@@ -34,12 +34,17 @@ class State:
 
     def write(self, key: Key, obj: Object) -> Stored:
         """Store an object; `obj` gets its resourceVersion."""
-        content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
-        return self.store.put(key, {"metadata": obj["metadata"], **content})
+        return self.store.put(key, stored_form(obj))
 
 
 def opened(kind: Kind, stored: Stored) -> Object:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.object()}
+
+
+def stored_form(obj: Object) -> Object:
+    """Without apiVersion and kind, the metadata first."""
+    content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    return {"metadata": obj["metadata"], **content}
 
 
 @lru_cache(maxsize=4)

@@ -159,6 +159,13 @@ class Store:
         self._commit(Event(after.version, "DELETED", before, after))
         return after
 
+    def reread(self, key: Key, obj: Object) -> None:
+        """Show an object otherwise from now on: nothing is written, its version stays, and nobody is told."""
+        before = self.get(key)
+        assert before is not None
+        self._displace(before)
+        self._place(_stored(key, before.version, obj))
+
     def restore(self, contents: Mapping[Key, bytes], version: int) -> None:
         """Fill an empty store with what a journal kept; no watch can go back behind `version`."""
         assert not self._shelves

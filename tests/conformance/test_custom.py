@@ -340,3 +340,20 @@ def test_a_changed_schema_holds_from_then_on(api: Api, widgets: str, widget: Any
         return bool(answer.body.get("spec", {}).get("more") == "new")
 
     assert api.eventually(is_known)
+
+
+def test_what_is_stored_is_shown_by_the_schema_of_today(api: Api, widgets: str, widget: Any, group: str) -> None:
+    """A property that leaves the schema vanishes, one that comes with a default is there; nothing is written for that."""
+    version = api.apply(f"{widgets}/a", widget(word="kept")).body["metadata"]["resourceVersion"]
+    crd = api.get(f"{DEFINITIONS}/widgets.{group}").body
+    properties = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    del properties["word"]
+    properties["more"] = {"type": "string", "default": "new"}
+    assert api.put(f"{DEFINITIONS}/widgets.{group}", crd).code == 200
+    expected = {"size": 1, "mode": "x", "more": "new"}
+    assert api.eventually(lambda: api.get(f"{widgets}/a").body["spec"] == expected)
+    assert api.get(widgets).body["items"][0]["spec"] == expected
+    assert api.get(f"{widgets}/a").body["metadata"]["resourceVersion"] == version
+    refused = api.apply(f"{widgets}/a", widget(word="again"))
+    assert (refused.code, ".spec.word: field not declared in schema" in refused.body["message"]) == (500, True)
+    assert api.apply(f"{widgets}/a", widget(size=2)).body["spec"] == expected | {"size": 2}
