@@ -18,7 +18,7 @@ import orjson
 
 from applier.sandbox.addresses import Address, address, segments
 from applier.sandbox.bodies import as_json
-from applier.sandbox.builtin import built_in_kinds, scale_kind
+from applier.sandbox.builtin import built_in_kinds, scale_kind, structures
 from applier.sandbox.collector import Collector
 from applier.sandbox.crds import RESOURCE as DEFINITIONS
 from applier.sandbox.crds import Definitions
@@ -34,7 +34,7 @@ from applier.sandbox.scaling import scaled
 from applier.sandbox.shapes import Look, list_bytes, object_bytes, wanted_shape
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Store, Stored
-from applier.sandbox.structures import DELETE_OPTIONS, Structures
+from applier.sandbox.structures import DELETE_OPTIONS
 from applier.sandbox.watching import Watching
 from applier.sandbox.wire import (
     LARGEST_BODY,
@@ -67,7 +67,8 @@ _NAME_RULES = {
 
 class Sandbox:
     """`clock` answers seconds since 1970, `new_uid` texts that differ; `evaluate` judges the CEL rules of custom kinds,
-    which without it are not checked; `store` may hold what an earlier sandbox left; with a `script` workloads get on.
+    which without it are not checked; `store` may hold what an earlier sandbox left; with a `script` workloads get on. A
+    new definition is served at once, unless `prompt` is false: then in the next `tick`.
 
     All methods belong to one thread; watches to the event loop in which they are read.
     """
@@ -80,13 +81,14 @@ class Sandbox:
         evaluate: Evaluate | None = None,
         store: Store | None = None,
         script: Script | None = None,
+        prompt: bool = True,
     ) -> None:
         bundle = schemas.bundle()
-        structures = Structures(bundle, schemas.structures())
-        self.state = State(store or Store(), Registry(built_in_kinds(bundle, structures)), clock, new_uid)
+        self.state = State(store or Store(), Registry(built_in_kinds()), clock, new_uid)
         self.requests = 0
-        self._scale = scale_kind(bundle, structures)
-        self._delete_options = structures.definition(DELETE_OPTIONS)
+        self._prompt = prompt
+        self._scale = scale_kind()
+        self._delete_options = structures().definition(DELETE_OPTIONS)
         self._definitions = Definitions(self.state, schemas=bundle.definitions, evaluate=evaluate)
         self._deleting = Deleting(self.state, gone=self._after_removal)
         self._collector = Collector(self.state, self._deleting)
@@ -127,7 +129,7 @@ class Sandbox:
             changed |= self.workloads.tick()
         for place in self.state.store.shelf(DEFINITIONS).keys(None):
             stored = self.state.store.get(Key(DEFINITIONS, *place))
-            if stored and stored.deleting:
+            if stored and (stored.deleting or not _is_settled(stored)):
                 version = self.state.store.version
                 self._definitions.settle(stored.key.name)
                 changed |= version != self.state.store.version
@@ -251,7 +253,8 @@ class Sandbox:
         stored = self.state.store.get(key)
         if stored and stored.deleting:
             self._collector.marked(key)
-        if key.resource == DEFINITIONS and not (stored and stored.deleting):
+        changed = key.resource == DEFINITIONS and not (stored and stored.deleting)
+        if changed and (self._prompt or not stored or _is_settled(stored)):
             self._definitions.settle(key.name)
 
     def _after_removal(self, _kind: Kind, stored: Stored) -> None:
@@ -295,6 +298,11 @@ class Sandbox:
                 self._definitions.serve(stored.object())
         self._collector.restore()
         self.requests = 0
+
+
+def _is_settled(stored: Stored) -> bool:
+    """Whether it has been decided if a definition is served."""
+    return bool((stored.object().get("status") or {}).get("conditions"))
 
 
 def _is_established(stored: Stored) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from applier.sandbox.completing import COMPLETIONS
@@ -16,6 +16,7 @@ from applier.sandbox.scaling import OF_BUILT_IN
 from applier.sandbox.structures import Form, Structures
 from applier.sandbox.validation import RULES, by_schema
 from applier.sandbox.wire import Mistake
+from renderer import schemas
 from renderer.schemas import Bundle
 
 Object = dict[str, Any]
@@ -44,13 +45,10 @@ _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 class BuiltIn:
     """A `Model` by published schema; `form` None, where none is published, takes anything."""
 
-    def __init__(
-        self, kind: str, form: Form | None, structures: Structures, bundle: Bundle, *, resource: str, has_status: bool
-    ) -> None:
+    def __init__(self, kind: str, form: Form | None, bundle: Bundle, *, resource: str, has_status: bool) -> None:
         self._resource = resource
         self._has_status = has_status and form is not None
         self._form = form
-        self._structures = structures
         self._definitions = bundle.definitions
         self._decoder = Decoder(kind)
 
@@ -73,7 +71,7 @@ class BuiltIn:
         return type_of_schema(self.schema, crd=False, definitions=self._definitions)
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._structures.form(schema).schema
+        return structures().form(schema).schema
 
     @property
     def generation(self) -> bool:
@@ -117,30 +115,41 @@ class BuiltIn:
         return found
 
 
-def built_in_kinds(bundle: Bundle, structures: Structures) -> Iterator[Kind]:
-    """Every kind of the bundle that is stored as objects."""
+@cache
+def structures() -> Structures:
+    """How all built-in kinds are held."""
+    return Structures(schemas.bundle(), schemas.structures())
+
+
+@cache
+def built_in_kinds() -> tuple[Kind, ...]:
+    """Every built-in kind that is stored as objects. They are values: all sandboxes of a process share them."""
+    return tuple(_kinds(schemas.bundle()))
+
+
+def _kinds(bundle: Bundle) -> Iterator[Kind]:
     for group in bundle.discovery:
         name = group["metadata"].get("name", "")
         for version in group["versions"]:
             if (name, version["version"]) not in _SERVED_ELSEWHERE:
                 for entry in version["resources"]:
                     if "list" in entry["verbs"] and "create" in entry["verbs"]:
-                        yield _kind(bundle, structures, name, version["version"], entry)
+                        yield _kind(bundle, name, version["version"], entry)
 
 
-def _kind(bundle: Bundle, structures: Structures, group: str, version: str, entry: Mapping[str, Any]) -> Kind:
+def _kind(bundle: Bundle, group: str, version: str, entry: Mapping[str, Any]) -> Kind:
     kind, plural = entry["responseKind"]["kind"], entry["resource"]
     resource = f"{plural}.{group}" if group else plural
     served = {found["subresource"] for found in entry.get("subresources", ())}
     subresources = tuple(name for name in ("scale", "status") if name in served)
-    form = structures.kind(group, version, kind)
+    form = structures().kind(group, version, kind)
     return Kind(
         group,
         version,
         kind,
         plural,
         entry["scope"] == "Namespaced",
-        BuiltIn(kind, form, structures, bundle, resource=resource, has_status="status" in served),
+        BuiltIn(kind, form, bundle, resource=resource, has_status="status" in served),
         entry.get("singularResource", ""),
         f"{kind}List",
         tuple(entry["verbs"]),
@@ -151,8 +160,9 @@ def _kind(bundle: Bundle, structures: Structures, group: str, version: str, entr
     )
 
 
-def scale_kind(bundle: Bundle, structures: Structures) -> Kind:
+@cache
+def scale_kind() -> Kind:
     """The kind that the scales of all other kinds are."""
-    form = structures.kind("autoscaling", "v1", "Scale")
-    model = BuiltIn("Scale", form, structures, bundle, resource="scales.autoscaling", has_status=False)
+    form = structures().kind("autoscaling", "v1", "Scale")
+    model = BuiltIn("Scale", form, schemas.bundle(), resource="scales.autoscaling", has_status=False)
     return Kind("autoscaling", "v1", "Scale", "scales", True, model)

@@ -13,14 +13,14 @@ from applier.observe import FEW, complete, look, observe, relist
 from applier.observed import Observed
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
-from tests.properties.memory import MemoryCluster
 from tests.properties.waves import PARENT, key, member
+from tests.properties.world import World
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
 
 
-class Counting(MemoryCluster):
+class Counting(World):
     """Remembers what was asked."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Counting(MemoryCluster):
         return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
 
 
-def put(cluster: MemoryCluster, *objects: Object) -> None:
+def put(cluster: World, *objects: Object) -> None:
     for obj in objects:
         cluster.put(obj)
 
@@ -66,7 +66,7 @@ async def test_every_kind_that_is_named_is_listed_once_and_members_lead_on() -> 
 
 async def test_kinds_given_beside_the_parents_are_listed_as_well() -> None:
     """Kinds of records of instances whose object is gone."""
-    found = await observe(MemoryCluster(), [], kinds=[CONFIG_MAP])
+    found = await observe(World(), [], kinds=[CONFIG_MAP])
     assert found.listed == {CONFIG_MAP}
 
 
@@ -79,7 +79,7 @@ async def test_a_parent_of_another_tool_names_nothing() -> None:
 
 
 async def test_a_kind_that_is_not_served_is_passed_over() -> None:
-    found = await observe(MemoryCluster(), [], kinds=[GroupKind("nobody.io", "Thing"), CONFIG_MAP])
+    found = await observe(World(), [], kinds=[GroupKind("nobody.io", "Thing"), CONFIG_MAP])
     assert found.listed == {CONFIG_MAP}
 
 
@@ -97,7 +97,7 @@ async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(
 async def test_what_cannot_be_read_is_not_taken_for_absent() -> None:
     """ "Cannot read" is never "empty"."""
 
-    class Silent(MemoryCluster):
+    class Silent(World):
         async def list(self, *_: Any, **__: Any) -> list[Object]:
             raise Unavailable("no answer")
 
@@ -106,7 +106,7 @@ async def test_what_cannot_be_read_is_not_taken_for_absent() -> None:
 
 
 async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -> None:
-    cluster = MemoryCluster()
+    cluster = World()
     plain = member("plain")
     del plain["metadata"]["labels"]
     before = Observed(await cluster.discover()).seen([member("gone"), plain])

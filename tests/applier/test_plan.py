@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from applier.cluster import CONTENT, Discovery, Object
+from applier.cluster import CONTENT, Object
 from applier.errors import Denied, FieldConflict, Unavailable
 from applier.inventory import Scope, parent_body, scope_of
 from applier.member import body, recorded_deps
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, Records, SetPlan, Verb, plan
 from applier.reasons import Reason
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.model import Bundle, RenderedNode, RenderedSet
 from renderer.render import member_dependencies, render, source_parent
-from tests.properties.memory import BUILT_IN
 from tests.properties.repositories import plain
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 PARENT = source_parent("platform")
-DISCOVERY = Discovery({resource.group_kind: resource for resource in BUILT_IN})
+DISCOVERY = asyncio.run(cluster_of(Sandbox().answer).discover())
 
 
 def key(name: str) -> ObjectKey:

@@ -8,14 +8,11 @@ import pytest
 
 from applier.sandbox.builtin import built_in_kinds
 from applier.sandbox.protobuf import MEDIA_TYPE, read
-from applier.sandbox.structures import Structures
-from renderer import schemas
 from tests.conformance.servers import Api
 from tests.conformance.test_objects import collection, lines, objects
 
 _numbers = count()
-_STRUCTURES = Structures(schemas.bundle(), schemas.structures())
-KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds(schemas.bundle(), _STRUCTURES)}
+KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}
 
 
 @pytest.mark.cluster

@@ -1,4 +1,4 @@
-"""What a pass writes down about instances and sources (docs/reference.md), seen on a cluster in memory."""
+"""What a pass writes down about instances and sources (docs/reference.md), seen on a sandbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from applier.reasons import Reason
 from gitops.record import SourceRecord
 from renderer import keys
 from renderer.identity import ObjectKey
-from tests.properties.memory import MemoryCluster
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, plain
+from tests.properties.world import World
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
@@ -22,7 +22,7 @@ SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
 
 @pytest.fixture
 def platform() -> Iterator[Platform]:
-    with Platform(MemoryCluster(instant=False)) as found:
+    with Platform(World(instant=False)) as found:
         yield found
 
 

@@ -1,4 +1,4 @@
-"""A whole Levelgate on a cluster in memory: commits go in, passes run, and every single write is held against the invariants."""
+"""A whole Levelgate on a sandbox: commits go in, passes run, and every single write is held against the invariants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash
 from renderer.memo import Memo
 from renderer.render import source_parent
-from tests.properties.memory import Crash, MemoryCluster, Write
+from tests.properties.world import Crash, World, Write
 
 VOLATILE = frozenset(
     {keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.SOURCE_FILE, keys.APPROVED, keys.TARGET}
@@ -49,7 +49,7 @@ class StepClock:
 class Platform:
     """Sources, a cluster, and what went wrong so far in `broken` (texts). `parents_may_vanish` after a parent was deleted by hand."""
 
-    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    cluster: World = field(default_factory=World)
     clock: StepClock = field(default_factory=StepClock)
     sources: dict[str, SourceState] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
@@ -191,7 +191,7 @@ def _reached(uses: Mapping[ObjectKey, set[str]], by_hash: Mapping[str, ObjectKey
     return found
 
 
-def essence(cluster: MemoryCluster) -> dict[str, Any]:
+def essence(cluster: World) -> dict[str, Any]:
     """Everything in the cluster that Levelgate decides, but for uids, versions, times and commits."""
     return {
         str(key): _essence(obj)

@@ -52,7 +52,10 @@ def collection(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
 def deployment(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A node that is ready when its controller says so."""
     node = config_map(node_id, *reads, **more)
-    node["template"] |= {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}}
+    labels = {"app": node_id}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.com/main:1"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}
+    node["template"] |= {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
     node["template"]["metadata"]["annotations"] = node["template"].pop("data")
     node["readyWhen"] = [f"${{{node_id}.status.availableReplicas == {node_id}.spec.replicas}}"]
     return node

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from applier.observed import label
 from renderer import keys
 from renderer.kinds import CRD
-from tests.properties.memory import MemoryCluster
 from tests.properties.platform import Files, Platform, essence
 from tests.properties.repositories import GROUP, faults, repositories
+from tests.properties.world import World
 
 FUZZ = int(os.environ.get("LEVELGATE_FUZZ", "0"))
 
@@ -77,7 +77,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
     history: History, last: Files, instant: bool
 ) -> None:
     """I1, I4, I7, S0-19: every commit is interrupted somewhere; then the last one is left alone."""
-    with Platform(MemoryCluster(instant=instant)) as platform:
+    with Platform(World(instant=instant)) as platform:
         for files, passes in history:
             platform.commit(files)
             for befalls in passes:

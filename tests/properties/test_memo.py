@@ -13,10 +13,10 @@ from renderer.catalog import Catalog, load
 from renderer.memo import Memo
 from renderer.model import Bundle
 from renderer.render import World, render
-from tests.properties.memory import MemoryCluster
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
 from tests.properties.test_convergence import examples
+from tests.properties.world import World as Cluster
 
 
 @examples(30)
@@ -29,7 +29,7 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         assert found == render(catalogs, world)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Platform(MemoryCluster(instant=instant)) as platform:
+    with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
         patch.setattr(reconcile, "render", checked)
         for files in history:
             platform.commit(files)

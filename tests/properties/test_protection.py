@@ -236,6 +236,7 @@ def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> No
         platform.cluster.apply = refusing  # type: ignore[method-assign]
         files = {"link.json": LINK, "x.json": instance("Link", "x"), "y.json": instance("Link", "y")}
         platform.commit({**files, "p.json": plain("p")})
+        platform.run()  # The definition is to be established first.
         found = platform.run()
         assert found is not None
         assert sum(result.error is not None for result in found.results) == 1

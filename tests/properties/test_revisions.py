@@ -1,4 +1,4 @@
-"""Stored revisions and applied pairs: what instances are rendered from when Git cannot say (S0-3, S1-25, S1-26), on a cluster in memory."""
+"""Stored revisions and applied pairs: what instances are rendered from when Git cannot say (S0-3, S1-25, S1-26), on a sandbox."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey
-from tests.properties.memory import MemoryCluster
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
+from tests.properties.world import World
 
 LINK = GroupKind(GROUP, "Link")
 X = ObjectKey(GROUP, "Link", "default", "x")
@@ -23,7 +23,7 @@ ONE, TWO = definition("Link", [config_map("a")]), definition("Link", [config_map
 
 @pytest.fixture
 def platform() -> Iterator[Platform]:
-    with Platform(MemoryCluster()) as found:
+    with Platform(World()) as found:
         yield found
         assert found.broken == []
 
@@ -185,7 +185,7 @@ def test_a_held_instance_is_neither_moved_nor_pruned() -> None:
     wider = deployment("a")
     wider["template"]["spec"]["replicas"] = 2
     second = definition("Link", [wider, config_map("b", "a")])
-    with Platform(MemoryCluster(instant=False)) as platform:
+    with Platform(World(instant=False)) as platform:
         deploy(platform, link=first, x=instance("Link", "x"))
         platform.commit({"link.json": second, "x.json": instance("Link", "x", text="two")})
         for _ in range(3):

@@ -7,13 +7,8 @@ import pytest
 from applier.sandbox.builtin import built_in_kinds
 from applier.sandbox.kinds import Kind
 from applier.sandbox.merge import Writer, reset_by, track_update
-from applier.sandbox.structures import Structures
-from renderer import schemas
 
-BUNDLE = schemas.bundle()
-KINDS = {
-    (kind.api_version, kind.kind): kind for kind in built_in_kinds(BUNDLE, Structures(BUNDLE, schemas.structures()))
-}
+KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}
 
 
 def built_in(api_version: str, kind: str) -> Kind:

@@ -1,0 +1,204 @@
+"""The cluster of the properties: a sandbox, every write of which is seen, and at any of which the process may die."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+import orjson
+
+from applier.cluster import Object
+from applier.kube.cluster import KubeCluster
+from applier.kube.discovery import DiscoveryCache
+from applier.kube.exchange import NotSentError
+from applier.sandbox.addresses import address
+from applier.sandbox.api import Sandbox
+from applier.sandbox.bodies import APPLY, media_type
+from applier.sandbox.kinds import Kind
+from applier.sandbox.state import opened
+from applier.sandbox.store import Key, Stored
+from applier.sandbox.transport import SandboxTransport
+from applier.sandbox.wire import DroppedError, Request, Response
+from applier.sandbox.workloads import Script
+from renderer.identity import ObjectKey
+
+MOST_READS = 20_000
+_SERVERS_OWN = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"})
+
+
+class Crash(BaseException):
+    """The process died: nothing after this reaches the cluster until `revive`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write request that was carried out: `apply`, `merge` or `delete`. `changed` is false where the server found
+    nothing to store.
+    """
+
+    verb: str
+    key: ObjectKey
+    manager: str
+    changed: bool
+    before: Object | None = field(repr=False)
+    after: Object | None = field(repr=False)
+
+
+class World(KubeCluster):
+    """`faults` maps the number of a write request, from 0 since `revive`, to what befalls it: `before` and `after` kill the
+    process there, `unavailable` refuses it, `unknown` carries it out and loses the answer. `watch` is called after every
+    write carried out. `pause` says how often a request gives way to others, so that answers come in any order.
+
+    Controllers work after every write if they are `instant`, else when `tick` is called.
+    """
+
+    def __init__(self, *, instant: bool = True, pause: Callable[[], int] = lambda: 0) -> None:
+        numbers = count(1)
+        self.sandbox = Sandbox(
+            clock=lambda: 1_800_000_000.0,
+            new_uid=lambda: f"uid-{next(numbers)}",
+            script=Script(),
+            prompt=instant,
+        )
+        self.faults: Mapping[int, str] = {}
+        self.writes: list[Write] = []
+        self.sent = 0
+        self.reads = 0
+        self.dead = False
+        self.watch: Callable[[Write], None] = lambda _: None
+        self._instant = instant
+        self._pause = pause
+        self._objects: dict[Key, tuple[Stored, ObjectKey, Object]] = {}
+        transport = SandboxTransport(self._answer, "memory")
+        super().__init__(transport, concurrency=16, sleep=_at_once, rng=random.Random(1).random)
+        self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+
+    # ---- what tests do
+
+    def revive(self, faults: Mapping[int, str] | None = None) -> None:
+        """A new process: nothing is remembered of discovery, writes are counted from 0."""
+        self._discovery = DiscoveryCache(self._client)
+        self.go_on(faults)
+
+    def go_on(self, faults: Mapping[int, str] | None = None) -> None:
+        """The same process goes on with another pass: discovery is remembered."""
+        self.dead, self.sent, self.reads, self.faults = False, 0, 0, faults or {}
+
+    @property
+    def objects(self) -> dict[ObjectKey, Object]:
+        """Everything stored, as read. Not to be changed."""
+        state, found = self.sandbox.state, {}
+        for resource in state.store.resources():
+            kind = state.kinds.stored(resource)
+            for stored in state.store.shelf(resource).objects.values() if kind else ():
+                known = self._objects.get(stored.key)
+                if known is None or known[0] is not stored:
+                    assert kind
+                    obj = opened(kind, stored)
+                    known = self._objects[stored.key] = (stored, ObjectKey.of(obj), obj)
+                found[known[1]] = known[2]
+        return found
+
+    def put(self, manifest: Object, *, manager: str = "somebody") -> None:
+        """Created or changed by somebody else."""
+        kind, key = self._placed(ObjectKey.of(manifest))
+        if key.namespace and not self.sandbox.state.store.get(Key("namespaces", "", key.namespace)):
+            self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
+        metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVERS_OWN}
+        many = _path(kind, key.namespace)
+        body = orjson.dumps({**manifest, "metadata": metadata})
+        if self.sandbox.state.store.get(key):
+            headers = {"content-type": "application/merge-patch+json"}
+            self._by_hand(Request("PATCH", f"{many}/{key.name}?fieldManager={manager}", headers, body))
+        else:
+            self._by_hand(Request("POST", f"{many}?fieldManager={manager}", {}, body))
+
+    def take_away(self, key: ObjectKey) -> None:
+        """`kubectl delete` by somebody else."""
+        kind, place = self._placed(key)
+        if self.sandbox.state.store.get(place):
+            self._by_hand(Request("DELETE", f"{_path(kind, place.namespace)}/{place.name}"))
+
+    def edit(self, key: ObjectKey, change: Callable[[Object], object]) -> None:
+        """Any change of the object as stored, behind the back of every rule."""
+        kind, place = self._placed(key)
+        obj = self.sandbox.state.read(kind, place)
+        assert obj is not None
+        change(obj)
+        self.sandbox.state.write(place, obj)
+        if "deletionTimestamp" in obj["metadata"] and not obj["metadata"].get("finalizers"):
+            self.take_away(key)
+
+    def tick(self) -> None:
+        """Controllers catch up."""
+        self.sandbox.settle()
+
+    # ---- between the client and the sandbox
+
+    async def _answer(self, request: Request) -> Response:
+        for _ in range(self._pause()):
+            await asyncio.sleep(0)
+        if self.dead:
+            raise Crash
+        if request.method == "GET" or "dryRun=All" in request.target:
+            self.reads += 1
+            assert self.reads < MOST_READS, "one pass reads without an end"
+            return self.sandbox.handle(request)
+        fault = self.faults.get(self.sent, "")
+        self.sent += 1
+        if fault == "before":
+            self.dead = True
+            raise Crash
+        if fault == "unavailable":
+            raise NotSentError("refused", final=True)
+        response = self._written(request)
+        if fault == "after":
+            self.dead = True
+            raise Crash
+        if fault == "unknown":
+            raise DroppedError("the answer was lost", sent=True)
+        return response
+
+    def _written(self, request: Request) -> Response:
+        where = address(request)
+        kind = self.sandbox.state.kinds.find(where.group, where.version, where.plural)
+        place = kind.key(where.namespace, where.name) if kind else None
+        before = self._shown(kind, place)
+        response = self.sandbox.handle(request)
+        if self._instant:
+            self.sandbox.settle()
+        if kind and response.status < 300:
+            key = ObjectKey(kind.group, kind.kind, where.namespace, where.name)
+            verb = {"DELETE": "delete", "PATCH": "merge"}[request.method]
+            after = self._shown(kind, place)
+            verb = "apply" if media_type(request) == APPLY else verb
+            write = Write(verb, key, where.query.get("fieldManager", ""), before != after, before, after)
+            self.writes.append(write)
+            self.watch(write)
+        return response
+
+    def _shown(self, kind: Kind | None, place: Key | None) -> Object | None:
+        stored = self.sandbox.state.store.get(place) if place else None
+        return opened(kind, stored) if kind and stored else None
+
+    def _placed(self, key: ObjectKey) -> tuple[Kind, Key]:
+        kind = next(one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
+        return kind, kind.key(key.namespace, key.name)
+
+    def _by_hand(self, request: Request) -> None:
+        response = self.sandbox.handle(request)
+        assert response.status < 300, response.body
+        if self._instant:
+            self.sandbox.settle()
+
+
+async def _at_once(_: float) -> None:
+    return
+
+
+def _path(kind: Kind, namespace: str) -> str:
+    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
+    return f"{root}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
