@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from applier import kro, observe
 from applier.cluster import PARENT, Cluster
-from applier.errors import ClusterError
+from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
 from applier.fights import Fights
 from applier.inventory import TOOL, Scope, scope_of
@@ -74,6 +74,13 @@ class _Known:
     lost: _Lost
     gated: frozenset[ObjectKey] = frozenset()
 
+    def hearing(self, rollouts: Rollouts) -> _Known:
+        """With these records of rollouts, and what people ask there."""
+        states = rollouts.states(self.governor.reading.now)
+        return replace(
+            self, rollouts=rollouts, governor=replace(self.governor, states=states, requests=rollouts.requests)
+        )
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -113,7 +120,10 @@ class Reconciler:
             if bundle.issued:
                 known = replace(known, archive=await self._issue(bundle, known.archive, revisions))
                 continue
-            known = replace(known, rollouts=await known.rollouts.store(self.cluster, known.propagation.states))
+            asked = known.rollouts.requests
+            known, is_stored = await self._keep(known)
+            if asked or not is_stored:
+                continue  # decide anew, on what is stored
             if decided.is_idle:
                 break
             new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
@@ -160,8 +170,9 @@ class Reconciler:
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
         rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
-        governor = Governor(rules, rollouts.states(self.seen.reading.now), self.seen.reading)
-        return _Known(observed, archive, rollouts, governor, governor.begin(observed, archive.stored), lost)
+        governor = Governor(rules, {}, self.seen.reading)
+        known = _Known(observed, archive, rollouts, governor, governor.begin(observed, archive.stored), lost)
+        return known.hearing(rollouts)
 
     async def _decide(self, sources: Sequence[SourceState], known: _Known) -> tuple[Bundle, Plan, _Known]:
         """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again."""
@@ -209,6 +220,15 @@ class Reconciler:
         except ClusterError as error:
             runs = f"perhaps: {error}"
         return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
+
+    async def _keep(self, known: _Known) -> tuple[_Known, bool]:
+        """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""
+        try:
+            rollouts = await known.rollouts.store(self.cluster, known.propagation.states)
+        except StaleWrite:
+            known = known.hearing(await Rollouts.observe(self.cluster))
+            return replace(known, propagation=known.governor.begin(known.observed, known.archive.stored)), False
+        return known if rollouts == known.rollouts else known.hearing(rollouts), True
 
     async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():

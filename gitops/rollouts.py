@@ -1,6 +1,7 @@
 """Records of rollouts as they are stored: a ConfigMap for each, in Levelgate's own namespace.
 
-A record is written before anything that it decides is acted on, and only over the version that was read: what a person wrote meanwhile wins.
+A record is written before anything that it decides is acted on, and only over the version that was read: what a person wrote meanwhile wins. The
+write that records what became of people's requests takes these away.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from applier.cluster import PARENT, Cluster, Object
+from applier.errors import StaleWrite
+from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import State
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -40,24 +43,43 @@ class Rollouts:
     def states(self, now: datetime) -> dict[str, State]:
         return {name: State.read(obj.get("data") or {}, now=now) for name, obj in self.records.items()}
 
+    @property
+    def requests(self) -> dict[str, tuple[Request, ...]]:
+        """What people ask of each rollout; those of which nothing is asked are left out."""
+        return {name: asked for name, obj in self.records.items() if (asked := requests(obj))}
+
     async def store(self, cluster: Cluster, states: Mapping[str, State]) -> Rollouts:
-        """Write those that differ. Raises ClusterError; StaleWrite where somebody else has written since."""
+        """Write those that differ, and take away the requests that they answer. Raises ClusterError; StaleWrite where somebody else has written
+        since.
+        """
         records = dict(self.records)
         for name in self.due(states):
-            records[name] = await cluster.apply(self._body(name, states[name]), manager=PARENT, force=True)
+            records[name] = await self._store(cluster, name, states[name])
         return Rollouts(records)
 
     def due(self, states: Mapping[str, State]) -> list[str]:
-        """Names of the records that these states change."""
+        """Names of the records that these states change or answer."""
+        asked = self.requests
         return [
             name
             for name, state in sorted(states.items())
-            if state.data() != (self.records.get(name, {}).get("data") or {})
+            if name in asked or state.data() != (self.records.get(name, {}).get("data") or {})
         ]
 
-    def _body(self, name: str, state: State) -> Object:
-        key = rollout_key(name)
-        metadata: Object = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: ROLLOUT}}
-        if known := self.records.get(name):
-            metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": state.data()}
+    async def _store(self, cluster: Cluster, name: str, state: State) -> Object:
+        key, data = rollout_key(name), state.data()
+        metadata: Object = {"labels": {keys.RECORD: ROLLOUT}}
+        if (known := self.records.get(name)) is None:
+            metadata |= {"name": key.name, "namespace": key.namespace}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            return await cluster.apply(body, manager=PARENT, force=True)
+        # A merge, because an apply cannot take away what somebody else has written.
+        metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}
+        annotations = known["metadata"].get("annotations") or {}
+        if gone := [name for name in REQUEST_KEYS if name in annotations]:
+            metadata["annotations"] = dict.fromkeys(gone)
+        gone_data = dict.fromkeys((known.get("data") or {}).keys() - data.keys())
+        stored = await cluster.merge(key, {"metadata": metadata, "data": {**gone_data, **data}}, manager=PARENT)
+        if stored is None:
+            raise StaleWrite(f"{key}: it was deleted meanwhile")
+        return stored

@@ -23,6 +23,7 @@ from gitops.propagation.gates import Facts, paced
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.judge import Reading, Verdict, in_window, judge, startable
 from gitops.propagation.node_gates import NodeGates
+from gitops.propagation.orders import Request, carried_out, unanswerable
 from gitops.propagation.people import Asked, first_seen
 from gitops.propagation.policy import DEFAULT, Policy, governing
 from gitops.propagation.rollout import Decision, decide, reserve
@@ -75,12 +76,15 @@ class Propagation:
 
 @dataclass(frozen=True, slots=True)
 class Governor:
-    """`rules` by source, `states` of rollouts by name as they are stored; one `reading` of the clock for the whole pass."""
+    """`rules` by source, `states` of rollouts by name as they are stored, and what people ask of them; one `reading` of the clock for the whole
+    pass.
+    """
 
     rules: Mapping[str, SourceRules]
     states: Mapping[str, State]
     reading: Reading
     cluster: str = ""
+    requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
 
     def begin(self, observed: Observed, stored: Stored) -> Propagation:
         """Where instances are, before anything is rendered. Its gates are open: it is asked to learn how things are, not to act."""
@@ -127,8 +131,12 @@ class _Deciding:
         suspended = {key: _blocked(wait) for key, asked in self.asked.items() if (wait := asked.suspended(self.now))}
         for key, asked in self.asked.items():
             self._remember_asked(key, asked)
-        for name, (policy, members) in sorted(self._rollouts().items()):
+        rollouts = self._rollouts()
+        for name, (policy, members) in sorted(rollouts.items()):
             self._rollout(name, policy, members)
+        for name, asked_of in self.governor.requests.items():
+            if name not in rollouts:
+                self.states[name] = unanswerable(self.states[name], asked_of, now=self.now)
         check = _Check(self, {**suspended}, dict(self.holds), frozenset(self.frozen), dict(self.stays))
         barriers = {key: policy.barrier for key, policy in self.policies.items() if policy.barrier is not Barrier.PATH}
         moments = {*self.moments, *(until for one in self.asked.values() for until in one.ends if until > self.now)}
@@ -199,6 +207,8 @@ class _Deciding:
         for item in found:
             if not item.moved and (closed_by := gates.wait(item.key)):
                 collection.put(replace(item, blocked=item.blocked or closed_by))
+        failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
+        state = carried_out(state, self.governor.requests.get(name, ()), policy, failed, now=self.now)
         decision = decide(policy, collection, state, now=self.now, closed=shut, pace=gates.pace(policy))
         reserve(collection, decision, now=self.now)
         self.states[name] = decision.state

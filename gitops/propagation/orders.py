@@ -1,19 +1,94 @@
-"""What people order of a rollout: halt, resume, approve. Each gives the state after it, with who, when and why in the record."""
+"""What people order of a rollout: halt, resume, approve. Each gives the state after it, with who, when and why in the record.
+
+They ask by annotations of the rollout's record, so the right to patch that one object is the right to order. A request is carried out, or refused,
+once: the write that records it takes it away. Where one thing is asked and its opposite too, the rollout stands still afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
+from applier.cluster import Object
+from applier.observed import annotation
+from applier.ownership import annotated_by
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import Approval, Entry, Halt, RefusedOrder, State
+from renderer import keys
+
+REQUESTS: Final = (keys.RESUME, keys.APPROVE, keys.HALT)
+"""Annotations of a record that are orders, in the order in which they are carried out."""
+
+REQUEST_KEYS: Final = (*REQUESTS, keys.APPROVE_REASON, keys.REQUESTED_BY)
+"""All annotations of requests; none of them is left once they are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One order: `key` is its annotation, `said` the value, `by` whoever gives it by his own word, else the field manager that wrote it."""
+
+    key: str
+    said: str
+    by: str
+    why: str
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+def requests(record: Object) -> tuple[Request, ...]:
+    """What the record of a rollout is asked to do, by its annotations; one with an empty value asks as well."""
+    asked = [key for key in REQUESTS if key in (record["metadata"].get("annotations") or {})]
+    return tuple(
+        Request(
+            key,
+            said=annotation(record, key),
+            by=annotation(record, keys.REQUESTED_BY) or annotated_by(record, key) or "somebody",
+            why=annotation(record, keys.APPROVE_REASON if key == keys.APPROVE else key),
+        )
+        for key in asked
+    )
+
+
+def carried_out(
+    state: State, asked: Iterable[Request], policy: Policy, failed: Mapping[str, int], *, now: datetime
+) -> State:
+    """The state after these requests; one that is refused is a decision as well, and changes nothing else. `failed` as `resume` takes it."""
+    for request in asked:
+        try:
+            match request.key:
+                case keys.HALT:
+                    state = halt(state, by=request.by, why=request.why, now=now)
+                case keys.RESUME:
+                    state = resume(state, failed, by=request.by, why=request.why, now=now)
+                case _:
+                    state = approve(policy, state, request.said, by=request.by, why=request.why, now=now)
+        except RefusedOrder as refused:
+            state = _refused(state, request, str(refused), now)
+    return state
+
+
+def unanswerable(state: State, asked: Iterable[Request], *, now: datetime) -> State:
+    """The state of a rollout of which nothing can be read now. It can be halted; everything else is refused."""
+    for request in asked:
+        if request.key == keys.HALT:
+            state = carried_out(state, [request], Policy(), {}, now=now)
+        else:
+            state = _refused(state, request, "no instance of this rollout can be read now; ask again", now)
+    return state
+
+
+def _refused(state: State, request: Request, why: str, now: datetime) -> State:
+    return state.noted(Entry(now, "refused", f"{request.name} {request.said}".strip(), request.by, why))
 
 
 def halt(state: State, *, by: str, why: str, now: datetime) -> State:
     """Stop at every target that is under way. Raises RefusedOrder without a reason, or where nothing is under way."""
     _reasoned("halt", why)
-    targets = {target.revision: target for target in state.targets.values()}
+    targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
         raise RefusedOrder("nothing is being rolled out, so there is nothing to halt")
     halts = tuple(Halt(number, now, by, why) for number, target in targets.items() if not state.halt_of(target))
@@ -53,4 +128,4 @@ def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now:
 
 def _reasoned(what: str, why: str) -> None:
     if not why.strip():
-        raise RefusedOrder(f"{what} needs a reason, so that others know why; say it with --reason")
+        raise RefusedOrder(f"{what} needs a reason, so that others know why")

@@ -26,6 +26,8 @@ T = TypeVar("T")
 GROUP = "g.test"
 TEN = tuple(f"i{number}" for number in range(10))
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+OWN = "/api/v1/namespaces/levelgate-system/configmaps"
+ROLLOUT = f"{OWN}/rollout-links.{GROUP}"
 MERGE = "application/merge-patch+json"
 
 
@@ -229,6 +231,11 @@ class Fleet:
         path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
         self.request("PATCH", path, {"metadata": {"annotations": said}}, MERGE)
 
+    def order(self, *, manager: str = "kubectl-annotate", **annotations: str | None) -> None:
+        """As `kubectl annotate` of the record of the rollout."""
+        said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+        self.request("PATCH", f"{ROLLOUT}?fieldManager={manager}", {"metadata": {"annotations": said}}, MERGE)
+
     def at(self, image: str) -> list[str]:
         """Whose Deployment has this image, in the order of names."""
         have = self.deployed(image)
@@ -256,8 +263,7 @@ class Fleet:
 
     def rollout(self) -> State:
         """As it is stored."""
-        path = f"/api/v1/namespaces/levelgate-system/configmaps/rollout-links.{GROUP}"
-        return State.read(self.request("GET", path)["data"], now=self.clock.now())
+        return State.read(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
 
 
 def _image(deployment: Object) -> str:
