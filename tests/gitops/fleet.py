@@ -74,15 +74,15 @@ class Fleet:
 
     def __enter__(self) -> Self:
         self.sandbox = Sandbox(clock=self.clock.seconds)
-        self._runner = asyncio.Runner()
+        self._loop = asyncio.new_event_loop()
         self.restart()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.run(self.cluster.close())
-        self._runner.close()
+        self._loop.run_until_complete(self.cluster.close())
+        self._loop.close()
 
     @contextmanager
     def copied(self) -> Iterator[Fleet]:
@@ -185,7 +185,7 @@ class Fleet:
 
     def call(self, awaited: Coroutine[Any, Any, T]) -> T:
         """Run to its end what asks the cluster."""
-        return self._runner.run(awaited)
+        return self._loop.run_until_complete(awaited)
 
     def move(self, image: str, *, rounds: int = 12, except_for: Iterable[str] = ()) -> list[list[str]]:
         """Passes; after each, all that have the image become ready, but for some. Who moved in which pass that moved anybody."""

@@ -58,14 +58,16 @@ class Platform:
     _memo: Memo = field(default_factory=Memo)
 
     def __enter__(self) -> Self:
-        self._runner = asyncio.Runner()
+        self._loop = (
+            asyncio.new_event_loop()
+        )  # a runner of asyncio writes out the result of every run, to handle signals
         self.cluster.watch = self._watch
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.close()
+        self._loop.close()
 
     def commit(self, files: Files, *, source: str = "platform", hold: str = "", approved: bool = True) -> None:
         """A new commit; `approved` for what the brake would hold."""
@@ -95,14 +97,14 @@ class Platform:
         reconciler = Reconciler(self.cluster, "0", self.clock, memo=self._memo)
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
-            return self._runner.run(reconciler.reconcile(states))
+            return self._loop.run_until_complete(reconciler.reconcile(states))
         except (Crash, ClusterError):
             return None
 
     def preview(self) -> Pass:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._runner.run(Reconciler(self.cluster, "0", self.clock).preview(states))
+        return self._loop.run_until_complete(Reconciler(self.cluster, "0", self.clock).preview(states))
 
     def settle(self, *, passes: int = 40) -> Pass:
         """Passes, with controllers in between, until one changes nothing and the world stands still."""
