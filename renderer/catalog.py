@@ -1,21 +1,37 @@
-"""What one commit holds, put together from its files. A kind is defined once, by the first file that defines it."""
+"""What one commit holds, put together from its files. A kind is defined once, by the first file that defines it.
+
+What definitions say of one another's kinds, and of those of CRDs in the commit, is checked here: a definition whose types do not fit is broken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from renderer import content, waiting
+from renderer import content, object_types, static, waiting
 from renderer.content import Declared, FileContent
 from renderer.definition import Definition
 from renderer.errors import Problem
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, Manifest
+from renderer.kinds import CRD
 from renderer.model import Origin, Unreadable
+from renderer.object_types import ObjectTypes
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One definition, what it was checked against, and what is wrong with it."""
+
+    definition: Definition
+    against: tuple[object, ...]
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The content of one commit of one source; `contents` by file, those included that must not be read."""
+    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it
+    describes, `checked` its definitions that build.
+    """
 
     source: str = ""
     revision: str = ""
@@ -25,6 +41,8 @@ class Catalog:
     rules: tuple[Declared, ...] = ()
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
+    types: ObjectTypes = field(default_factory=ObjectTypes)
+    checked: Mapping[GroupKind, Checked] = field(default_factory=dict)
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
@@ -62,11 +80,17 @@ def load(
     for file, message in (refused or {}).items():
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
     definitions, duplicates = _definitions(contents.values())
+    types = object_types.of_crds(
+        _crds(contents.values(), definitions.values()), previous.types if previous else ObjectTypes()
+    )
+    checked = {kind: _checked(one, types, previous) for kind, one in definitions.items()}
     circles = waiting.circles(definitions)
     broken = {kind: origin for found in contents.values() for kind, origin in found.broken}
     broken |= {kind: definitions[kind].origin for kind in circles}
+    broken |= {kind: one.definition.origin for kind, one in checked.items() if one.problems}
     problems = [problem for found in contents.values() for problem in found.problems]
     problems += [problem for found in circles.values() for problem in found]
+    problems += [problem for one in checked.values() for problem in one.problems]
     return Catalog(
         source=source,
         revision=revision,
@@ -76,7 +100,29 @@ def load(
         rules=tuple(rule for found in contents.values() for rule in found.rules),
         problems=tuple(sorted([*problems, *duplicates])),
         contents=contents,
+        types=types,
+        checked=checked,
     )
+
+
+def _crds(contents: Iterable[FileContent], definitions: Iterable[Definition]) -> Iterator[Manifest]:
+    """All CRDs of a commit: as files, as resources of definitions, and of the definitions themselves."""
+    yield from (declared.manifest for found in contents for declared in found.objects if declared.group_kind == CRD)
+    for definition in definitions:
+        yield from definition.declared_crds
+        yield definition.crd
+
+
+def _checked(definition: Definition, types: ObjectTypes, previous: Catalog | None) -> Checked:
+    against = tuple(types.described.get(node.group_kind) for node in definition.nodes)
+    known = previous.checked.get(definition.group_kind) if previous else None
+    if (
+        known
+        and known.definition is definition
+        and all(one is other for one, other in zip(known.against, against, strict=True))
+    ):
+        return known
+    return Checked(definition, against, tuple(static.mistakes(definition, types)))
 
 
 def _definitions(contents: Iterable[FileContent]) -> tuple[dict[GroupKind, Definition], list[Problem]]:

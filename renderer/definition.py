@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from renderer import crd, keys, schema, scope, shape
+from renderer import crd, keys, schema, shape
 from renderer.authored import Entry
 from renderer.bodies import check_keys
 from renderer.cel import Program
@@ -23,6 +23,7 @@ from renderer.gates import Gate, Surroundings, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
 from renderer.model import Origin
+from renderer.object_types import instance_type
 from renderer.resources import Node, build_nodes
 from renderer.status import compile_status
 from renderer.template import Template
@@ -51,8 +52,9 @@ _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 class Definition:
     """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
 
-    `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content).
-    `propagate_when` is None where the definition says nothing, and empty where it says that there is no gate across its instances.
+    `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content);
+    `document` tells the lines of its file. `propagate_when` is None where the definition says nothing, and empty where it says that there is no
+    gate across its instances.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Definition:
     allows_breaking_changes: bool
     manifest: Manifest
     digest: str
+    document: Document = field(repr=False, compare=False)
     propagate_when: tuple[Gate, ...] | None = None
 
     @property
@@ -138,9 +141,9 @@ class _Builder:
     def build(self) -> Definition:
         kind, version, group, namespaced = self._identity()
         openapi = self._spec_schema()
-        instance = scope.instance_schema(openapi, namespaced=namespaced)
-        nodes = build_nodes(self.spec.get("resources") or [], instance, self.found, namespaced=namespaced)
-        gates = self._gates(kind, instance)
+        nodes = build_nodes(self.spec.get("resources") or [], self.found, namespaced=namespaced)
+        gates = self._gates(kind)
+        instance = instance_type(openapi, namespaced=namespaced)
         status = compile_status(self.schema.get("status"), nodes, instance, self.found)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
@@ -166,6 +169,7 @@ class _Builder:
                 "spec": self.spec,
             },
             digest=digest(self.spec),
+            document=self.document,
         )
 
     def _identity(self) -> tuple[str, str, str, bool]:
@@ -183,15 +187,11 @@ class _Builder:
         group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
         return kind, version, group, self.schema.get("scope") != "Cluster"
 
-    def _gates(self, kind: str, instance: Mapping[str, Any]) -> tuple[Gate, ...] | None:
+    def _gates(self, kind: str) -> tuple[Gate, ...] | None:
         """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
-        item = {**instance, "properties": {**instance["properties"], "status": _OPEN}}
-        around = Surroundings(
-            Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})),
-            types={"schema": instance, **dict.fromkeys(items, item)},
-        )
+        around = Surroundings(Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
         return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:

@@ -9,11 +9,7 @@ from renderer import scope
 from renderer.cel import Program
 from renderer.documents import Document
 from renderer.errors import ExpressionError, Problem
-from renderer.inference import Scope, type_of
-from renderer.schema.constraints import SHOWN
 from renderer.template import Template, TemplateError, compile_template, parse_expression
-
-_SCALARS = frozenset(SHOWN[name] for name in ("integer", "number", "boolean"))
 
 
 class Findings:
@@ -53,29 +49,19 @@ class Findings:
             if "omit" in program.calls:
                 self.fail(join(path, place), f"${{{program.text}}}: omit() is not allowed here; {instead}")
 
-    def types(self, expressions: Iterable[tuple[str, Program]], path: str, known: Scope, wanted: str) -> None:
-        """Note every expression whose type is known and is another one; `wanted` is a type of OpenAPI."""
-        for place, program in expressions:
-            found = type_of(program, known)
-            if found is not None and found.get("type", wanted) != wanted:
-                given, needed = SHOWN[found["type"]], SHOWN[wanted]
-                hint = f"; write string({program.text})" if wanted == "string" and given in _SCALARS else ""
-                self.fail(join(path, place), f"${{{program.text}}}: is {given}, where {needed} is needed{hint}")
-
     def names(
         self,
         expressions: Iterable[tuple[str, Program]],
         path: str,
         names: frozenset[str],
         *,
-        instance: Mapping[str, Any],
         own_id: str = "",
     ) -> None:
-        """Note every name that is not in scope and every field that the instance does not have; see `scope.mistakes`."""
+        """Note every name that is not in scope; see `scope.mistakes`."""
         for place, program in expressions:
             if runtime := sorted(call for call in program.calls if call.startswith("runtime.")):
                 self.fail(join(path, place), f"${{{program.text}}}: {runtime[0]}() works in status.conditions only")
-            for message in scope.mistakes(program, names, own_id=own_id, instance=instance):
+            for message in scope.mistakes(program, names, own_id=own_id):
                 self.fail(join(path, place), message)
 
 

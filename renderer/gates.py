@@ -16,36 +16,31 @@ from renderer.cel.faults import Fault
 from renderer.cel.hoist import hoist
 from renderer.cel.parser import parse
 from renderer.cel.tree import Index, Literal, Logic, Name, Node
+from renderer.cel.types import BOOL, DYN, INT, STRING, MapOf, Record, Scalar, Type
 from renderer.errors import ExpressionError
 from renderer.findings import Findings
 from renderer.gate_functions import COMMON, COUNTERS, EXTERNALS, METHODS, RATES, WINDOWS, Bindings, Rate, Scope, of_item
-from renderer.inference import Type
 from renderer.model import Origin
-from renderer.scope import unknown_field
 from renderer.template import Expression, scan
 
 _FIXED: Final = COMMON | {WINDOWS, EXTERNALS}
 """What has one value for all items in a pass, besides the collection."""
 SECRET_FIELDS: Final = frozenset({"data", "stringData"})
-_LIFECYCLE: Final = [[of_item(method)] for method in METHODS]
-_TEXT: Final = {"type": "string"}
-_BOOLEANS: Final = {"type": "object", "additionalProperties": {"type": "boolean"}}
-_TARGET: Final[Type] = {
-    "type": "object",
-    "properties": {
-        "revision": {"type": "integer"},
-        **dict.fromkeys(("commit", "author", "message"), _TEXT),
-        "trailers": {"type": "object", "additionalProperties": _TEXT},
-    },
-}
-_TYPES: Final[Mapping[str, Type]] = {
-    "target": _TARGET,
-    "now": _TEXT,
+LIFECYCLE: Final[Mapping[str, Type]] = {of_item(method): DYN if method == "revision" else BOOL for method in METHODS}
+"""What gates may ask of an item or a resource, beside its own fields."""
+
+_BOOLEANS: Final = MapOf(STRING, BOOL)
+TYPES: Final[Mapping[str, Type]] = {
+    "target": Record(
+        {"revision": INT, **dict.fromkeys(("commit", "author", "message"), STRING), "trailers": MapOf(STRING, STRING)}
+    ),
+    "now": Scalar("timestamp"),
     WINDOWS: _BOOLEANS,
     EXTERNALS: _BOOLEANS,
     RATES: _BOOLEANS,
-    COUNTERS: {"type": "object", "additionalProperties": {"type": "integer"}},
+    COUNTERS: MapOf(STRING, INT),
 }
+"""The types of what every gate may read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,12 +118,10 @@ class Gate:
 class Surroundings:
     """What one list of gates may read, and what is known about it before there are values.
 
-    `types` describe variables as OpenAPI schemas; `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot
-    be read here.
+    `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot be read here.
     """
 
     scope: Scope
-    types: Mapping[str, Type] = field(default_factory=dict)
     secrets: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
@@ -151,9 +144,7 @@ def compile_gates(written: Any, path: str, around: Surroundings, found: Findings
         gates.append(gate)
         for message in _mistakes(gate, around):
             found.fail(place, f"${{{gate.text}}}: {message}")
-        expression = [("", gate.program)]
-        found.types(expression, place, {**_TYPES, **around.types}, "boolean")
-        found.no_omit(expression, place, "a condition is true or false")
+        found.no_omit([("", gate.program)], place, "a condition is true or false")
     return tuple(gates)
 
 
@@ -190,14 +181,10 @@ def _mistakes(gate: Gate, around: Surroundings) -> Iterator[str]:
         yield f"{around.elsewhere.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(known))}"
     if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
         yield f"{runtime[0]}() works in status.conditions only"
-    types = {**_TYPES, **around.types}
     for read in gate.program.reads:
         name, *fields = read
         if name in around.secrets and SECRET_FIELDS.intersection(fields[:2]):
             yield f"gates do not see the data of Secrets; {name} is one"
-        is_certain = read not in gate.program.optional_reads and fields[:1] not in _LIFECYCLE
-        if name in types and not name.startswith("@") and is_certain and (message := unknown_field(read, types[name])):
-            yield message
 
 
 def _program(text: str, tree: Node) -> Program:

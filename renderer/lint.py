@@ -6,12 +6,12 @@ Errors are what keeps something from being rendered. Warnings are legal: a perso
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from renderer import documents, fields
+from renderer import documents, schema, static
 from renderer.catalog import Catalog
 from renderer.definition import Definition
 from renderer.documents import Document
@@ -20,8 +20,12 @@ from renderer.findings import join
 from renderer.identity import GroupKind
 from renderer.kinds import RGD, is_built_in
 from renderer.model import Bundle, Origin, RenderedSet
+from renderer.object_types import ObjectTypes
 from renderer.resources import Node
 from renderer.template import Expression, path_text, scan, strings
+
+_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
+"""What the static check says already, or cannot be told while values are not known."""
 
 _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
@@ -45,17 +49,11 @@ class Finding:
 
 def lint(files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle) -> list[Finding]:
     """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from."""
-    definitions = [
-        (document, definition)
-        for file, data in files.items()
-        for document in documents.load(file, data)[0]
-        if (definition := _definition(document, catalog))
-    ]
-    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_misfits(definitions, catalog)}
+    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_unservable(catalog)}
     warnings = {
         *_undefined(catalog),
         *(found for file, data in files.items() for found in documents.ambiguities(file, data)),
-        *(found for document, definition in definitions for found in _of_definition(document, definition)),
+        *(found for definition in catalog.definitions.values() for found in _of_definition(definition, catalog.types)),
     }
     return sorted(
         [*(Finding(one, Severity.ERROR) for one in errors), *(Finding(one, Severity.WARNING) for one in warnings)]
@@ -84,14 +82,20 @@ def _errors_of(
             yield node.origin, node.id, node.error
 
 
-def _misfits(definitions: Iterable[tuple[Document, Definition]], catalog: Catalog) -> Iterator[Problem]:
-    """Templates that do not fit the schemas that this commit holds."""
-    schemas = fields.known_schemas(catalog)
-    for document, definition in definitions:
-        ids = [resource["id"] for resource in document.value["spec"].get("resources") or ()]
-        for node_id, place, message in fields.misfits(definition, schemas):
-            path = join(f"spec.resources[{ids.index(node_id)}].template", place)
-            yield Problem(document.file, document.line_of(path), path, message)
+def _unservable(catalog: Catalog) -> Iterator[Problem]:
+    """Objects that templates make, which the schema of their kind will not let in: something is missing, or out of its bounds."""
+    for definition in catalog.definitions.values():
+        for node in definition.nodes:
+            described = catalog.types.described.get(node.group_kind)
+            if described is None or node.external:
+                continue
+            path = f"{_path(definition, node)}.template"
+            wanted = described.schemas[node.version]
+            made = node.template.blanked(schema.apply_defaults(wanted, node.template.source))
+            for mistake in schema.validate(wanted, made):
+                if mistake.rule not in _ELSEWHERE:
+                    place = join(path, mistake.path)
+                    yield Problem(definition.origin.file, definition.document.line_of(place), place, mistake.message)
 
 
 def _undefined(catalog: Catalog) -> Iterator[Problem]:
@@ -105,14 +109,16 @@ def _undefined(catalog: Catalog) -> Iterator[Problem]:
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
-def _definition(document: Document, catalog: Catalog) -> Definition | None:
-    origin = Origin(document.file, document.line)
-    return next((one for one in catalog.definitions.values() if one.origin == origin), None)
-
-
-def _of_definition(document: Document, definition: Definition) -> Iterator[Problem]:
-    for path, message in (*_misread(document), *_unused(document, definition), *_unready(document, definition)):
+def _of_definition(definition: Definition, types: ObjectTypes) -> Iterator[Problem]:
+    document = definition.document
+    found = (*_misread(document), *_unused(definition), *_unready(definition), *_unknown(definition, types))
+    for path, message in found:
         yield Problem(document.file, document.line_of(path), path, message)
+
+
+def _path(definition: Definition, node: Node) -> str:
+    ids = [resource["id"] for resource in definition.manifest["spec"]["resources"]]
+    return f"spec.resources[{ids.index(node.id)}]"
 
 
 def _misread(document: Document) -> Iterator[tuple[str, str]]:
@@ -135,9 +141,9 @@ def _misread(document: Document) -> Iterator[tuple[str, str]]:
             )
 
 
-def _unused(document: Document, definition: Definition) -> Iterator[tuple[str, str]]:
+def _unused(definition: Definition) -> Iterator[tuple[str, str]]:
     """Fields of instances that nothing reads, and custom types that no field has."""
-    described = document.value["spec"]["schema"]
+    described = definition.manifest["spec"]["schema"]
     reads = {read for program in definition.programs for read in program.reads if read[0] == "schema"}
     if not any(len(read) < 3 and read[1:] in ((), ("spec",)) for read in reads):
         read_fields = {read[2] for read in reads if read[1] == "spec"}
@@ -155,13 +161,21 @@ def _unused(document: Document, definition: Definition) -> Iterator[tuple[str, s
             yield f"spec.schema.types.{name}", f"no field has the type {name}"
 
 
-def _unready(document: Document, definition: Definition) -> Iterator[tuple[str, str]]:
-    if missing := [node.id for node in definition.nodes if _should_say_when_ready(node)]:
-        index = next(
-            number for number, one in enumerate(document.value["spec"]["resources"]) if one["id"] == missing[0]
-        )
-        listed = ", ".join(missing)
-        yield f"spec.resources[{index}]", f"{listed}: no readyWhen, so Ready means only that the object exists"
+def _unready(definition: Definition) -> Iterator[tuple[str, str]]:
+    if missing := [node for node in definition.nodes if _should_say_when_ready(node)]:
+        listed = ", ".join(node.id for node in missing)
+        message = f"{listed}: no readyWhen, so Ready means only that the object exists"
+        yield _path(definition, missing[0]), message
+
+
+def _unknown(definition: Definition, types: ObjectTypes) -> Iterator[tuple[str, str]]:
+    kinds: dict[GroupKind, list[Node]] = {}
+    for node in static.unknown(definition, types):
+        kinds.setdefault(node.group_kind, []).append(node)
+    for kind, nodes in kinds.items():
+        ids = ", ".join(node.id for node in nodes)
+        message = f"no schema of {kind} is known, so what expressions read of {ids} is not checked; commit its CustomResourceDefinition"
+        yield _path(definition, nodes[0]), message
 
 
 def _should_say_when_ready(node: Node) -> bool:

@@ -6,20 +6,21 @@ Names, shapes and fields as kro checks them (its graph validation and builder); 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from renderer import graph
 from renderer.bodies import check_reference, check_template
 from renderer.cel import Program
+from renderer.cel.types import ListOf, Type
 from renderer.dimensions import Dimension, compile_dimensions
 from renderer.findings import Findings
 from renderer.gate_functions import Scope
 from renderer.gates import Gate, Surroundings, compile_gates
 from renderer.identity import GroupKind
-from renderer.inference import Type, type_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
-from renderer.scope import OBJECT, not_a_name
+from renderer.object_types import ObjectTypes, any_object
+from renderer.scope import not_a_name
 from renderer.template import Template
 
 _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "includeWhen", "forEach", "propagateWhen"})
@@ -47,9 +48,13 @@ class Node:
     propagate_when: tuple[Gate, ...] | None = None
 
     @property
-    def type(self) -> Type:
-        """What expressions may rely on: it is an object, or a list of objects."""
-        return {"type": "array", "items": OBJECT} if self.for_each or self.selects else OBJECT
+    def version(self) -> str:
+        """Of its kind."""
+        return str(self.template.source["apiVersion"]).rpartition("/")[2]
+
+    def type(self, objects: ObjectTypes) -> Type | None:
+        """The type of its object, or of each of its objects; None where the kind is not known."""
+        return objects.of(self.group_kind, self.version)
 
     @property
     def programs(self) -> Iterator[Program]:
@@ -60,27 +65,30 @@ class Node:
         yield from (dimension.program for dimension in self.for_each)
 
 
-def build_nodes(resources: Any, instance: Mapping[str, Any], found: Findings, *, namespaced: bool = True) -> list[Node]:
-    """Nodes in order of level, inside a level as declared. Empty if there are mistakes.
+def scope_of(nodes: Iterable[Node], instance: Type, objects: ObjectTypes) -> dict[str, Type]:
+    """The types of `schema` and of the nodes, by their names in expressions."""
+    found: dict[str, Type] = {"schema": instance}
+    for node in nodes:
+        kind = node.type(objects) or any_object()
+        found[node.id] = ListOf(kind) if node.for_each or node.selects else kind
+    return found
 
-    `instance` is the OpenAPI schema of an instance without its status, `namespaced` the scope of instances.
-    """
-    return _Resources(instance, found, namespaced).nodes(resources)
+
+def build_nodes(resources: Any, found: Findings, *, namespaced: bool = True) -> list[Node]:
+    """Nodes in order of level, inside a level as declared. Empty if there are mistakes. `namespaced` is the scope of instances."""
+    return _Resources(found, namespaced).nodes(resources)
 
 
 @dataclass(frozen=True)
 class _Resources:
-    instance: Mapping[str, Any]
     found: Findings
     namespaced: bool
-    known: dict[str, Type] = field(default_factory=dict)
 
     def nodes(self, resources: Any) -> list[Node]:
         if not isinstance(resources, list):
             self.found.fail("spec.resources", "must be a list of resources, each with an id and a template")
             return []
         ids = self._ids(resources)
-        self.known.update({"schema": self.instance, **_types(resources)})
         drafts = [
             self._node(index, resource, ids) for index, resource in enumerate(resources) if isinstance(resource, dict)
         ]
@@ -133,15 +141,11 @@ class _Resources:
 
         others = frozenset(ids) - {node_id} | {"schema"}
         self._names(_numbered(include_when), f"{path}.includeWhen", others, node_id)
-        self.found.types(_numbered(include_when), f"{path}.includeWhen", self.known, "boolean")
         own = {"each"} if for_each else {node_id, "each"} if selects else {node_id}
         self._names(_numbered(ready_when), f"{path}.readyWhen", frozenset(own | {"schema"}), "")
-        self.found.types(_numbered(ready_when), f"{path}.readyWhen", {**self.known, "each": OBJECT}, "boolean")
         if template is None or kind is None:
             return None
         self._names(template.expressions, f"{path}.{place}", others | iterators, node_id)
-        known = {**self.known, **self._items(for_each)}
-        self.found.types(template.parts_of_texts, f"{path}.{place}", known, "string")
         self._check_metadata(template, kind, iterators, f"{path}.{place}")
         read = [template.names - iterators, *(condition.names for condition in include_when)]
         names = frozenset().union(*read, *(dimension.program.names for dimension in for_each))
@@ -179,7 +183,6 @@ class _Resources:
         )
         around = Surroundings(
             scope,
-            types={**self.known, "each": OBJECT} if node.for_each else self.known,
             secrets=frozenset(name for name, other in ancestors.items() if other.group_kind == SECRET)
             | (own if node.group_kind == SECRET else frozenset()),
             elsewhere={
@@ -190,7 +193,7 @@ class _Resources:
         return compile_gates(written, path, around, self.found)
 
     def _names(self, expressions: Iterable[tuple[str, Program]], path: str, scope: frozenset[str], own_id: str) -> None:
-        self.found.names(expressions, path, scope, instance=self.instance, own_id=own_id)
+        self.found.names(expressions, path, scope, own_id=own_id)
 
     def _for_each(self, path: str, written: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
         if external and written is not None:
@@ -200,13 +203,7 @@ class _Resources:
         iterators = frozenset(dimension.iterator for dimension in dimensions)
         expressions = [(f"[{index}].{one.iterator}", one.program) for index, one in enumerate(dimensions)]
         self._names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
-        self.found.types(expressions, path, self.known, "array")
         return dimensions
-
-    def _items(self, dimensions: tuple[Dimension, ...]) -> dict[str, Type]:
-        """The types of iterators. One that is not known hides a resource of its name."""
-        lists = {dimension.iterator: type_of(dimension.program, self.known) for dimension in dimensions}
-        return {name: (known or {}).get("items") or {} for name, known in lists.items()}
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
         """Rules for what identifies an object: every item needs a name of its own, and every object one of the right scope."""
@@ -241,20 +238,6 @@ class _Resources:
         found = tuple(program for program in programs if program)
         self.found.no_omit(_numbered(found), path, "a condition is true or false")
         return found
-
-
-def _types(resources: list[Any]) -> dict[str, Type]:
-    """What is known of each resource: it is an object, or a list of objects."""
-    found: dict[str, Type] = {}
-    for resource in resources:
-        match resource:
-            case {"id": str(node_id), "externalRef": {"metadata": {"selector": _}}}:
-                found[node_id] = {"type": "array", "items": OBJECT}
-            case {"id": str(node_id), "forEach": _}:
-                found[node_id] = {"type": "array", "items": OBJECT}
-            case {"id": str(node_id)}:
-                found[node_id] = OBJECT
-    return found
 
 
 def _numbered(programs: tuple[Program, ...]) -> Iterator[tuple[str, Program]]:

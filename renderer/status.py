@@ -8,11 +8,13 @@ from typing import Any, Final
 
 from renderer import scope
 from renderer.authored import Entry, compile_entries
-from renderer.cel import compile_expression
+from renderer.cel.check import Scope, check
+from renderer.cel.openapi import to_openapi
+from renderer.cel.types import DYN, Type
 from renderer.errors import ExpressionError
 from renderer.findings import Findings, join
-from renderer.inference import Scope, Type, open_type, type_of
-from renderer.resources import Node
+from renderer.object_types import ObjectTypes
+from renderer.resources import Node, scope_of
 from renderer.template import Expression, Template, compile_template, scan
 
 _PATH: Final = "spec.schema.status"
@@ -30,12 +32,16 @@ class Status:
 
 
 def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: Findings) -> Status:
-    """The status of a definition; its mistakes are noted. `instance` is the schema of an instance without its status."""
+    """The status of a definition; its mistakes are noted. `instance` is the type of an instance without its status.
+
+    The schema is a function of the definition alone, so that no other file changes the CRD: of the kinds of its resources only Kubernetes' own
+    are known to it.
+    """
     if not isinstance(written or {}, dict):
         found.fail(_PATH, "must be a mapping whose values are expressions")
         return Status(compile_template({}))
     written = written or {}
-    known = {"schema": instance, **{node.id: node.type for node in nodes}}
+    known = scope_of(nodes, instance, ObjectTypes())
     # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
     with_names = bool(nodes) or not found.problems
     conditions = _conditions(written.get("conditions"), known, found, with_names=with_names)
@@ -50,8 +56,7 @@ def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: F
     for place in _constant_expressions(template):
         found.fail(join(_PATH, place), "must read a resource or schema; constants are not allowed in status")
     if with_names:
-        found.names(template.expressions, _PATH, frozenset(known), instance=instance)
-        found.types(template.parts_of_texts, _PATH, known, "string")
+        found.names(template.expressions, _PATH, frozenset(known))
     found.no_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
     return Status(template, _schema(fields, known), conditions)
 
@@ -61,7 +66,6 @@ def _conditions(written: Any, known: Scope, found: Findings, *, with_names: bool
     if written is None:
         return ()
     path, entries = f"{_PATH}.conditions", []
-    described = scope.with_conditions(known["schema"])
     for place, entry in compile_entries(written):
         if isinstance(entry, ExpressionError):
             found.fail(path + place, str(entry))
@@ -69,7 +73,7 @@ def _conditions(written: Any, known: Scope, found: Findings, *, with_names: bool
         entries.append(entry)
         found.no_omit([(place, entry.program)], path, "a condition is there or not")
         names = frozenset(known) if with_names else entry.program.names
-        for message in scope.mistakes(entry.program, names, own_id="", instance=described):
+        for message in scope.mistakes(entry.program, names, own_id=""):
             found.fail(path + place, message)
     return tuple(entries)
 
@@ -104,11 +108,11 @@ def _schema(written: Any, known: Scope) -> dict[str, Any]:
             items = [_schema(item, known) for item in written]
             return {
                 "type": "array",
-                "items": items[0] if items and all(one == items[0] for one in items) else open_type(None),
+                "items": items[0] if items and all(one == items[0] for one in items) else to_openapi(DYN),
             }
         case str():
             parts = scan(written)
             if len(parts) == 1 and isinstance(parts[0], Expression):
-                return open_type(type_of(compile_expression(parts[0].text.strip()), known))
+                return to_openapi(check(parts[0].text.strip(), known).type)
             return {"type": "string"}
-    return open_type(None)
+    return to_openapi(DYN)

@@ -180,12 +180,6 @@ class Template:
         return tuple((path_text(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
-    def parts_of_texts(self) -> tuple[tuple[str, Program], ...]:
-        """Those of the expressions that stand inside a text, and so must be strings."""
-        mixed = (hole for hole in self._holes.values() if not hole.standalone)
-        return tuple((path_text(hole.path), program) for hole in mixed for program in hole.programs)
-
-    @property
     def names(self) -> frozenset[str]:
         return frozenset().union(*(program.names for _, program in self.expressions))
 
@@ -200,6 +194,10 @@ class Template:
     @property
     def is_static(self) -> bool:
         return not self._holes
+
+    def blanked(self, value: Any) -> Any:
+        """A value of the template's shape with null for every string that holds expressions in the template."""
+        return _filled(value, (), dict.fromkeys(self._holes))
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The finished value; shares nothing with the template or the variables. Raises TemplateError."""

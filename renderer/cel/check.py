@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel.analysis import call_mistake
-from renderer.cel.faults import Fault, suggestion
+from renderer.cel.faults import suggestion
 from renderer.cel.functions import FUNCTIONS
-from renderer.cel.parser import parse
+from renderer.cel.program import Program, parse_program
 from renderer.cel.signatures import accepts, result_of
 from renderer.cel.tree import (
     Binary,
@@ -50,6 +50,7 @@ from renderer.cel.types import (
     join,
 )
 from renderer.cel.values import type_name
+from renderer.errors import ExpressionError
 
 Scope = Mapping[str, Type]
 
@@ -92,11 +93,15 @@ def check(expression: str, declared: Mapping[str, Type]) -> Checked:
     Never raises for what an author writes: an expression that does not parse is a mistake too.
     """
     try:
-        tree = parse(expression)
-    except Fault as fault:
-        return Checked(DYN, (Mistake(fault.column, fault.message),))
-    checker = _Checker(expression)
-    found = checker.type(tree, declared)
+        return check_program(parse_program(expression), declared)
+    except ExpressionError as error:
+        return Checked(DYN, (Mistake(error.column, error.message),))
+
+
+def check_program(program: Program, declared: Mapping[str, Type]) -> Checked:
+    """As `check`, of an expression that parses."""
+    checker = _Checker(program.text)
+    found = checker.type(program.tree, declared)
     return Checked(found, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
 
 

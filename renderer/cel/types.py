@@ -1,4 +1,4 @@
-"""Static types of expressions, and those that an OpenAPI schema declares.
+"""Static types of expressions.
 
 `DYN` is any value, and what is not known. A `Scalar` has the name that messages use (`int`, `timestamp`); `number` is
 a JSON number whose schema does not say whether it is whole, so that it may turn out as int or double.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
+    """Any value; `only` of these types of OpenAPI where that much is known."""
+
+    only: frozenset[str] = frozenset()
+
     def __str__(self) -> str:
         return "dyn"
 
@@ -70,37 +74,6 @@ STRING: Final = Scalar("string")
 NUMBER: Final = Scalar("number")
 
 NUMBERS: Final = frozenset(("int", "uint", "double", "number"))
-_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-_SCALARS: Final = {"boolean": BOOL, "integer": INT, "number": NUMBER}
-
-
-def from_openapi(schema: Any) -> Type:
-    """The type that a structural OpenAPI v3 schema declares; `DYN` where it leaves that open.
-
-    Texts with a format other than those that stay texts in every implementation (kro reads `byte` as bytes and
-    `date-time` as a timestamp) are `DYN`.
-    """
-    if not isinstance(schema, Mapping) or schema.get("x-kubernetes-int-or-string"):
-        return DYN
-    match schema.get("type"):
-        case "object":
-            return _object(schema)
-        case "array":
-            return ListOf(from_openapi(schema.get("items")))
-        case "string":
-            return DYN if schema.get("format") in ("byte", "date", "date-time", "duration") else STRING
-        case ("boolean" | "integer" | "number") as name:
-            return _SCALARS[name]
-    return DYN
-
-
-def _object(schema: Mapping[str, Any]) -> Type:
-    if isinstance(properties := schema.get("properties"), Mapping) and properties:
-        fields = {name: from_openapi(item) for name, item in properties.items()}
-        return Record(fields, open=bool(schema.get(_OPEN)) or bool(schema.get("additionalProperties")))
-    if isinstance(values := schema.get("additionalProperties"), Mapping):
-        return MapOf(STRING, from_openapi(values))
-    return DYN
 
 
 def join(types: Iterable[Type]) -> Type:

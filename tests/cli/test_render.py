@@ -17,7 +17,7 @@ from tests.properties.repositories import GROUP, UNREADABLE, config_map, definit
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     waiting = config_map("w", "a")
-    waiting["template"]["data"]["host"] = "${a.status.host}"
+    waiting["template"]["data"]["host"] = "${a.metadata.annotations.host}"
     nodes = [config_map("a"), config_map("b", "a"), waiting, config_map("out", includeWhen=["${schema.spec.on}"])]
     given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
     folder = tmp_path / "platform"
@@ -67,7 +67,7 @@ def test_json_has_its_stable_shape(capsys: pytest.CaptureFixture[str], repositor
         [("b", ["a"]), ("w", ["a"])],
     ]
     assert one["levels"][0][0]["manifest"]["metadata"] == {"name": "z-a", "namespace": "default"}
-    assert {"id": "w", "for": "a.status.host"} in one["waiting"]
+    assert {"id": "w", "for": "a.metadata.annotations.host"} in one["waiting"]
     assert one["excluded"] == [{"id": "out", "because": "${schema.spec.on} is false"}]
     assert [[node["manifest"]["kind"] for node in level] for level in found["objects"]["levels"]] == [
         ["ConfigMap", "CustomResourceDefinition"],
@@ -118,7 +118,12 @@ def test_yaml_holds_everything_that_can_be_written_in_an_order_to_apply_it(
 
 def test_a_table_names_what_waits_is_read_and_is_left_out(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
     out = printed(capsys, str(repository))
-    for part in ("Link default/z", "waits for a.status.host", "excluded: ${schema.spec.on} is false", "Secret/s"):
+    for part in (
+        "Link default/z",
+        "waits for a.metadata.annotations.host",
+        "excluded: ${schema.spec.on} is false",
+        "Secret/s",
+    ):
         assert part in out
 
 

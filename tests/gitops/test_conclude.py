@@ -102,11 +102,11 @@ def test_everything_below_a_cause_stands_behind_it(platform: Platform) -> None:
 
 def test_data_that_is_awaited_is_told_with_its_path(platform: Platform) -> None:
     reader = config_map("b")
-    reader["template"]["data"]["host"] = "${a.status.host}"
+    reader["template"]["data"]["host"] = "${a.metadata.annotations.host}"
     commit(platform, config_map("a"), reader)
     passes(platform)
     assert [(row["node"], row["reason"], row["message"]) for row in status(platform)["levelgate"]["blocked"]] == [
-        ("b", "WaitingForData", "a.status.host")
+        ("b", "WaitingForData", "a.metadata.annotations.host")
     ]
     assert status(platform)["state"] == "IN_PROGRESS"
 
@@ -216,7 +216,7 @@ def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platfor
     platform.settle()
     first = platform.sources["platform"].catalog.revision
     assert (record(platform).applied, record(platform).target, record(platform).state) == (first, first, "Settled")
-    commit(platform, config_map("a"), config_map("b", name="${a.status.host}"))
+    commit(platform, config_map("a"), config_map("b", name="${a.metadata.annotations.host}"))
     platform.settle()
     second = platform.sources["platform"].catalog.revision
     assert (record(platform).applied, record(platform).target) == (first, second)

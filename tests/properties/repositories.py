@@ -42,6 +42,13 @@ def config_map(node_id: str, *reads: str, name: str = "", namespace: str = "", *
     }
 
 
+def widget(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
+    """A node of a kind whose fields nobody describes: whatever is read of it may come."""
+    node = config_map(node_id, *reads, **more)
+    node["template"] |= {"apiVersion": "free.test/v1", "kind": "Widget"}
+    return node
+
+
 def collection(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A collection of ConfigMaps whose size, and the objects at each index, change with the text of the instance."""
     letters = "${schema.spec.text == 'one' ? ['p', 'q', 'r'] : ['q', 's']}"

@@ -68,7 +68,9 @@ RICH = json.loads(
         types={"Name": "string | minLength=1"},
         status={
             "count": "${size(many)}",
-            "conditions": ["${runtime.newCondition({type: 'Up', status: web.status.x == 1 ? 'True' : 'False'})}"],
+            "conditions": [
+                "${runtime.newCondition({type: 'Up', status: web.status.replicas == 1 ? 'True' : 'False'})}"
+            ],
         },
     )
 )

@@ -12,7 +12,7 @@ from renderer.identity import GroupKind, ObjectKey, digest
 from renderer.model import RenderedNode, RenderedSet
 from renderer.render import World, render
 from renderer.selection import Selection, SelectorError
-from tests.properties.repositories import GROUP, config_map, definition, instance
+from tests.properties.repositories import GROUP, config_map, definition, instance, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SPEC = {
@@ -27,6 +27,13 @@ SPEC = {
 def workers(*dimensions: dict[str, str], name: str = "${name}", **more: Any) -> dict[str, Any]:
     """A collection of ConfigMaps."""
     return config_map("workers", name=name, forEach=list(dimensions) or [{"name": "${schema.spec.names}"}], **more)
+
+
+def gadgets(*dimensions: dict[str, str], **more: Any) -> dict[str, Any]:
+    """The same of a kind whose fields nobody describes."""
+    node = workers(*dimensions, **more)
+    node["template"] |= {"apiVersion": "w.test/v1", "kind": "Widget"}
+    return node
 
 
 def reader(node_id: str, **data: str) -> dict[str, Any]:
@@ -127,17 +134,17 @@ def test_collections_chain() -> None:
 
 
 def test_data_that_an_item_waits_for_is_that_of_the_item() -> None:
-    found = nodes(rendered(workers(), reader("z", ip="${workers[1].status.ip}"), names=["a", "b"]))
+    found = nodes(rendered(gadgets(), reader("z", ip="${workers[1].status.ip}"), names=["a", "b"]))
     assert found["z"].waiting == ("workers[1].status.ip",)
-    world = live(rendered(workers(), names=["a", "b"]), b={"status": {"ip": "10.0.0.2"}})
-    found = nodes(rendered(workers(), reader("z", ip="${workers[1].status.ip}"), names=["a", "b"], world=world))
+    world = live(rendered(gadgets(), names=["a", "b"]), b={"status": {"ip": "10.0.0.2"}})
+    found = nodes(rendered(gadgets(), reader("z", ip="${workers[1].status.ip}"), names=["a", "b"], world=world))
     assert found["z"].manifest["data"] == {"ip": "10.0.0.2"}
 
 
 def test_a_collection_whose_size_is_not_known_is_one_node_that_waits() -> None:
     """Nothing is written, nothing is deleted: the key is open and the kind is known."""
     node = workers({"name": "${a.status.names}"})
-    found = nodes(rendered(config_map("a"), node, reader("z", n="${string(size(workers))}"), names=[]))
+    found = nodes(rendered(widget("a"), node, reader("z", n="${string(size(workers))}"), names=[]))
     assert (found["workers"].key, found["workers"].waiting) == (None, ("a.status.names",))
     assert found["workers"].group_kind == GroupKind("", "ConfigMap")
     assert found["z"].depends_on == ("workers",)
@@ -145,7 +152,7 @@ def test_a_collection_whose_size_is_not_known_is_one_node_that_waits() -> None:
 
 
 def test_an_index_past_the_end_is_an_error_since_no_further_item_will_come() -> None:
-    node = nodes(rendered(workers(), reader("z", ip="${workers[2].status.ip}"), names=["a", "b"]))["z"]
+    node = nodes(rendered(gadgets(), reader("z", ip="${workers[2].status.ip}"), names=["a", "b"]))["z"]
     assert "index 2 out of range" in node.error
     assert node.waiting == ()
 
@@ -162,7 +169,7 @@ def test_what_an_iterator_of_the_instances_own_data_lacks_is_an_error(expression
 def test_what_an_iterator_of_observed_data_lacks_is_waited_for() -> None:
     second = config_map("pods", name="${w.metadata.name}-pod", forEach=[{"w": "${workers}"}])
     second["template"]["data"] = {"ip": "${w.status.ip}"}
-    found = nodes(rendered(workers(), second, names=["a"]))
+    found = nodes(rendered(gadgets(), second, names=["a"]))
     assert found["pods/0"].waiting == ("w.status.ip",)
 
 
@@ -310,7 +317,7 @@ def test_an_empty_selection_is_a_value() -> None:
 def test_readywhen_works_on_the_list_and_on_each_object(condition: str, names: list[str], ready: bool) -> None:
     """Where kro's builder and runtime disagree on the variable, both work here."""
     reference = {**selecting(), "readyWhen": [condition]}
-    found = rendered(reference, config_map("z", "found"), names=[], world=matching(selecting(), *names))
+    found = rendered(reference, reader("z", n="${string(size(found))}"), names=[], world=matching(selecting(), *names))
     before = [node for node in found.nodes if node.id != "z"]
     assert all(not node.waiting and node.ready.verdict is not False for node in before) is ready
 
@@ -322,7 +329,7 @@ def test_a_reference_without_a_namespace_selects_in_all_of_them() -> None:
 
 def test_a_selector_may_wait_for_data() -> None:
     reference = selecting(selector={"matchLabels": {"app": "${a.status.app}"}})
-    node = nodes(rendered(config_map("a"), reference, names=[]))["found"]
+    node = nodes(rendered(widget("a"), reference, names=[]))["found"]
     assert (node.waiting, node.selection) == (("a.status.app",), None)
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from renderer import documents
+from renderer.catalog import load
 from renderer.definition import Definition, DefinitionErrors, build, group_kind_of
 from renderer.documents import dump
 from renderer.identity import GroupKind
+from renderer.object_types import ObjectTypes
+from renderer.static import mistakes as mistakes_of_type
 
 
 def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
@@ -21,6 +24,13 @@ def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
         "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
         **more,
     }
+
+
+def widget(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
+    """A resource of a kind whose fields nobody describes."""
+    node = resource(node_id, *reads, **more)
+    node["template"] |= {"apiVersion": "w.test/v1", "kind": "Widget"}
+    return node
 
 
 def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
@@ -42,13 +52,15 @@ def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
 def compiled(text: str) -> Definition:
     found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
     assert problems == []
-    return build(found[0])
+    definition = build(found[0])
+    assert mistakes_of_type(definition, ObjectTypes()) == []
+    return definition
 
 
 def mistakes(text: str) -> list[str]:
-    with pytest.raises(DefinitionErrors) as raised:
-        compiled(text)
-    return list(map(str, raised.value.problems))
+    catalog = load({"platform/db.yaml": textwrap.dedent(text).encode()})
+    assert (len(catalog.definitions), len(catalog.broken)) != (1, 0)
+    return list(map(str, catalog.problems))
 
 
 def only(text: str) -> str:
@@ -77,8 +89,8 @@ def test_a_mistake_is_told_with_file_line_path_and_suggestion() -> None:
         template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
       - id: c
         template:
-          apiVersion: v1
-          kind: ConfigMap
+          apiVersion: w.test/v1
+          kind: Widget
           metadata: {name: c}
           spec:
             size: ${schema.spec.sze}
@@ -136,6 +148,7 @@ def test_group_scope_and_version_are_read_with_kros_defaults() -> None:
     )
     node = resource("a")
     node["template"] |= {"kind": "Namespace"}
+    del node["template"]["data"]
     other = compiled(source(node, group="g.test", scope="Cluster", apiVersion="v2"))
     assert (other.group_kind, other.api_version, other.namespaced) == (GroupKind("g.test", "App"), "g.test/v2", False)
     assert other.crd["metadata"]["name"] == "apps.g.test"
@@ -381,7 +394,7 @@ def test_the_schema_of_a_status_has_the_types_of_its_expressions() -> None:
         "x": "${web.status.x}",
         "deep": {"size": "${schema.spec.size}", "names": ["${web.metadata.name}", "${schema.spec.name}"]},
     }
-    crd = compiled(source(resource("web"), status=status)).crd
+    crd = compiled(source(widget("web"), status=status)).crd
     fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     assert {name: fields[name] for name in status} == {
         "name": {"type": "string"},
@@ -399,7 +412,7 @@ CONDITION = "${runtime.newCondition({type: 'Up', status: web.status.x == 1 ? 'Tr
 
 
 def test_an_author_may_write_conditions() -> None:
-    definition = compiled(source(resource("web"), status={"conditions": [CONDITION]}))
+    definition = compiled(source(widget("web"), status={"conditions": [CONDITION]}))
     assert [entry.types for entry in definition.conditions] == [("Up",)]
 
 
@@ -413,7 +426,7 @@ def test_an_author_may_write_conditions() -> None:
     ],
 )
 def test_conditions_of_an_author_that_cannot_be(condition: str, told: str) -> None:
-    found = only(source(resource("web"), status={"conditions": [condition]}))
+    found = only(source(widget("web"), status={"conditions": [condition]}))
     assert found.startswith("spec.schema.status.conditions[0]")
     assert told in found
 

@@ -146,7 +146,7 @@ def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
         ("inWindow('')", "inWindow() takes the name of one window as a text"),
         ("external('a', 'b')", "external() takes the name of one external fact as a text"),
         ("settled(apps)", "is an integer, where a boolean is needed"),
-        ("now", "is a string, where a boolean is needed"),
+        ("now", "is a timestamp, where a boolean is needed"),
         ("omit()", "omit() is not allowed here"),
         ("runtime.newCondition({type: 'A', status: 'True'})", "runtime.newCondition() works in status.conditions only"),
         ("app.spec.", "the expression ends too early"),

@@ -13,9 +13,10 @@ from renderer.model import RenderedNode, RenderedSet
 from renderer.render import World, render
 from renderer.resolve import laid_over, schema_value
 from renderer.stored import carries, render_hash
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
+WIDGET = ObjectKey("free.test", "Widget", "default", "x-a")
 
 
 def key(name: str, kind: str = "ConfigMap", namespace: str = "default") -> ObjectKey:
@@ -67,7 +68,7 @@ def test_what_a_dependencys_own_manifest_sets_counts_as_observed() -> None:
 )
 def test_what_is_waited_for_is_the_whole_path(expression: str, awaited: str) -> None:
     """Rule 10; the manifest keeps the expression as written."""
-    node = nodes(rendered(config_map("a"), reading("b", expression)))["b"]
+    node = nodes(rendered(widget("a"), reading("b", expression)))["b"]
     assert node.waiting == (awaited,)
     assert node.manifest["data"]["value"] == expression
     assert not node.writable
@@ -77,11 +78,11 @@ def test_what_is_waited_for_is_the_whole_path(expression: str, awaited: str) -> 
 def test_the_same_data_missed_twice_is_waited_for_once() -> None:
     node = reading("b", "${a.status.host}")
     node["template"]["data"]["again"] = "${a.status.host}"
-    assert nodes(rendered(config_map("a"), node))["b"].waiting == ("a.status.host",)
+    assert nodes(rendered(widget("a"), node))["b"].waiting == ("a.status.host",)
 
 
 def test_a_name_that_waits_leaves_the_key_open() -> None:
-    node = nodes(rendered(config_map("a"), config_map("b", name="${a.status.host}")))["b"]
+    node = nodes(rendered(widget("a"), config_map("b", name="${a.status.host}")))["b"]
     assert (node.key, node.waiting) == (None, ("a.status.host",))
 
 
@@ -153,18 +154,18 @@ def test_a_condition_that_is_no_boolean_is_an_error() -> None:
 
 def test_a_live_object_that_carries_the_manifest_is_read_as_it_is() -> None:
     """The server's defaults and status count."""
-    a = nodes(rendered(config_map("a")))["a"].manifest
-    live = {key("x-a"): seen(a, data={"text": "as the server has it"}, status={"host": "h"})}
+    a = nodes(rendered(widget("a")))["a"].manifest
+    live = {WIDGET: seen(a, data={"text": "as the server has it"}, status={"host": "h"})}
     b = reading("b", "${a.data.text} ${a.status.host}")
-    assert nodes(rendered(config_map("a"), b, live=live))["b"].manifest["data"]["value"] == "as the server has it h"
+    assert nodes(rendered(widget("a"), b, live=live))["b"].manifest["data"]["value"] == "as the server has it h"
 
 
 def test_before_it_is_written_the_manifest_lies_over_the_live_object() -> None:
     """So that readers see the target, with the status of what is live."""
-    a = nodes(rendered(config_map("a")))["a"].manifest
-    live = {key("x-a"): seen(a, carried=False, data={"text": "old", "more": "m"}, status={"host": "h"})}
+    a = nodes(rendered(widget("a")))["a"].manifest
+    live = {WIDGET: seen(a, carried=False, data={"text": "old", "more": "m"}, status={"host": "h"})}
     b = reading("b", "${a.data.text} ${a.data.more} ${a.status.host}")
-    assert nodes(rendered(config_map("a"), b, live=live, text="new"))["b"].manifest["data"]["value"] == "new m h"
+    assert nodes(rendered(widget("a"), b, live=live, text="new"))["b"].manifest["data"]["value"] == "new m h"
 
 
 @pytest.mark.parametrize(
@@ -225,8 +226,8 @@ def test_status_shows_what_is_known_and_drops_the_rest() -> None:
         "host": "${a.status.host}",
         "deep": {"n": "${a.data.text}", "m": "${a.status.x}"},
     }
-    a = nodes(rendered(config_map("a")))["a"].manifest
-    found = rendered(config_map("a"), schema={"status": status}, live={key("x-a"): seen(a)})
+    a = nodes(rendered(widget("a")))["a"].manifest
+    found = rendered(widget("a"), schema={"status": status}, live={WIDGET: seen(a)})
     assert found.status == {"name": "x-a", "deep": {"n": "one"}}
 
 
@@ -251,6 +252,7 @@ def test_children_go_to_the_instances_namespace_unless_they_say_another() -> Non
     """Rgd 1.3, rule 4."""
     cluster_wide = config_map("c")
     cluster_wide["template"] |= {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    del cluster_wide["template"]["data"]
     found = nodes(rendered(config_map("a"), config_map("b", namespace="team"), cluster_wide))
     assert [str(found[name].key) for name in "abc"] == [
         "ConfigMap/default/x-a",
@@ -264,13 +266,15 @@ def test_a_namespace_among_the_nodes_comes_before_what_lives_in_it() -> None:
     """Implied edges stand beside those of expressions."""
     namespace = config_map("n", name="team")
     namespace["template"] |= {"kind": "Namespace"}
+    del namespace["template"]["data"]
     found = nodes(rendered(config_map("a", namespace="team"), namespace))
     assert (found["n"].level, found["a"].level, found["a"].depends_on) == (0, 1, ("n",))
 
 
 def test_where_an_implied_edge_contradicts_an_expression_the_expression_wins() -> None:
-    namespace = config_map("n", "a", name="team")
+    namespace = config_map("n", name="team")
     namespace["template"] |= {"kind": "Namespace"}
+    namespace["template"]["metadata"]["labels"] = namespace["template"].pop("data") | {"a": "${a.metadata.name}"}
     found = nodes(rendered(config_map("a", namespace="team"), namespace))
     assert (found["a"].level, found["n"].level) == (0, 1)
 
@@ -309,7 +313,7 @@ def test_a_nested_instance_is_defaulted_and_has_a_set_of_its_own() -> None:
 
 
 def test_a_nested_instance_with_a_wrong_spec_is_an_error_of_its_node() -> None:
-    bundle = nested(outer(text=7))
+    bundle = nested(outer(text="${dyn(7)}"))
     node = bundle.instances[X._replace(kind="Outer")].nodes[0]
     assert "spec.text" in node.error
     assert X._replace(name="x-in") not in bundle.instances
@@ -362,8 +366,7 @@ def test_an_instance_may_not_become_any_number_of_objects() -> None:
     ("expression", "waits"),
     [
         ("${inner.spec.text}", False),
-        ("${inner.spec.nosuch}", False),
-        ("${inner.status.nosuch.x}", False),
+        ("${has(inner.spec.nosuch) ? '' : inner.spec['no' + 'such']}", False),
         ("${inner.status.name}", True),
         ("${inner.status.state}", True),
     ],

@@ -254,11 +254,11 @@ def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
 
 def test_s1_14_a_failing_part_decides_only_where_it_is_needed() -> None:
     """CEL: an error on one side of `||` does not matter if the other side is true."""
-    expression = "app.spec.size == 3 || apps.exists(x, x.spec.nosuch)"
+    expression = "app.spec.size == 3 || apps.exists(x, x.metadata.labels.team == 'a')"
     assert is_open(expression, others=[app()])
     item = app()
     item.manifest["spec"]["size"] = 4  # type: ignore[index]
-    assert told(expression, item=item, others=[app()]) == ["GateError: no such key 'nosuch' in apps[0].spec"]
+    assert told(expression, item=item, others=[app()]) == ["GateError: no such key 'labels' in apps[0].metadata"]
 
 
 # ---- pace

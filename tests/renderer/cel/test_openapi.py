@@ -1,4 +1,4 @@
-"""What is known of the type of an expression: never a guess (kro documentation, "Static type checking")."""
+"""The schema of what an expression yields, as a definition's status has it: never a guess (kro documentation, "Static type checking")."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from renderer.cel import compile_expression
-from renderer.inference import open_type, type_of
+from renderer.cel.check import check
+from renderer.cel.openapi import to_openapi as schema_of
+from renderer.cel.types import ListOf, Type
+from renderer.identity import GroupKind
+from renderer.object_types import ObjectTypes, any_object, instance_type
 from renderer.schema import to_openapi
-from renderer.scope import OBJECT, instance_schema
 
 SPEC = to_openapi(
     {
@@ -23,16 +25,18 @@ SPEC = to_openapi(
         "deep": {"port": "integer"},
     }
 )
-SCOPE = {
-    "schema": instance_schema(SPEC, namespaced=True),
-    "web": OBJECT,
-    "workers": {"type": "array", "items": OBJECT},
+SCOPE: dict[str, Type] = {
+    "schema": instance_type(SPEC, namespaced=True),
+    "web": any_object(),
+    "workers": ListOf(any_object()),
+    "deployment": ObjectTypes().of(GroupKind("apps", "Deployment"), "v1") or any_object(),
+    "crd": ObjectTypes().of(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "v1") or any_object(),
 }
 ANY = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def known(expression: str) -> Any:
-    return open_type(type_of(compile_expression(expression), SCOPE))
+    return schema_of(check(expression, SCOPE).type)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,8 @@ def known(expression: str) -> Any:
         ("workers.all(w, w.status.ready)", "boolean"),
         ("web.status.a ? 'x' : 'y'", "string"),
         ("timestamp('2026-01-01T00:00:00Z')", "string"),
+        ("deployment.status.availableReplicas", "integer"),
+        ("deployment.spec.template.spec.containers[0].image", "string"),
     ],
 )
 def test_what_is_known(expression: str, kind: str) -> None:
@@ -105,12 +111,19 @@ def test_what_is_not_known_is_open(expression: str) -> None:
         ("schema.spec.any", {"type": "object", **ANY}),
         ("schema.spec.deep", {"type": "object", "properties": {"port": {"type": "integer"}}}),
         ("{'a': 1, 'b': web.status.x}", {"type": "object", "properties": {"a": {"type": "integer"}, "b": ANY}}),
-        ("{schema.spec.text: 1}", {"type": "object", **ANY}),
+        ("{schema.spec.text: 1}", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("{}", {"type": "object", **ANY}),
     ],
 )
 def test_shapes(expression: str, schema: dict[str, Any]) -> None:
     assert known(expression) == schema
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    """JSONSchemaProps has fields of its own type; inside itself it is open."""
+    described = known("crd.spec.versions[0].schema.openAPIV3Schema")
+    assert described["properties"]["not"] == {"type": "object", **ANY}
+    assert described["properties"]["title"] == {"type": "string"}
 
 
 def test_restrictions_and_defaults_are_left_out_of_a_status() -> None:

@@ -1,0 +1,117 @@
+"""Between static types and OpenAPI v3 schemas: what a schema says of values, and a schema for values of a type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from renderer.cel.types import BOOL, DYN, INT, NUMBER, STRING, Dyn, ListOf, MapOf, OptionalOf, Record, Scalar, Type
+
+Schema = Mapping[str, Any]
+
+_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+_SCALARS: Final = {"boolean": BOOL, "integer": INT, "number": NUMBER}
+_NAMES: Final = {
+    "bool": "boolean",
+    **dict.fromkeys(("int", "uint"), "integer"),
+    **dict.fromkeys(("double", "number"), "number"),
+    **dict.fromkeys(("string", "timestamp", "duration"), "string"),
+}
+
+
+class Reader:
+    """Types of the schemas of one document; `definitions` are those that its `$ref`s name, by the last part of the reference.
+
+    Fields are read when they are asked for: schemas are large, refer to themselves, and little of them is used.
+    """
+
+    def __init__(self, definitions: Mapping[str, Schema]) -> None:
+        self._definitions = definitions
+        self._named: dict[str, Type] = {}
+
+    def type(self, schema: Any) -> Type:
+        """The type that a schema declares; `DYN` where it leaves that open.
+
+        Texts with a format other than those that stay texts in every implementation (kro reads `byte` as bytes and
+        `date-time` as a timestamp) are `DYN`.
+        """
+        match schema:
+            case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
+                return self._referred(reference.rpartition("/")[2])
+            case {"x-kubernetes-int-or-string": True} | {"format": "int-or-string"}:
+                return Dyn(frozenset(("integer", "string")))
+            case {"type": "object"}:
+                return self._object(schema)
+            case {"type": "array"}:
+                return ListOf(self.type(schema.get("items")))
+            case {"type": "string"}:
+                is_text = schema.get("format") not in ("byte", "date", "date-time", "duration")
+                return STRING if is_text else Dyn(frozenset(("string",)))
+            case {"type": ("boolean" | "integer" | "number") as name}:
+                return _SCALARS[name]
+            case {"oneOf": list(choices)} | {"anyOf": list(choices)}:
+                names = [choice.get("type") if isinstance(choice, Mapping) else None for choice in choices]
+                return DYN if None in names else Dyn(frozenset(map(str, names)))
+        return DYN
+
+    def _referred(self, name: str) -> Type:
+        if name not in self._named:
+            self._named[name] = self.type(self._definitions.get(name))
+        return self._named[name]
+
+    def _object(self, schema: Schema) -> Type:
+        more = schema.get("additionalProperties")
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and (properties or not (more or schema.get(_OPEN))):
+            return Record(Fields(properties, self), open=bool(schema.get(_OPEN)) or bool(more))
+        return MapOf(STRING, self.type(more)) if isinstance(more, Mapping) else Dyn(frozenset(("object",)))
+
+
+class Fields(Mapping[str, Type]):
+    """The types of the properties of a schema, read one by one."""
+
+    def __init__(self, properties: Mapping[str, Any], reader: Reader) -> None:
+        self._properties = properties
+        self._reader = reader
+        self._read: dict[str, Type] = {}
+
+    def __getitem__(self, name: str) -> Type:
+        if name not in self._read:
+            self._read[name] = self._reader.type(self._properties[name])
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._properties)
+
+    def __len__(self) -> int:
+        return len(self._properties)
+
+
+def from_openapi(schema: Any) -> Type:
+    """The type that a schema without references declares, as `Reader.type`."""
+    return Reader({}).type(schema)
+
+
+def to_openapi(kind: Type, above: tuple[Record, ...] = ()) -> dict[str, Any]:
+    """A structural schema for values of this type as JSON; what is not known is open, and so is a record inside itself.
+
+    An optional counts as what it holds (kro, "Type checking"). `above` are the records that the type is part of.
+    """
+    match kind:
+        case OptionalOf(value=value):
+            return to_openapi(value, above)
+        case Scalar(name=name) if name in _NAMES:
+            return {"type": _NAMES[name]}
+        case ListOf(element=element):
+            return {"type": "array", "items": to_openapi(element, above)}
+        case MapOf(key=key, value=value) if key in (STRING, DYN) and value != DYN:
+            return {"type": "object", "additionalProperties": to_openapi(value, above)}
+        case Record(fields=fields, open=is_open) if fields and not any(kind is one for one in above):
+            described = {name: to_openapi(field, (*above, kind)) for name, field in fields.items()}
+            return {"type": "object", "properties": described, **({_OPEN: True} if is_open else {})}
+        case MapOf() | Record():
+            return {"type": "object", _OPEN: True}
+        case Dyn(only=only) if len(only) == 1:
+            (name,) = only
+            return {"type": name, **({_OPEN: True} if name == "object" else {})}
+    return {_OPEN: True}
