@@ -19,19 +19,8 @@ from renderer.object_types import ObjectTypes
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """One definition, what it was checked against, and what is wrong with it."""
-
-    definition: Definition
-    against: tuple[object, ...]
-    problems: tuple[Problem, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Catalog:
-    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it
-    describes, `checked` its definitions that build.
-    """
+    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes."""
 
     source: str = ""
     revision: str = ""
@@ -42,7 +31,6 @@ class Catalog:
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
     types: ObjectTypes = field(default_factory=ObjectTypes)
-    checked: Mapping[GroupKind, Checked] = field(default_factory=dict)
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
@@ -83,7 +71,7 @@ def load(
     types = object_types.of_crds(
         _crds(contents.values(), definitions.values()), previous.types if previous else ObjectTypes()
     )
-    checked = {kind: _checked(one, types, previous) for kind, one in definitions.items()}
+    checked = {kind: static.checked(one, types) for kind, one in definitions.items()}
     circles = waiting.circles(definitions)
     broken = {kind: origin for found in contents.values() for kind, origin in found.broken}
     broken |= {kind: definitions[kind].origin for kind in circles}
@@ -94,14 +82,13 @@ def load(
     return Catalog(
         source=source,
         revision=revision,
-        definitions={kind: definition for kind, definition in definitions.items() if kind not in broken},
+        definitions={kind: one.definition for kind, one in checked.items() if kind not in broken},
         broken=broken,
         objects=tuple(declared for found in contents.values() for declared in found.objects),
         rules=tuple(rule for found in contents.values() for rule in found.rules),
         problems=tuple(sorted([*problems, *duplicates])),
         contents=contents,
         types=types,
-        checked=checked,
     )
 
 
@@ -111,18 +98,6 @@ def _crds(contents: Iterable[FileContent], definitions: Iterable[Definition]) ->
     for definition in definitions:
         yield from definition.declared_crds
         yield definition.crd
-
-
-def _checked(definition: Definition, types: ObjectTypes, previous: Catalog | None) -> Checked:
-    against = tuple(types.described.get(node.group_kind) for node in definition.nodes)
-    known = previous.checked.get(definition.group_kind) if previous else None
-    if (
-        known
-        and known.definition is definition
-        and all(one is other for one, other in zip(known.against, against, strict=True))
-    ):
-        return known
-    return Checked(definition, against, tuple(static.mistakes(definition, types)))
 
 
 def _definitions(contents: Iterable[FileContent]) -> tuple[dict[GroupKind, Definition], list[Problem]]:

@@ -27,6 +27,7 @@ from renderer.object_types import instance_type
 from renderer.resources import Node, build_nodes
 from renderer.status import compile_status
 from renderer.template import Template
+from renderer.views import View
 
 _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
 _VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
@@ -48,13 +49,14 @@ _SHAPE = {
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Definition:
     """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
 
     `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content);
     `document` tells the lines of its file. `propagate_when` is None where the definition says nothing, and empty where it says that there is no
-    gate across its instances.
+    gate across its instances. `views` say how expressions see `schema` and the nodes, where that is not as JSON has them; they come with the
+    check of its types.
     """
 
     name: str
@@ -70,8 +72,9 @@ class Definition:
     allows_breaking_changes: bool
     manifest: Manifest
     digest: str
-    document: Document = field(repr=False, compare=False)
+    document: Document = field(repr=False)
     propagate_when: tuple[Gate, ...] | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def api_version(self) -> str:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from renderer import crd, keys, schema
+from renderer import crd, keys, schema, static
 from renderer.catalog import Catalog
 from renderer.definition import Definition, DefinitionErrors
 from renderer.errors import Problem
 from renderer.identity import GroupKind
 from renderer.model import Live, Origin
+from renderer.object_types import ObjectTypes
 from renderer.revision import Revision, Stored, definition_of
 
 
@@ -117,11 +118,17 @@ class Definitions:
             self.unread.add(revision.record)
             return None
         if revision.record not in self._built:
-            try:
-                self._built[revision.record] = definition_of(revision)
-            except DefinitionErrors:
-                self._built[revision.record] = None
+            self._built[revision.record] = self._compiled(revision)
         return self._built[revision.record]
+
+    def _compiled(self, revision: Revision) -> Definition | None:
+        try:
+            definition = definition_of(revision)
+        except DefinitionErrors:
+            return None
+        owner = self.owner.get(definition.group_kind)
+        types = next((catalog.types for catalog in self.catalogs if catalog.source == owner), ObjectTypes())
+        return static.checked(definition, types).definition
 
     def _breaking(self, definition: Definition, newest: Revision | None) -> str:
         """What of this definition its instances may not survive (kro's compatibility guard): against the newest revision, else the live CRD."""

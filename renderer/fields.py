@@ -11,7 +11,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from renderer.cel.faults import suggestion
-from renderer.cel.types import DYN, STRING, Dyn, ListOf, MapOf, OptionalOf, Record, Scalar, Type, element_of
+from renderer.cel.types import (
+    BYTES,
+    DOUBLE,
+    DYN,
+    STRING,
+    Dyn,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Record,
+    Scalar,
+    Type,
+    element_of,
+)
 from renderer.schema.mistakes import child
 from renderer.template import Expression, scan
 
@@ -37,21 +50,17 @@ _SHOWN: Final = {
 _FITTING: Final = {
     "string": frozenset(("string", "timestamp", "duration")),
     "int": frozenset(("int", "uint")),
-    "double": frozenset(("double", "number")),
-    "number": frozenset(("double", "number")),
     "bytes": frozenset(("bytes", "string")),
     "timestamp": frozenset(("timestamp", "string")),
     "duration": frozenset(("duration", "string")),
 }
 """What may stand in a field of a type: what is written to JSON as that type."""
 
-_JSON: Final = frozenset(
-    ("null", "bool", "int", "uint", "double", "number", "string", "bytes", "timestamp", "duration", "omit")
-)
+_JSON: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
 _OF_OPENAPI: Final = {
     "string": frozenset(("string", "timestamp", "duration")),
     "integer": frozenset(("int", "uint")),
-    "number": frozenset(("int", "uint", "double", "number")),
+    "number": frozenset(("int", "uint", "double")),
     "boolean": frozenset(("bool",)),
     "array": frozenset(("list",)),
     "object": frozenset(("map",)),
@@ -100,7 +109,8 @@ def misfit(text: str, given: Type, wanted: Type) -> str:
     place, one, other = found
     where = f" {place}" if place else ""
     if other is None:
-        return f"${{{text}}}:{where} is {shown(one)}, which cannot be a field; use string(...) or one of its methods"
+        instead = "base64.encode(...) or string(...)" if one == BYTES else "string(...) or one of its methods"
+        return f"${{{text}}}:{where} is {shown(one)}, which cannot be a field; use {instead}"
     if isinstance(other, str):
         return f"${{{text}}}:{where and where + ':'} {other}"
     hint = "" if place else _conversion(text, one, other)
@@ -142,7 +152,7 @@ def _literal(value: Any, wanted: Type, path: str) -> Iterator[tuple[str, str]]:
         return
     given = Scalar(_LITERALS[type(value)])
     whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
-    fits = (str(wanted) in ("double", "number") and str(given) == "int") or (whole and str(wanted) == "int")
+    fits = (wanted == DOUBLE and str(given) == "int") or (whole and str(wanted) == "int")
     if not fits and next(_differences(given, wanted), None):
         yield path, f"{_short(value)} is {_needed(given, wanted)}{_quotes(value, wanted)}"
 
@@ -159,8 +169,14 @@ def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[s
                 yield place, given, wanted
         case Scalar(name="null" | "omit"), _:
             return
+        case Scalar(name="bytes"), Scalar(name="bytes"):
+            return
+        case Scalar(name="bytes"), Scalar():
+            yield place, given, wanted
         case Scalar(name=name), _ if name not in _JSON and name not in ("list", "map"):
             yield place, given, None
+        case ((ListOf(element=held) | MapOf(value=held)), Dyn()) if _holds_bytes(held):
+            yield f"{place}[]", BYTES, None
         case _, Dyn(only=only):
             if only and not any(str(given) in _OF_OPENAPI.get(name, ()) for name in only):
                 yield place, given, wanted
@@ -181,6 +197,10 @@ def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[s
         case _:
             if str(given) not in _FITTING.get(str(wanted), (str(wanted),)):
                 yield place, given, wanted
+
+
+def _holds_bytes(kind: Type) -> bool:
+    return kind == BYTES or (isinstance(kind, ListOf | MapOf) and _holds_bytes(element_of(kind)))
 
 
 def _may_be(openapi: str, wanted: Type) -> bool:
@@ -209,11 +229,11 @@ def _conversion(text: str, given: Type, wanted: Type) -> str:
     match str(given), str(wanted):
         case "bytes", "string":
             return f"; write string({text}) or base64.encode({text})"
-        case (("int" | "uint" | "double" | "number" | "bool"), "string"):
+        case (("int" | "uint" | "double" | "bool"), "string"):
             return f"; write string({text})"
-        case (("int" | "uint"), ("double" | "number")):
+        case (("int" | "uint"), "double"):
             return f"; write double({text})"
-        case (("string" | "double" | "number"), "int"):
+        case (("string" | "double"), "int"):
             return f"; write int({text})"
     return ""
 

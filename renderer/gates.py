@@ -22,6 +22,7 @@ from renderer.findings import Findings
 from renderer.gate_functions import COMMON, COUNTERS, EXTERNALS, METHODS, RATES, WINDOWS, Bindings, Rate, Scope, of_item
 from renderer.model import Origin
 from renderer.template import Expression, scan
+from renderer.views import View
 
 _FIXED: Final = COMMON | {WINDOWS, EXTERNALS}
 """What has one value for all items in a pass, besides the collection."""
@@ -48,7 +49,8 @@ class Gate:
     """One condition: where it stands in its definition and in Git, its text without `${` and `}`, and what it asks for.
 
     `waits_for`: the resources, and the collection, that it asks whether they are ready, updated or settled. `program` gives the answer. `reduced`
-    gives the same from the values of `fixed`, which are the same for all items in one pass.
+    gives the same from the values of `fixed`, which are the same for all items in one pass. `views` say how it sees its variables, where that is
+    not as JSON has them; they come with the check of its types.
     """
 
     path: str
@@ -60,6 +62,7 @@ class Gate:
     fixed: Mapping[str, Program]
     rates: frozenset[Rate]
     waits_for: frozenset[str]
+    views: Mapping[str, View] = field(default_factory=dict)
 
     @property
     def names(self) -> frozenset[str]:

@@ -21,7 +21,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _CONDITION: Final = Record(dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), STRING))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Described:
     """A kind as one CRD describes it: the types of its objects, and their schemas, by version."""
 
@@ -78,10 +78,15 @@ def instance_type(spec: Schema, *, namespaced: bool) -> Record:
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": Record(fields), "spec": from_openapi(spec)})
 
 
-def with_conditions(instance: Type) -> Record:
-    """The same with the conditions of its status, which only conditions may read."""
+def with_status(instance: Type, status: Type) -> Record:
+    """An instance with a status."""
     assert isinstance(instance, Record)
-    return Record({**instance.fields, "status": Record({"conditions": ListOf(_CONDITION)})})
+    return Record({**instance.fields, "status": status})
+
+
+def with_conditions(instance: Type) -> Record:
+    """An instance with the conditions of its status, which only conditions may read."""
+    return with_status(instance, Record({"conditions": ListOf(_CONDITION)}))
 
 
 def _described(crd: Manifest, versions: Iterable[Any]) -> Described:

@@ -106,9 +106,8 @@ class _Walk:
     live: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.values["schema"] = self.live["schema"] = schema_value(
-            self.instance, self.observed.get(ObjectKey.of(self.instance))
-        )
+        live = self.observed.get(ObjectKey.of(self.instance))
+        self.values["schema"] = self.live["schema"] = self._seen("schema", schema_value(self.instance, live))
         self.by_id = {node.id: node for node in self.definition.nodes}
 
     def visit(self, node: Node) -> None:
@@ -151,8 +150,8 @@ class _Walk:
             self._rendered(node, f"{node.id}/{index}", {**self.values, **values}, verdict)
             for index, values in enumerate(iterators)
         ]
-        self.values[node.id] = [item.value for item in items]
-        self.live[node.id] = [item.live for item in items if item.live is not None]
+        self.values[node.id] = self._seen(node.id, [item.value for item in items])
+        self.live[node.id] = self._seen(node.id, [item.live for item in items if item.live is not None])
         return [replace(item.node, iterators=values) for item, values in zip(items, iterators, strict=True)]
 
     def _selection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
@@ -168,9 +167,9 @@ class _Walk:
         if keys is None:
             return [replace(item.node, waiting=(f"{selection} to be listed",), selection=selection)]
         found = [self.observed[key] for key in sorted(keys) if key in self.observed]
-        self.values[node.id] = self.live[node.id] = found
+        seen = self.values[node.id] = self.live[node.id] = self._seen(node.id, found)
         whole = [condition for condition in node.ready_when if "each" not in condition.names]
-        scope = {node.id: found, "schema": self.values["schema"]}
+        scope = {node.id: seen, "schema": self.values["schema"]}
         ready = conditions.ready(whole, scope, self._can_arrive)
         if ready.verdict is False:
             return [replace(item.node, waiting=(f"{node.id} to be ready: {ready.why}",))]
@@ -180,9 +179,9 @@ class _Walk:
                 id=f"{node.id}/{index}",
                 manifest={**item.node.manifest, "metadata": _named(obj)},
                 key=ObjectKey.of(obj),
-                ready=conditions.ready(node.ready_when, {**scope, "each": obj}, self._can_arrive),
+                ready=conditions.ready(node.ready_when, {**scope, "each": one}, self._can_arrive),
             )
-            for index, obj in enumerate(found)
+            for index, (obj, one) in enumerate(zip(found, seen, strict=True))
         ]
 
     def _rendered(self, node: Node, node_id: str, variables: Mapping[str, Any], verdict: conditions.Verdict) -> _Item:
@@ -248,9 +247,9 @@ class _Walk:
 
     def _learn(self, node: Node, item: _Item) -> None:
         if item.live is not None:
-            self.live[node.id] = item.live
+            self.live[node.id] = self._seen(node.id, item.live)
         if item.value is not None:
-            self.values[node.id] = item.value
+            self.values[node.id] = self._seen(node.id, item.value)
 
     def _value(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> Any:
         """What readers of this object see; None where nothing can be said of it."""
@@ -263,8 +262,14 @@ class _Walk:
             return Ready()
         if live is None:
             return Ready(False, f"{node.id} does not exist yet")
-        scope = {"each" if node.for_each else node.id: live, "schema": self.values["schema"]}
+        own = {"each": self._seen(node.id, [live])[0]} if node.for_each else {node.id: self._seen(node.id, live)}
+        scope = {**own, "schema": self.values["schema"]}
         return conditions.ready(node.ready_when, scope, self._can_arrive)
+
+    def _seen(self, name: str, value: Any) -> Any:
+        """What expressions see of a variable that has this JSON value."""
+        view = self.definition.views.get(name)
+        return view(value) if view else value
 
     def _is_ready(self, node_id: str) -> bool:
         """All that this node of the definition became exists and is ready; so is an empty collection."""

@@ -7,6 +7,8 @@ Names were checked before, when the definition was compiled. What is not known i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from renderer import object_types
@@ -18,8 +20,9 @@ from renderer.errors import Problem
 from renderer.fields import misfit, misfits
 from renderer.findings import Findings, join
 from renderer.gates import LIFECYCLE, TYPES, Gate
-from renderer.object_types import ObjectTypes
+from renderer.object_types import Described, ObjectTypes
 from renderer.resources import Node, scope_of
+from renderer.views import Path, holds_bytes, views_of
 
 _SELECTOR: Final = Record(
     {
@@ -37,11 +40,25 @@ _REFERENCE: Final = Record(
 _STATUS: Final = "spec.schema.status"
 
 
-def mistakes(definition: Definition, objects: ObjectTypes) -> list[Problem]:
-    """All that is wrong with the types of one definition, in the order of its text."""
-    checker = _Static(definition, objects)
-    checker.run()
-    return sorted(set(checker.found.problems))
+@dataclass(frozen=True, slots=True)
+class CheckedDefinition:
+    """A definition that knows what its expressions read, and what is wrong with its types, in the order of the text."""
+
+    definition: Definition
+    problems: tuple[Problem, ...]
+
+
+def checked(definition: Definition, objects: ObjectTypes) -> CheckedDefinition:
+    """Check a definition against what is known of the kinds that it uses."""
+    return _checked(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
+
+
+@lru_cache(maxsize=1024)
+def _checked(definition: Definition, against: tuple[Described | None, ...]) -> CheckedDefinition:
+    """Cached by identity: the same files give the same objects."""
+    kinds = (node.group_kind for node in definition.nodes)
+    found = _Static(definition, ObjectTypes({kind: one for kind, one in zip(kinds, against, strict=True) if one}))
+    return CheckedDefinition(found.typed(), tuple(sorted(set(found.found.problems))))
 
 
 def unknown(definition: Definition, objects: ObjectTypes) -> Iterator[Node]:
@@ -62,23 +79,27 @@ class _Static:
         instance = object_types.instance_type(definition.spec_schema, namespaced=definition.namespaced)
         self.scope = scope_of(definition.nodes, instance, objects)
 
-    def run(self) -> None:
+    def typed(self) -> Definition:
+        """The definition, checked: with the views of its variables, and templates that know where bytes go."""
         resources = self.definition.manifest["spec"].get("resources") or ()
         index = {resource["id"]: number for number, resource in enumerate(resources)}
-        for node in self.definition.nodes:
-            self._node(node, f"spec.resources[{index[node.id]}]")
-        item = (
-            object_types.any_object()
-            if not isinstance(self.scope["schema"], Record)
-            else Record({**self.scope["schema"].fields, "status": DYN})
-        )
-        self._gates(self.definition.propagate_when, item, self.scope)
+        nodes = tuple(self._node(node, f"spec.resources[{index[node.id]}]") for node in self.definition.nodes)
+        item = object_types.with_status(self.scope["schema"], DYN)
+        gates = self._gates(self.definition.propagate_when, item, self.scope)
         self._template(self.definition.status.source, DYN, _STATUS, self.scope)
         scope = {**self.scope, "schema": object_types.with_conditions(self.scope["schema"])}
         for number, entry in enumerate(self.definition.conditions):
             self._type(entry.program.text, f"{_STATUS}.conditions[{number}]", scope)
+        return replace(self.definition, nodes=nodes, propagate_when=gates, views=views_of(self.scope, self._reads()))
 
-    def _node(self, node: Node, path: str) -> None:
+    def _reads(self) -> Iterator[Path]:
+        for program in self.definition.programs:
+            yield from program.reads
+        for node in self.definition.nodes:
+            own = (read for program in node.ready_when for read in program.reads)
+            yield from ((node.id, *read) for read in own if read[0] == "each")
+
+    def _node(self, node: Node, path: str) -> Node:
         place = f"{path}.externalRef" if node.external else f"{path}.template"
         if versions := self.objects.unserved(node.group_kind, node.version):
             listed = ", ".join(versions)
@@ -94,16 +115,24 @@ class _Static:
             self._wanted(program, BOOL, f"{path}.includeWhen[{number}]", self.scope)
         for number, program in enumerate(node.ready_when):
             self._wanted(program, BOOL, f"{path}.readyWhen[{number}]", {**self.scope, **each})
-        self._gates(node.propagate_when, each.get("each", DYN), {**self.scope, **iterators})
+        gates = self._gates(node.propagate_when, each.get("each", DYN), {**self.scope, **iterators})
         wanted = _REFERENCE if node.external else node.type(self.objects) or object_types.any_object()
         self._template(node.template.source, wanted, place, {**self.scope, **iterators})
+        return replace(
+            node, propagate_when=gates, template=node.template.encoding(lambda place: holds_bytes(wanted, place))
+        )
 
-    def _gates(self, gates: Iterable[Gate] | None, item: Type, scope: Scope) -> None:
+    def _gates(self, gates: Iterable[Gate] | None, item: Type, scope: Scope) -> tuple[Gate, ...] | None:
         """`item` is what a gate of a collection lets move; of all that gates read they may also ask how far it is."""
-        for gate in gates or ():
+        if gates is None:
+            return None
+        found = []
+        for gate in gates:
             own = {**dict.fromkeys(gate.scope.items, item), gate.scope.collection: ListOf(item)}
             asked = {name: _asked(kind) for name, kind in {**scope, **own}.items() if name != "schema"}
             self._wanted(gate.program, BOOL, gate.path, {**scope, **asked, **TYPES})
+            found.append(replace(gate, views=views_of({**scope, **asked}, gate.program.reads)))
+        return tuple(found)
 
     def _template(self, source: Any, wanted: Type, path: str, scope: Scope) -> None:
         def type_of(text: str, place: str) -> Type:

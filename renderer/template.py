@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from renderer.cel import OBJECT_UNITS, OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
+from renderer.cel.conversion import encoded
 from renderer.errors import ExpressionError, RendererError
 
 if TYPE_CHECKING:
@@ -128,12 +129,13 @@ def _after_string(text: str, start: int) -> int | None:
 @dataclass(frozen=True, slots=True)
 class _Hole:
     """A string of the template that holds expressions. `parts` are its texts and programs; standalone if it is one
-    program.
+    program. In a `binary` one bytes are written as base64 text.
     """
 
     path: Path
     written: str
     parts: tuple[str | Program, ...]
+    binary: bool = False
 
     @property
     def programs(self) -> Iterator[Program]:
@@ -150,7 +152,9 @@ class _Hole:
             return "".join(part if isinstance(part, str) else _text_of(part, variables, meter) for part in self.parts)
         program = next(self.programs)
         value = program.evaluate_exactly(variables, meter)
-        return value if value is OMIT else to_json(value, expression=program.text, meter=meter)
+        if value is OMIT:
+            return value
+        return to_json(encoded(value) if self.binary else value, expression=program.text, meter=meter)
 
 
 def _text_of(program: Program, variables: Mapping[str, Any], meter: Meter) -> str:
@@ -194,6 +198,14 @@ class Template:
     @property
     def is_static(self) -> bool:
         return not self._holes
+
+    def encoding(self, is_binary: Callable[[Path], bool]) -> Template:
+        """The same, but that bytes at these places are written as base64 text, as JSON has them. Elsewhere they are an error."""
+        found = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
+        if not found:
+            return self
+        holes = {**self._holes, **found}
+        return Template(self.source, holes, _builder(self.source, holes))
 
     def blanked(self, value: Any) -> Any:
         """A value of the template's shape with null for every string that holds expressions in the template."""
@@ -335,7 +347,7 @@ def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, 
 def _display(value: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
     """Python source that builds a value afresh."""
     if path in holes:
-        return composer.hole(holes[path].parts)
+        return composer.hole(holes[path].parts, binary=holes[path].binary)
     match value:
         case dict():
             return f"{{{', '.join(_entry(key, item, path, holes, composer) for key, item in value.items())}}}"

@@ -189,6 +189,10 @@ class Judge:
         return {name: self._values[gate, name] for name in gate.fixed}
 
     def _variables(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
+        for name, value in self._raw(gate, view):
+            yield name, gate.views[name](value) if name in gate.views else value
+
+    def _raw(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
         for name in gate.names:
             if name in gate.scope.items and view.item:
                 yield name, view.item.as_value()

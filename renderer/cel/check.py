@@ -36,7 +36,6 @@ from renderer.cel.types import (
     BOOL,
     DYN,
     INT,
-    NUMBER,
     NUMBERS,
     STRING,
     Dyn,
@@ -216,7 +215,7 @@ class _Checker:
     # ---- operators
 
     def _negated(self, node: Unary, operand: Type) -> Type:
-        if _named(operand) in ("int", "double", "number", "dyn"):
+        if _named(operand) in ("int", "double", "dyn"):
             return operand
         return self._fail(node, f"no such overload: -{operand}")
 
@@ -245,8 +244,6 @@ class _Checker:
             return join((left, right)) if left == right else ListOf(DYN)
         if result := _TIMES.get((first, node.operator, second)):
             return Scalar(result)
-        if "number" in (first, second) and {first, second} <= {"number", "int", "double"} and node.operator != "%":
-            return NUMBER
         if first == second and first in _ARITHMETIC[node.operator]:
             return left
         return self._mismatch(node, left, right)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from renderer.cel.budget import OBJECT_UNITS, Meter
-from renderer.cel.conversion import plain
+from renderer.cel.conversion import encoded, plain
 from renderer.cel.faults import Fault
 from renderer.cel.generate import Source
 from renderer.cel.program import Program, source_of
@@ -31,18 +31,22 @@ class Composer:
         self._source = Source()
         self._statements: list[str] = []
         self._plain = self._source.constant(_plain_or_omit)
+        self._encoded = self._source.constant(encoded)
         self._text = self._source.constant(_text)
         self._omit = self._source.constant(OMIT)
 
     def constant(self, value: Any) -> str:
         return self._source.constant(value)
 
-    def hole(self, parts: Sequence[str | Program]) -> str:
-        """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text."""
+    def hole(self, parts: Sequence[str | Program], *, binary: bool = False) -> str:
+        """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text. `binary`: see
+        `conversion.encoded`.
+        """
         sources = [repr(part) if isinstance(part, str) else source_of(part, self._source) for part in parts]
         match parts:
             case [Program()]:
-                value = f"{self._plain}(m, {sources[0]})"
+                written = f"{self._encoded}({sources[0]})" if binary else sources[0]
+                value = f"{self._plain}(m, {written})"
             case _:
                 value = f"{self._text}(m, {', '.join(sources)})"
         name = self._source.fresh("e")

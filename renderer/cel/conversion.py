@@ -7,6 +7,7 @@ ints, as Go writes them. What comes out shares nothing with what went in.
 
 from __future__ import annotations
 
+import base64
 import math
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +24,20 @@ def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> 
         return plain(value, meter or Meter())
     except Fault as fault:
         raise fault.as_error(expression) from None
+
+
+def encoded(value: Any) -> Any:
+    """The same with bytes as base64 text: for fields whose schema says that they hold bytes (format `byte`)."""
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {key: encoded(item) for key, item in value.items()}
+        case list():
+            return [encoded(item) for item in value]
+        case Optional(present=True):
+            return encoded(value.value)
+    return value
 
 
 def plain(value: Any, meter: Meter) -> Any:

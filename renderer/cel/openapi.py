@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from renderer.cel.types import BOOL, DYN, INT, NUMBER, STRING, Dyn, ListOf, MapOf, OptionalOf, Record, Scalar, Type
+from renderer.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    INT,
+    STRING,
+    Dyn,
+    ListOf,
+    MapOf,
+    OptionalOf,
+    Record,
+    Scalar,
+    Type,
+)
 
 Schema = Mapping[str, Any]
 
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-_SCALARS: Final = {"boolean": BOOL, "integer": INT, "number": NUMBER}
+_SCALARS: Final = {"boolean": BOOL, "integer": INT, "number": DOUBLE}
+_FORMATS: Final = {"byte": BYTES, "date-time": Scalar("timestamp"), "duration": Scalar("duration")}
 _NAMES: Final = {
     "bool": "boolean",
     **dict.fromkeys(("int", "uint"), "integer"),
-    **dict.fromkeys(("double", "number"), "number"),
-    **dict.fromkeys(("string", "timestamp", "duration"), "string"),
+    "double": "number",
+    **dict.fromkeys(("string", "bytes", "timestamp", "duration"), "string"),
 }
 
 
@@ -32,8 +47,8 @@ class Reader:
     def type(self, schema: Any) -> Type:
         """The type that a schema declares; `DYN` where it leaves that open.
 
-        Texts with a format other than those that stay texts in every implementation (kro reads `byte` as bytes and
-        `date-time` as a timestamp) are `DYN`.
+        Texts of some formats are other values in CEL (Kubernetes documentation, "Common Expression Language", type
+        integration): see `renderer.views`. A date stays text, since a timestamp would be written back as another text.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -45,8 +60,7 @@ class Reader:
             case {"type": "array"}:
                 return ListOf(self.type(schema.get("items")))
             case {"type": "string"}:
-                is_text = schema.get("format") not in ("byte", "date", "date-time", "duration")
-                return STRING if is_text else Dyn(frozenset(("string",)))
+                return _FORMATS.get(str(schema.get("format")), STRING)
             case {"type": ("boolean" | "integer" | "number") as name}:
                 return _SCALARS[name]
             case {"oneOf": list(choices)} | {"anyOf": list(choices)}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from renderer.cel.types import DYN, NUMBER, Dyn, ListOf, OptionalOf, Scalar, Type, join
+from renderer.cel.types import DYN, Dyn, ListOf, OptionalOf, Scalar, Type, join
 from renderer.cel.values import Optional, python_types
 
 _SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
@@ -21,8 +21,7 @@ def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) 
 def _held_as(kind: Type) -> frozenset[type]:
     if isinstance(kind, OptionalOf):
         return frozenset((Optional,))
-    names = ("int", "double") if kind == NUMBER else (str(kind),)
-    return frozenset(held for name in names for held in python_types(name))
+    return frozenset(python_types(str(kind)))
 
 
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:

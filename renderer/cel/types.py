@@ -1,7 +1,6 @@
 """Static types of expressions.
 
-`DYN` is any value, and what is not known. A `Scalar` has the name that messages use (`int`, `timestamp`); `number` is
-a JSON number whose schema does not say whether it is whole, so that it may turn out as int or double.
+`DYN` is any value, and what is not known. A `Scalar` has the name that messages use (`int`, `timestamp`).
 """
 
 from __future__ import annotations
@@ -71,9 +70,10 @@ DYN: Final = Dyn()
 BOOL: Final = Scalar("bool")
 INT: Final = Scalar("int")
 STRING: Final = Scalar("string")
-NUMBER: Final = Scalar("number")
+DOUBLE: Final = Scalar("double")
+BYTES: Final = Scalar("bytes")
 
-NUMBERS: Final = frozenset(("int", "uint", "double", "number"))
+NUMBERS: Final = frozenset(("int", "uint", "double"))
 
 
 def join(types: Iterable[Type]) -> Type:

@@ -23,7 +23,7 @@ def platform(folder: Path) -> str:
     many = config_map("many", "a", name="${n}", forEach=[{"n": "${schema.spec.ports.map(p, string(p))}"}])
     del many["template"]["data"]["text"]
     given = {"id": "end", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
-    first = config_map("a", includeWhen=["${end.data.on == 'x'}"])
+    first = config_map("a", includeWhen=["${string(end.data.on) == 'x'}"])
     first["template"]["data"] = {"name": "${schema.spec.name}"}
     (folder / "link.yaml").write_text(definition("Link", [first, many, given], spec=SPEC))
     (folder / "other.yaml").write_text(definition("Other", [config_map("a")], scope="Namespaced"))

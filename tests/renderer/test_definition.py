@@ -13,7 +13,7 @@ from renderer.definition import Definition, DefinitionErrors, build, group_kind_
 from renderer.documents import dump
 from renderer.identity import GroupKind
 from renderer.object_types import ObjectTypes
-from renderer.static import mistakes as mistakes_of_type
+from renderer.static import checked
 
 
 def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
 def compiled(text: str) -> Definition:
     found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
     assert problems == []
-    definition = build(found[0])
-    assert mistakes_of_type(definition, ObjectTypes()) == []
-    return definition
+    result = checked(build(found[0]), ObjectTypes())
+    assert result.problems == ()
+    return result.definition
 
 
 def mistakes(text: str) -> list[str]:

@@ -234,12 +234,17 @@ def test_status_shows_what_is_known_and_drops_the_rest() -> None:
 def test_an_external_object_is_waited_for_and_then_read() -> None:
     """Rgd 1.4."""
     given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
-    reader = reading("b", "${given.data.password}")
+    reader = reading("b", "${string(given.data.password)}")
     found = nodes(rendered(given, reader))
     assert found["given"].waiting == ("Secret/default/s to exist",)
     assert found["b"].waiting == ("given.data.password",)
     live = {
-        key("s", "Secret"): {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "p"}}
+        key("s", "Secret"): {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s"},
+            "data": {"password": "cA=="},
+        }
     }
     assert nodes(rendered(given, reader, live=live))["b"].manifest["data"] == {"value": "p"}
     assert not nodes(rendered(given, reader, live=live))["given"].writable

@@ -13,7 +13,7 @@ from renderer.identity import GroupKind
 from renderer.lint import lint
 from renderer.object_types import ObjectTypes
 from renderer.render import render
-from renderer.static import mistakes
+from renderer.static import checked
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget
 
 SPEC = {
@@ -144,7 +144,7 @@ def test_gates_are_checked_but_for_their_own_functions() -> None:
     node = {**DEPLOYMENT, "propagateWhen": gates, "includeWhen": ["${a.data.x == 'y'}"]}
     text = definition("Link", [config_map("a"), node], spec=SPEC, types=TYPES)
     (document,), _ = documents.load("link.json", text.encode())
-    (problem,) = mistakes(build(document), ObjectTypes())
+    (problem,) = checked(build(document), ObjectTypes()).problems
     assert problem.path == "spec.resources[1].propagateWhen[0]"
     assert "no field 'coun' in schema.spec; did you mean 'count'?" in problem.message
 
@@ -229,12 +229,12 @@ def test_what_was_checked_is_checked_again_only_when_it_or_a_kind_that_it_uses_c
     first = read(None)
     files["x.json"] = instance("Inner", "y")
     second = read(first)
-    assert second.checked[kind] is first.checked[kind]
+    assert second.definitions[kind] is first.definitions[kind]
     files["inner.json"] = definition("Inner", [config_map("a")], spec={"txt": "string", "text": "string"})
-    assert read(second).checked[kind] is not second.checked[kind]
+    assert read(second).definitions[kind] is not second.definitions[kind]
     files["inner.json"] = definition("Inner", [config_map("a", name="n")], spec={"other": "string"})
     files["inner.json"] = files["inner.json"].replace("schema.spec.text", "schema.spec.other")
-    assert "no field 'text' in inner.spec" in "".join(map(str, read(second).checked[kind].problems))
+    assert "no field 'text' in inner.spec" in "".join(map(str, read(second).problems))
 
 
 def test_a_kind_that_nobody_describes_is_warned_of_where_an_expression_reads_it() -> None:

@@ -65,6 +65,14 @@ def is_open(expression: str, **given: Any) -> bool:
 # ---- open, closed, cannot be judged
 
 
+def test_gates_see_times_as_templates_do() -> None:
+    """Rgd 1.11: one check of types, and so one meaning of values."""
+    item = app()
+    item.manifest["metadata"]["creationTimestamp"] = "2026-11-20T12:00:00Z"
+    assert is_open("now - app.metadata.creationTimestamp >= duration('1h')", item=item)
+    assert is_open("apps.all(x, x.metadata.creationTimestamp < now)", item=item, others=[item])
+
+
 @pytest.mark.parametrize(
     "expression",
     [
