@@ -25,7 +25,7 @@ from renderer.leveling import in_levels, unique
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.resources import Node
 from renderer.selection import Selection, SelectorError
-from renderer.stored import carries
+from renderer.stored import carries, strip_nulls
 from renderer.template import TemplateError
 
 _READ_BACK = ("uid", "creationTimestamp")
@@ -52,7 +52,7 @@ def resolve(
         manifest=instance,
         nodes=in_levels(unique(walk.nodes)),
         excluded=tuple(walk.excluded.values()),
-        status=definition.status.known(walk.live),
+        status=strip_nulls(definition.status.known(walk.live)),
         conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
         source=source,
         definition=definition.name,

@@ -45,14 +45,15 @@ def _bytes(encoded: str | None) -> bytes | None:
 
 def without_nulls(value: Manifest) -> Manifest:
     """A manifest without null fields, and a Secret's `stringData` as `data`: what the server would store of it (it treats null as absent)."""
-    cleaned: Manifest = _strip(value)
+    cleaned: Manifest = strip_nulls(value)
     if value["kind"] == "Secret" and value["apiVersion"] == "v1" and "stringData" in cleaned:
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in cleaned.pop("stringData").items()}
         cleaned["data"] = {**cleaned.get("data", {}), **encoded}
     return cleaned
 
 
-def _strip(value: object) -> Any:
+def strip_nulls(value: object) -> Any:
+    """A value without fields that are null."""
     if isinstance(value, dict):
-        return {name: _strip(item) for name, item in value.items() if item is not None}
-    return [_strip(item) for item in value] if isinstance(value, list) else value
+        return {name: strip_nulls(item) for name, item in value.items() if item is not None}
+    return [strip_nulls(item) for item in value] if isinstance(value, list) else value

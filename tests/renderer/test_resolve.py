@@ -231,6 +231,15 @@ def test_status_shows_what_is_known_and_drops_the_rest() -> None:
     assert found.status == {"name": "x-a", "deep": {"n": "one"}}
 
 
+def test_a_null_in_a_status_is_no_field() -> None:
+    """The schema of a status has types, and null is none of them: it would cost the whole status."""
+    status = {"host": "${a.?status.?host}", "list": "${a.status.conditions}"}
+    a = nodes(rendered(widget("a")))["a"].manifest
+    live = {WIDGET: seen(a, status={"conditions": [{"type": "Up", "lastTransitionTime": None}]})}
+    found = rendered(widget("a"), schema={"status": status}, live=live)
+    assert found.status == {"list": [{"type": "Up"}]}
+
+
 def test_an_external_object_is_waited_for_and_then_read() -> None:
     """Rgd 1.4."""
     given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
