@@ -37,7 +37,7 @@ cluster: controlplane ## a control plane in the foreground, to try things by han
 schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
 	$(BIN)/python -m tests.controlplane.schemas
 
-demo: venv ## the main job on sample-repo, without a cluster: deploy, change, prune, break
+demo: venv ## the main job on sample-repo, without a cluster: deploy, change, roll out, prune, break
 	$(BIN)/python -m tests.demo
 
 faults: controlplane ## kill it, and its API server, wherever that can be done; the last line counts what broke

@@ -1,4 +1,4 @@
-"""The main job, on screen, without a cluster: `sample-repo` is deployed, changed, pruned and broken on the sandbox. `python -m tests.demo`.
+"""The main job, on screen, without a cluster: `sample-repo` is deployed, changed, rolled out, pruned and broken on the sandbox. `-m tests.demo`.
 
 Invariants: the daemon is the real one, every line shown comes from a running program, and each step checks what it did in the sandbox itself; the
 first thing that is not as it should be ends the demo with exit code 1. Nothing is left behind: no process, no file outside a directory that is
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
@@ -29,6 +30,17 @@ from tests.scenarios.platform import Repository
 SAMPLE = Path(__file__).parent.parent / "sample-repo"
 NAMESPACES = ("staging", "prod")
 SOURCE = "platform"
+_WINDOW = """\
+apiVersion: levelgate.dev/v1alpha1
+kind: PropagationWindow
+metadata: {name: soon}
+spec:
+  kind: Allow
+  timeZone: Etc/UTC
+  selector: {rgds: [webapps.platform.example.com]}
+  schedule:
+    once:
+    - """
 LONGEST_STEP = 60.0
 """Seconds after which a step that does not come to its end has failed."""
 
@@ -71,7 +83,7 @@ def show(directory: Path) -> None:
     }
     with Daemon.start(repository, environment) as daemon:
         demo = Demo(repository, environment, daemon, directory)
-        for step in (demo.deploy, demo.change, demo.remove, demo.damage):
+        for step in (demo.deploy, demo.change, demo.roll_out, demo.remove, demo.damage):
             step()
 
 
@@ -160,6 +172,34 @@ class Demo:
         written = [line for line in self.daemon.lines[since:] if line.endswith(("created", "updated", "deleted"))]
         assert len(written) == 2, f"more was written than the instance and its Deployment: {written}"
 
+    def roll_out(self) -> None:
+        """A changed definition waits for a window, then goes through its instances wave by wave."""
+        file = "definitions/web-app.yaml"
+        old = (self.repository.path / file).read_text()
+        opens = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=8)
+        once = f"{{start: '{opens:%Y-%m-%dT%H:%M:%S}', end: '{opens + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}'}}"
+        self._explain(
+            f"A commit changes the definition of all web applications, and adds a window that opens at {opens:%H:%M:%S}Z. Nothing moves before."
+        )
+        files = {
+            file: old.replace("{path: /, port: http}", "{path: /ready, port: http}"),
+            "rules/soon.yaml": _WINDOW + once + "\n",
+        }
+        since = self.commit(files, "Ask /ready whether an application works")
+        path = "apis/platform.example.com/v1alpha1/namespaces/prod/webapps/docs"
+        self._until(lambda: self._propagated(path) == "WindowClosed")
+        assert "waits for window soon" in self.levelgate("status", "--sandbox")
+        assert not [line for line in self.daemon.lines[since:] if "deployment updated" in line], (
+            "moved before the window opened"
+        )
+        self._explain("It opens: staging goes first, and production when staging is healthy (rules/web-apps.yaml).")
+        self._until_settled()
+        staging, prod = (
+            [self.daemon.position(since, f"WebApp {stage}/{name}", "deployment updated") for name in ("docs", "shop")]
+            for stage in NAMESPACES
+        )
+        assert max(staging) < min(prod), "production went before staging"
+
     def remove(self) -> None:
         self._explain("A commit removes a product: an application, its database, and all that they are made of.")
         since = self.commit({"apps/prod/shop.yaml": None}, "The shop is closed")
@@ -231,6 +271,11 @@ class Demo:
     def _record(self) -> dict[str, str]:
         found = self._object(f"api/v1/namespaces/levelgate-system/configmaps/source-{SOURCE}")
         return {"state": "", "applied": "", **found.get("data", {})}
+
+    def _propagated(self, path: str) -> str:
+        """The reason of an instance's condition `Propagated`."""
+        conditions = self._object(path).get("status", {}).get("conditions", [])
+        return next((str(one["reason"]) for one in conditions if one["type"] == "Propagated"), "")
 
     def _connections(self) -> int:
         path = "apis/platform.example.com/v1alpha1/namespaces/prod/databases/reports"
