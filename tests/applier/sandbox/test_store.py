@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from applier.sandbox import store as module
+from applier.sandbox import watching
 from applier.sandbox.api import Sandbox
 from applier.sandbox.store import Key, Shelf, Store
 from applier.sandbox.wire import Request
@@ -135,6 +136,19 @@ def test_the_history_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) ->
     shelf = sandbox.state.store.shelf("configmaps")
     assert shelf.event_bytes <= 5000
     assert shelf.event_bytes == sum(len(event.after.content) for event in shelf.events)
+
+
+async def test_a_quiet_watch_is_told_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bookmarks carry the version on, so that what happened to other kinds does not make a watch too old."""
+    monkeypatch.setattr(watching, "BOOKMARK_EVERY", 0.0)
+    sandbox = Sandbox()
+    stream: Any = sandbox.handle(Request("GET", f"{CONFIGS}?watch=1&allowWatchBookmarks=true")).stream
+    assert await anext(stream) == b""
+    ask(sandbox, "POST", "/api/v1/namespaces", {"metadata": {"name": "other"}})
+    event = orjson.loads(await anext(stream))
+    assert event["type"] == "BOOKMARK"
+    assert event["object"]["metadata"] == {"resourceVersion": str(sandbox.state.store.version)}
+    await stream.aclose()
 
 
 async def test_a_watch_that_ends_leaves_no_listener() -> None:
