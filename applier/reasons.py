@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from applier.errors import (
     ClusterError,
@@ -94,7 +96,7 @@ class Because:
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`), the earliest time at which
-    it can end (`until`; None: not known), and what stands behind it.
+    it can end (`until`; None: not known), and what stands behind it. `details` is what a report says beside that, as JSON.
     """
 
     reason: Reason
@@ -103,6 +105,7 @@ class Blocked:
     at: ObjectKey | None = None
     until: datetime | None = None
     because: tuple[Because, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def by_failure(cls, failure: ClusterError) -> Blocked:

@@ -15,7 +15,7 @@ from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Because, Blocked, Reason
 from renderer.authored import OURS
-from renderer.identity import digest
+from renderer.identity import ObjectKey, digest
 from renderer.stored import render_hash
 
 MAX_ROWS = 50
@@ -251,7 +251,7 @@ def _levelgate(
     elif plan.rendered.source:
         here = _target(plan, before, revision)
         aim = plan.rendered.aim
-        found["target"] = here if aim == plan.rendered.revision else {"revision": aim, "commit": revision[:12]}
+        found["target"] = here if aim == plan.rendered.revision else _aim(aim, before.get("target") or {}, revision)
         settled = not is_waiting(plan) and plan.stays is None
         for name, reached in (("applied", all(node.is_current for node in mine)), ("settled", settled)):
             if reached:
@@ -265,7 +265,8 @@ def _levelgate(
         "blocked": sum(node.blocked is not None for node in mine),
     }
     if blocked:
-        found["blocked"] = _rows(blocked, before.get("blocked") or [], now)
+        objects = {node.node.id: node.node.key for node in plan.nodes}
+        found["blocked"] = _rows(blocked, objects, before.get("blocked") or [], now)
     return found
 
 
@@ -281,18 +282,27 @@ def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str
     return {**target, "commit": revision[:12]}
 
 
-def _rows(blocked: list[Row], before: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:
+def _aim(aim: int, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
+    """The definition revision that it waits for, with the first commit at which it did."""
+    known = before.get("revision") == aim and "content" not in before
+    return dict(before) if known else {"revision": aim, "commit": revision[:12]}
+
+
+def _rows(
+    blocked: list[Row], objects: Mapping[str, ObjectKey | None], before: list[dict[str, Any]], now: str
+) -> list[dict[str, Any]]:
     since = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in before}
     return [
         {
             **({"node": node} if node else {}),
-            **({"object": str(cause.at)} if cause.at else {}),
+            **({"object": str(at)} if (at := cause.at or objects.get(node)) else {}),
             "reason": str(cause.reason),
             "message": cause.message[:MAX_MESSAGE],
             "since": since.get((node, str(cause.reason)), now),
             **({"until": timestamp(cause.until)} if cause.until else {}),
             **({"blockedBy": [_because(one) for one in cause.because]} if cause.because else {}),
             **({"behind": list(behind)} if behind else {}),
+            **cause.details,
         }
         for node, cause, behind in blocked[:MAX_ROWS]
     ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.judge import Closing, Verdict
 from gitops.propagation.window import Kind, Window
@@ -10,8 +13,13 @@ from gitops.propagation.window import Kind, Window
 def blocked(verdict: Verdict) -> Blocked:
     """A verdict that is closed, as a cause of waiting."""
     assert verdict.reason
-    because = tuple(Because("Window", one.window.name, one.reason, one.since, one.until) for one in verdict.closings)
-    return Blocked(verdict.reason, _message(verdict), until=verdict.until, because=because)
+    return Blocked(
+        verdict.reason, _message(verdict), until=verdict.until, because=tuple(map(because, verdict.closings))
+    )
+
+
+def because(closing: Closing) -> Because:
+    return Because("Window", closing.window.name, closing.reason, closing.since, closing.until)
 
 
 def named(window: Window) -> str:
@@ -21,12 +29,16 @@ def named(window: Window) -> str:
 def _message(verdict: Verdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
         return "the clock went back by more than five minutes; no Allow counts until it has caught up"
-    words = " and ".join(dict.fromkeys(map(_words, verdict.closings))) or "no window allows it"
-    if verdict.until is None or not verdict.closings:
+    return message(verdict.closings, verdict.until) if verdict.closings else "no window allows it"
+
+
+def message(closings: Sequence[Closing], until: datetime | None) -> str:
+    """`waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`"""
+    words = " and ".join(dict.fromkeys(map(_words, closings)))
+    if until is None:
         return words
-    zone = verdict.closings[0].window.zone
-    local = verdict.until.astimezone(zone)
-    return f"{words}, opens {verdict.until:%Y-%m-%dT%H:%MZ} ({local:%a %H:%M} {zone.key})"
+    zone = closings[0].window.zone
+    return f"{words}, opens {until:%Y-%m-%dT%H:%MZ} ({until.astimezone(zone):%a %H:%M} {zone.key})"
 
 
 def _words(closing: Closing) -> str:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 
 from applier.reasons import Reason
+from gitops.propagation.assignment import shape_of
 from gitops.propagation.collection import Collection, Item, WaveItems
 from gitops.propagation.policy import Policy, Wave
 from gitops.propagation.rollout import Situation
-from gitops.propagation.state import State
+from gitops.propagation.state import State, WaveProgress
 from gitops.propagation.waits import Position, Wait, listed
 
 
@@ -28,19 +29,36 @@ def waits(
     situation = Situation(policy, collection, state, closed or {})
     found: dict[str, Wait] = {}
     opens = collection.now
+    late: tuple[str, ...] = ()
     members = list(collection)
     for wave in policy.all_waves:
         items = [item for item in members if collection.wave_of(item.key).name == wave.name]
-        view = _WaveView(situation, wave)
+        view = _WaveView(situation, wave, late)
         starts, opens = view.forecast(items, opens)
         found |= view.waits(items, starts)
+        late = (*late, *(item.key for item in items if not view.is_passed(item)))
     return found
 
 
-class _WaveView:
-    """One wave, as its items see it."""
+def progress_of(policy: Policy, collection: Collection, state: State) -> tuple[WaveProgress, ...]:
+    """How far each wave is, in order."""
+    found = []
+    for wave in policy.all_waves:
+        counters = collection.waves[wave.name].counters
+        target = state.targets[wave.name]
+        moving = counters.updated - counters.settled - counters.failed
+        shape = str(shape_of(policy, wave, target))
+        found.append(
+            WaveProgress(wave.name, shape, counters.total, counters.settled, moving, counters.held, counters.failed)
+        )
+    return tuple(found)
 
-    def __init__(self, situation: Situation, wave: Wave) -> None:
+
+class _WaveView:
+    """One wave, as its items see it. `late` are the items of earlier waves that it waits for."""
+
+    def __init__(self, situation: Situation, wave: Wave, late: tuple[str, ...]) -> None:
+        self.late = late
         self.situation = situation
         self.policy = situation.policy
         self.collection = situation.collection
@@ -61,6 +79,10 @@ class _WaveView:
                 eligible = self.collection.standing_of(item.key).eligible
                 yield item.key, self._not_yet(item, rank, unsettled, starts.get(item.key))
                 rank += eligible
+
+    def is_passed(self, item: Item) -> bool:
+        """Does the next wave not wait for it?"""
+        return self._is_done(item) or (item.held is not None and not item.moved)
 
     def _is_done(self, item: Item) -> bool:
         found = self.collection.standing_of(item.key)
@@ -85,13 +107,17 @@ class _WaveView:
     def _not_yet(self, item: Item, rank: int, unsettled: tuple[str, ...], start: datetime | None) -> Wait:
         wait = item.held or self._of_person() or item.blocked or self.hindrance
         if wait:
-            return replace(wait, not_before=start) if wait.reason is Reason.WAVE_NOT_REACHED else wait
+            is_later = wait.reason is Reason.WAVE_NOT_REACHED
+            return replace(wait, not_before=start, by=self.late) if is_later else wait
         counters = self.own.counters
         if self.situation.lacks_availability and item.healthy:
             total = self.collection.counters
             needed = self.policy.min_available.at_least(total.total)
             return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
-        position = Position(counters.updated + rank + 1, counters.total, self.limit, counters.updated)
+        then = self.situation.limit(self.wave, counters._replace(settled=counters.updated - counters.failed))
+        shape = shape_of(self.policy, self.wave, self.target)
+        place = counters.updated + rank + 1
+        position = Position(place, counters.total, self.limit, counters.updated, then, self.wave.name, str(shape))
         waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
         return Wait(Reason.PACE_REACHED, f"{position}{waiting_for}", start, unsettled, position)
 

@@ -14,9 +14,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from applier.adoption import LAST_APPLIED
-from applier.reasons import Reason
+from applier.reasons import Because, Reason
+from gitops.propagation import closed as calendar
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Counters, Item
+from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.rollout import Pace
 from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced, frontier
@@ -97,7 +99,7 @@ class Closed:
     """One gate that is not open. `parts`: the operands that made it so, with their values.
 
     `reason`: WindowClosed where windows alone did, PaceReached where the pace alone did, GateError where it cannot be judged, else GateClosed.
-    `windows`: those whose change may open it.
+    `windows`: those whose change may open it; `awaits_opening`: it waits for them to open, and for nothing else.
     """
 
     gate: Gate
@@ -105,6 +107,12 @@ class Closed:
     parts: tuple[str, ...] = ()
     windows: frozenset[str] = frozenset()
     error: str = ""
+    awaits_opening: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """For a report: the expression, where it stands, and the operands with their values, or why it cannot be judged."""
+        told: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.parts)}
+        return {"expression": self.gate.text, "at": str(self.gate.origin), **told}
 
     def __str__(self) -> str:
         """`${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`"""
@@ -171,7 +179,9 @@ class Judge:
                 return Closed(gate, Reason.GATE_ERROR, error=error.message)
         parts = decisive(gate.program, variables)
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := key_of(node, WINDOWS)))
-        return Closed(gate, _reason(parts), tuple(map(_told, parts)), windows)
+        reason = _reason(parts)
+        awaits_opening = reason is Reason.WINDOW_CLOSED and not any(part.value for part in parts)
+        return Closed(gate, reason, tuple(map(_told, parts)), windows, awaits_opening=awaits_opening)
 
     def _value(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
         """Where a part that is the same for all fails, the whole is evaluated, because what stands around it may not need it."""
@@ -235,15 +245,20 @@ def shape_of(rate: Rate) -> Shape:
             return Linear(Amount.read(argument))
 
 
-def as_wait(closed: Sequence[Closed], changes: Mapping[str, datetime | None]) -> Wait | None:
-    """Why an item does not move, None if nothing is closed. `changes`: when the answer of each window changes next, None for never."""
+def as_wait(closed: Sequence[Closed], windows: Mapping[str, Closing]) -> Wait | None:
+    """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
     if not closed:
         return None
-    never = [one for one in closed if one.reason is Reason.WINDOW_CLOSED and not _moments(one, changes)]
+    never = [one for one in closed if one.reason is Reason.WINDOW_CLOSED and not _moments(one, windows)]
     reason = Reason.NEVER_OPENS if never else closed[0].reason
-    starts = [min(found) for one in closed if one.reason is Reason.WINDOW_CLOSED and (found := _moments(one, changes))]
+    starts = [min(found) for one in closed if one.reason is Reason.WINDOW_CLOSED and (found := _moments(one, windows))]
     not_before = None if never else max(starts, default=None)
-    return Wait(reason, "; ".join(map(str, closed)), not_before)
+    asked = [windows[name] for name in sorted({name for one in closed for name in one.windows} & windows.keys())]
+    gates = [Because("Gate", one.gate.text, one.reason) for one in closed if one.reason is not Reason.WINDOW_CLOSED]
+    plain = len(asked) == 1 and all(one.awaits_opening for one in closed)
+    message = calendar.message(asked, not_before) if plain else "; ".join(map(str, closed))
+    because = (*map(calendar.because, asked), *gates)
+    return Wait(reason, message, not_before, because=because, details={"gates": [one.as_json() for one in closed]})
 
 
 def trailers(message: str) -> dict[str, str]:
@@ -292,5 +307,5 @@ def _is_unknown_fact(error: ExpressionError) -> bool:
     return isinstance(error, NoSuchKey) and error.path[0] == EXTERNALS
 
 
-def _moments(closed: Closed, changes: Mapping[str, datetime | None]) -> list[datetime]:
-    return [moment for name in closed.windows if (moment := changes.get(name))]
+def _moments(closed: Closed, windows: Mapping[str, Closing]) -> list[datetime]:
+    return [moment for name in closed.windows if name in windows and (moment := windows[name].until)]

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from applier.observed import Observed, annotation
 from applier.plan import Barrier, Change, Effect, Gates, Plan
-from applier.reasons import Because, Blocked, Reason
+from applier.reasons import Blocked, Reason
 from gitops.propagation import closed, items
 from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.collection import Item, collected
-from gitops.propagation.explain import waits
+from gitops.propagation.explain import progress_of, waits
 from gitops.propagation.gates import Change as TargetRevision
 from gitops.propagation.gates import Facts, paced
 from gitops.propagation.instance_gates import CollectionGates
-from gitops.propagation.judge import Reading, Verdict, in_window, judge, startable
+from gitops.propagation.judge import Closing, Reading, Verdict, in_window, judge, not_startable, startable
 from gitops.propagation.node_gates import NodeGates
 from gitops.propagation.orders import Request, carried_out, unanswerable
 from gitops.propagation.people import Asked, first_seen
@@ -42,6 +42,8 @@ from renderer.revision import Stored
 
 _CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""
+_ITEM: Final = "Instance"
+_NODE: Final = "Node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,9 @@ class _Deciding:
         self.verdicts = _Windows(self)
 
     def propagation(self) -> Propagation:
-        suspended = {key: _blocked(wait) for key, asked in self.asked.items() if (wait := asked.suspended(self.now))}
+        suspended = {
+            key: wait.blocked(_ITEM) for key, asked in self.asked.items() if (wait := asked.suspended(self.now))
+        }
         for key, asked in self.asked.items():
             self._remember_asked(key, asked)
         rollouts = self._rollouts()
@@ -203,7 +207,7 @@ class _Deciding:
             found.append(self._item(key, policy, aims[key], baking[wave]))
         salt = ",".join(map(str, state.targets.values()))
         collection = collected(policy, baking, found, now=self.now, salt=salt)
-        gates = CollectionGates(written or (), self.facts(kind), collection, by_name, self.plans, self.changes(kind))
+        gates = CollectionGates(written or (), self.facts(kind), collection, by_name, self.plans, self.closings(kind))
         for item in found:
             if not item.moved and (closed_by := gates.wait(item.key)):
                 collection.put(replace(item, blocked=item.blocked or closed_by))
@@ -211,13 +215,14 @@ class _Deciding:
         state = carried_out(state, self.governor.requests.get(name, ()), policy, failed, now=self.now)
         decision = decide(policy, collection, state, now=self.now, closed=shut, pace=gates.pace(policy))
         reserve(collection, decision, now=self.now)
-        self.states[name] = decision.state
+        self.states[name] = replace(decision.state, waves=progress_of(policy, collection, decision.state))
         self._let_move(decision, by_name)
         reasons = gates.told(policy, waits(policy, collection, decision.state, now=self.now, closed=shut))
         self.moments |= {moment for moment in (gates.wake_at,) if moment}
         for member in collection:
             key = by_name[member.key]
-            self._place(key, member, aims[key], reasons.get(member.key))
+            self.remembered.setdefault(key, {})["rollout"] = {"name": name, "wave": collection.wave_of(member.key).name}
+            self._place(key, member, aims[key], reasons)
         if decision.wake_at is not None:
             self.moments.add(decision.wake_at)
 
@@ -227,9 +232,9 @@ class _Deciding:
         windows = {name: in_window(window, self.now) for name, window in self._windows(kind).items()}
         return Facts(self.now, TargetRevision(revisions[-1].number if revisions else 0), windows)
 
-    def changes(self, kind: GroupKind) -> dict[str, datetime | None]:
-        """When `inWindow` of each window changes next."""
-        return {name: startable(window, self.now).until for name, window in self._windows(kind).items()}
+    def closings(self, kind: GroupKind) -> dict[str, Closing]:
+        """Since when `inWindow` of each window is as it is, and when it changes next."""
+        return {name: not_startable(window, self.now) for name, window in self._windows(kind).items()}
 
     def _windows(self, kind: GroupKind) -> Mapping[str, Window]:
         rules = self.governor.rules.get(self.bundle.owners.get(kind, ""))
@@ -242,14 +247,14 @@ class _Deciding:
             if instance not in self.bundle.instances or instance not in self.plans:
                 return None
             policy = self.policies.get(instance, DEFAULT)
-            self.nodes[instance] = NodeGates(self.plans[instance], policy, self.facts(kind), self.changes(kind))
+            self.nodes[instance] = NodeGates(self.plans[instance], policy, self.facts(kind), self.closings(kind))
         return self.nodes[instance]
 
     def _item(self, key: ObjectKey, policy: Policy, target: Aim, bake: timedelta) -> Item:
         asked, one = self.asked[key], self.plans[key]
         held = asked.held(policy, self.now, since=self._since(key, "hold", asked.hold))
         if held:
-            self.holds[key] = _blocked(held)
+            self.holds[key] = held.blocked(_ITEM)
         rules = self.governor.rules.get(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
         shut = Blocked(Reason.GATE_ERROR, rules.closed) if rules and rules.closed else None
@@ -262,7 +267,7 @@ class _Deciding:
             bake=bake,
             priority=asked.priority,
             held=asked.suspended(self.now) or held,
-            blocked=_wait(shut) if shut else None,
+            blocked=Wait.of(shut) if shut else None,
             granted=self.targets.get(key) == target.revision,
         )
 
@@ -270,7 +275,8 @@ class _Deciding:
         for name, number in {**decision.starts, **decision.grants}.items():
             self.targets[by_name[name]] = number
 
-    def _place(self, key: ObjectKey, member: Item, target: Aim, wait: Wait | None) -> None:
+    def _place(self, key: ObjectKey, member: Item, target: Aim, reasons: Mapping[str, Wait]) -> None:
+        wait = reasons.get(member.key)
         rendered, one = self.bundle.instances[key], self.plans[key]
         if member.updated and not one.target and rendered.applied == target.revision:
             self.targets[key] = target.revision  # made anew by hand: it says again where it is
@@ -282,7 +288,7 @@ class _Deciding:
             self.frozen.add(key)
         told = wait is None or wait.reason is Reason.PROGRESSING or (member.granted and wait == member.blocked)
         if wait and not told and one.error is None:
-            self.stays[key] = _blocked(wait)
+            self.stays[key] = wait.blocked(_ITEM, reasons)
 
     def _closed_waves(self, policy: Policy, kind: GroupKind) -> Iterator[tuple[str, Wait]]:
         """Waves whose own windows are not all open."""
@@ -299,7 +305,9 @@ class _Deciding:
                 elif not state.open:
                     reason = Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS
                     assert window
-                    yield wave.name, Wait(reason, f"wave {wave.name} waits for {closed.named(window)}", state.until)
+                    because = (closed.because(not_startable(window, self.now)),)
+                    message = f"wave {wave.name} waits for {closed.named(window)}"
+                    yield wave.name, Wait(reason, message, state.until, because=because)
 
 
 @dataclass
@@ -382,7 +390,7 @@ class _Check:
             if rules and rules.closed:
                 return Blocked(Reason.GATE_ERROR, rules.closed)
             if wait := self._at_node(change):
-                return _blocked(wait)
+                return wait.blocked(_NODE)
         verdict = self.deciding.verdicts.of(change, instance)
         if verdict.open or self._drains(verdict, change):
             return None
@@ -407,12 +415,3 @@ class _Check:
         if verdict.drain is Drain.LEVEL:
             return change.level is not None and change.level <= change.begun
         return verdict.drain is Drain.ROLLOUT
-
-
-def _wait(blocked: Blocked) -> Wait:
-    return Wait(blocked.reason, blocked.message, blocked.until)
-
-
-def _blocked(wait: Wait) -> Blocked:
-    because = tuple(Because("Instance", name, wait.reason) for name in wait.by)
-    return Blocked(wait.reason, wait.message, until=wait.not_before, because=because)

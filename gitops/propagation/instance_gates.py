@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from applier.plan import SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Collection
 from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait
+from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import Pace
 from gitops.propagation.waits import Wait
@@ -20,14 +21,14 @@ from renderer.resolve import laid_over, schema_value
 
 @dataclass
 class CollectionGates:
-    """Of one rollout, in one pass. `keys` are those of its items, `changes` tells when the answer of each window changes next."""
+    """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next."""
 
     gates: Sequence[Gate]
     facts: Facts
     collection: Collection
     keys: Mapping[str, ObjectKey]
     plans: Mapping[ObjectKey, SetPlan]
-    changes: Mapping[str, datetime | None]
+    windows: Mapping[str, Closing]
     _judge: Judge = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +36,7 @@ class CollectionGates:
 
     def wait(self, item: str) -> Wait | None:
         """Why the conditions keep this item where it is."""
-        return as_wait(self._judge.closed(self._view(item)), self.changes) if self.gates else None
+        return as_wait(self._judge.closed(self._view(item)), self.windows) if self.gates else None
 
     def pace(self, policy: Policy) -> Pace | None:
         """The pace that the gates set, where it is none that a policy can have."""
@@ -46,7 +47,7 @@ class CollectionGates:
         if self.pace(policy) is None:
             return waits
         return {
-            name: self._slowed(policy, name) or wait if wait.reason is Reason.PACE_REACHED else wait
+            name: self._slowed(policy, name, wait) if wait.reason is Reason.PACE_REACHED else wait
             for name, wait in waits.items()
         }
 
@@ -54,9 +55,10 @@ class CollectionGates:
     def wake_at(self) -> datetime | None:
         return self._judge.wake_at
 
-    def _slowed(self, policy: Policy, name: str) -> Wait | None:
+    def _slowed(self, policy: Policy, name: str, paced: Wait) -> Wait:
         counters = self.collection.wave_of(name).counters
-        return as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.changes)
+        slowed = as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.windows)
+        return replace(slowed, by=paced.by) if slowed else paced
 
     def _view(self, item: str) -> View:
         plan = self.plans[self.keys[item]]

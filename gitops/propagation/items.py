@@ -9,7 +9,6 @@ from typing import Any
 
 from applier import status
 from applier.plan import NodePlan, SetPlan
-from applier.reasons import Blocked
 from gitops.propagation.collection import Item
 from gitops.propagation.progress import Progress
 from gitops.propagation.state import Target
@@ -53,8 +52,8 @@ def item(
         healthy=healthy,
         is_new=not rendered.applied and not plan.target,
         error=failure.message if granted and failure else "",
-        held=held or (_wait(plan.error) if plan.error else None),
-        blocked=_wait(gated) if gated else blocked,
+        held=held or (Wait.of(plan.error) if plan.error else None),
+        blocked=Wait.of(gated) if gated else blocked,
     )
     return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=gated is not None)
 
@@ -93,7 +92,3 @@ def _levels_ready(nodes: tuple[NodePlan, ...]) -> int:
     """How many levels, counted from the first, carry what the target wants and are ready."""
     unready = [node.node.level for node in nodes if not node.settled]
     return min(unready, default=1 + max((node.node.level for node in nodes), default=-1))
-
-
-def _wait(blocked: Blocked) -> Wait:
-    return Wait(blocked.reason, blocked.message, blocked.until)

@@ -156,6 +156,14 @@ def startable(window: Window, now: datetime) -> State:
     return State(False, None)
 
 
+def not_startable(window: Window, now: datetime, source: str = "") -> Closing:
+    """Since when nothing may be started in the window, and until when that stays so. Of one that is open: since when it is, and how long."""
+    span, state = window.timeline.span(now), startable(window, now)
+    in_cutoff = span.active and span.until and not state.open
+    since = span.until - window.cutoff if in_cutoff and span.until else span.since
+    return Closing(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
+
+
 @dataclass(frozen=True, slots=True)
 class _Gate:
     """What the windows of one source say about one target and verb."""
@@ -224,7 +232,7 @@ class _Gate:
     def _closed_by(self, now: datetime) -> tuple[Closing, ...]:
         if denies := self.active_denies(now):
             return tuple(self._denied(window, now) for window in denies)
-        return tuple(self._not_allowed(window, now) for window in self.allows_at(now))
+        return tuple(not_startable(window, now, self.rules.source) for window in self.allows_at(now))
 
     def drain(self, now: datetime) -> tuple[Drain, datetime | None] | None:
         """What may be finished, and until when, while it is closed: as the strictest of the active Denies says, else of the Allows that closed
@@ -248,12 +256,6 @@ class _Gate:
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return Closing(window, self.rules.source, reason, span.since, span.until)
-
-    def _not_allowed(self, window: Window, now: datetime) -> Closing:
-        span, state = window.timeline.span(now), startable(window, now)
-        since = span.until - window.cutoff if span.active and span.until else span.since
-        reason = Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS
-        return Closing(window, self.rules.source, reason, since, state.until)
 
 
 def next_change(gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from applier import status
@@ -15,6 +14,7 @@ from applier.plan import Effect, NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Counters, Item
 from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait, paced
+from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.shapes import frontier
 from gitops.propagation.waits import Position, Wait, listed
@@ -24,14 +24,14 @@ from renderer.resolve import schema_value
 
 @dataclass
 class NodeGates:
-    """Of one instance, in one pass: `plan` tells how its nodes are, `policy` the pace of its collections, `changes` when the answer of each window
+    """Of one instance, in one pass: `plan` tells how its nodes are, `policy` the pace of its collections, `windows` when the answer of each
     changes next.
     """
 
     plan: SetPlan
     policy: Policy
     facts: Facts
-    changes: Mapping[str, datetime | None]
+    windows: Mapping[str, Closing]
     _judges: dict[str, Judge] = field(default_factory=dict)
     _turns: dict[str, Mapping[str, Wait]] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ class NodeGates:
         if written:
             closed = self._judge(base, written).closed(self._view(node, live))
             if closed:
-                return self._until(as_wait(closed, self.changes), base)
+                return self._until(as_wait(closed, self.windows), base)
         if not index or effect is Effect.PRUNE:
             return None
         if base not in self._turns:
@@ -116,7 +116,8 @@ class NodeGates:
                 counters = counters._replace(updated=counters.updated + 1)
                 continue
             told = f"; not settled: {listed(unsettled)}" if unsettled else ""
-            position = Position(place, counters.total, limit, counters.updated)
+            then = frontier(policy.shape, counters.updated, counters.total, sliding=sliding)
+            position = Position(place, counters.total, limit, counters.updated, then, shape=str(policy.shape))
             yield item.key, Wait(Reason.PACE_REACHED, f"{position}{told}", by=unsettled, position=position)
 
     def _item(self, one: NodePlan, *, counts: bool) -> Item:

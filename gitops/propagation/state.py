@@ -79,8 +79,23 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class WaveProgress:
+    """How far a wave is, for people to read: of `total` instances some have `settled`, `failed`, are `moving`, are `held`; the others wait."""
+
+    name: str
+    shape: str
+    total: int
+    settled: int
+    moving: int
+    held: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class State:
-    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted."""
+    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
+    order, tell how far it is; nothing is decided by them.
+    """
 
     targets: Mapping[str, Target] = field(default_factory=dict)
     passed: Mapping[str, Target] = field(default_factory=dict)
@@ -89,6 +104,7 @@ class State:
     forgiven: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[Entry, ...] = ()
+    waves: tuple[WaveProgress, ...] = ()
 
     def halt_of(self, target: Target) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from applier.cluster import Cluster, Object
+from applier.reasons import Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
@@ -181,7 +182,18 @@ class Fleet:
         self.clock.moment += after
         assert self.catalog is not None
         state = SourceState(self.catalog, ref="main", url="file:///platform")
-        return self.call(self.reconciler.reconcile([state]))
+        found = self.call(self.reconciler.reconcile([state]))
+        assert self.words() <= set(Reason), "a reason that is not in the vocabulary"
+        return found
+
+    def words(self) -> set[str]:
+        """Every reason that is told of the instances, conditions that are kro's aside."""
+        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/links", {}, b""))
+        statuses = [one.get("status") or {} for one in json.loads(response.body).get("items", ())]
+        conditions = [one for status in statuses for one in status.get("conditions", ()) if one["type"] == "Propagated"]
+        rows = [row for status in statuses for row in status.get("levelgate", {}).get("blocked", ())]
+        because = [one for row in rows for one in row.get("blockedBy", ())]
+        return {one["reason"] for one in (*conditions, *rows, *because)}
 
     def call(self, awaited: Coroutine[Any, Any, T]) -> T:
         """Run to its end what asks the cluster."""

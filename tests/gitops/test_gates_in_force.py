@@ -116,12 +116,27 @@ def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: Fleet) ->
     fleet.step()
     assert fleet.at("one") == ["a", "b", "c"]
     row = fleet.status("a")["levelgate"]["blocked"][0]
-    assert (row["node"], row["reason"], row["behind"], row["until"]) == (
-        "app",
-        "WindowClosed",
-        ["after"],
-        "2026-11-20T22:00:00Z",
-    )
+    assert row == {
+        "node": "app",
+        "object": "Deployment.apps/default/a-app",
+        "reason": "WindowClosed",
+        "message": "waits for window nights, opens 2026-11-20T22:00Z (Fri 22:00 UTC)",
+        "since": "2026-11-20T12:00:00Z",
+        "until": "2026-11-20T22:00:00Z",
+        "behind": ["after"],
+        "blockedBy": [
+            {
+                "kind": "Window",
+                "name": "nights",
+                "reason": "WindowClosed",
+                "since": "2026-11-19T23:00:00Z",
+                "until": "2026-11-20T22:00:00Z",
+            }
+        ],
+        "gates": [
+            {"expression": "inWindow('nights')", "at": "link.json:1", "operands": ["inWindow('nights') = false"]}
+        ],
+    }
     fleet.clock.moment = NIGHT
     fleet.ready("a")
     assert fleet.move("two") == [["a"], ["b"], ["c"]]

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from gitops.propagation.state import WaveProgress
 from tests.gitops.fleet import MERGE, TEN, Fleet
 
 
@@ -42,6 +43,26 @@ def test_one_that_does_not_become_ready_holds_the_second_half(fleet: Fleet) -> N
     }
     _, message = fleet.propagated("i8")
     assert message == "9th of 10; 4 may be under way or settled, 4 are; not settled: default/i3"
+    ours = fleet.status("i8")["levelgate"]
+    assert ours["rollout"] == {"name": "links.g.test", "wave": "all"}
+    assert ours["blocked"] == [
+        {
+            "reason": "PaceReached",
+            "message": message,
+            "since": "2026-11-20T12:00:00Z",
+            "blockedBy": [{"kind": "Instance", "name": "default/i3", "reason": "Progressing"}],
+            "position": {
+                "place": 9,
+                "total": 10,
+                "limit": 4,
+                "moved": 4,
+                "then": 8,
+                "wave": "all",
+                "shape": "exponential 2",
+            },
+        }
+    ]
+    assert fleet.rollout().waves == (WaveProgress("all", "exponential 2", 10, settled=3, moving=1, held=0, failed=0),)
     assert {one["type"]: one["status"] for one in fleet.status("i8")["conditions"]}["Ready"] == "True"
     assert fleet.status("i8")["levelgate"]["target"]["revision"] == 2
     assert fleet.status("i8")["levelgate"]["applied"]["revision"] == 1
@@ -92,6 +113,18 @@ def test_while_an_instance_waits_it_is_healed_from_what_was_applied(fleet: Fleet
     fleet.step()
     assert fleet.at("one") == list(TEN[1:])
     assert fleet.request("GET", path)["data"] == {"image": "one"}
+
+
+def test_a_commit_that_changes_nothing_for_those_that_wait_writes_nothing_of_them(fleet: Fleet) -> None:
+    """The target of an instance names the commit at which it began to wait."""
+    fleet.start()
+    fleet.push("two")
+    fleet.move("two", except_for=["i0"])
+    before = fleet.status("i9")
+    assert before["levelgate"]["target"] == {"revision": 2, "commit": "0" * 12}
+    fleet.push()
+    fleet.step()
+    assert fleet.status("i9") == before
 
 
 def test_a_change_of_one_instance_is_not_paced(fleet: Fleet) -> None:

@@ -41,7 +41,7 @@ def test_a_wave_that_waits_behind_one_instance_says_so() -> None:
         "8th of 8; 4 may be under way or settled, 4 are; not settled: prod/cart",
         not_before=MONDAY,
         by=("prod/cart",),
-        position=Position(place=8, total=8, limit=4, moved=4),
+        position=Position(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
     )
     assert {wait.not_before for wait in waits.values()} == {MONDAY}
 
@@ -65,6 +65,15 @@ def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
     assert waits["c"].reason is Reason.WAVE_NOT_REACHED
     assert waits["c"].message == "wave prod waits for wave canary, 0 of 2 settled"
     assert waits["c"].not_before == START + 30 * MINUTE
+    assert waits["c"].by == ("a", "b")
+
+
+def test_an_item_that_is_held_does_not_hold_up_the_next_wave() -> None:
+    rollout = two_waves()
+    rollout.change("b", held=Wait(Reason.HELD, "ada: pod swap"))
+    rollout.step()
+    rollout.apply("a")
+    assert rollout.waits()["c"].by == ("a",)
 
 
 def test_the_cause_that_a_person_must_see_comes_first() -> None:

@@ -13,14 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.reasons import Reason
+from applier.reasons import Because, Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Counters, Item
 from gitops.propagation.gates import Change, Facts, Judge, Subject, View, as_wait, paced, trailers
+from gitops.propagation.judge import not_startable
 from gitops.propagation.policy import DEFAULT, Mode, Policy
 from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced
 from renderer.gates import Gate
 from tests.gitops.propagation.rollouts import Rollout, items, settled
+from tests.gitops.propagation.windows import window
 from tests.renderer.test_definition import resource
 from tests.renderer.test_gates import chain, definition, workers
 
@@ -32,6 +34,12 @@ FACTS = Facts(
     windows={"open": True, "dba": False},
     externals={"yes": True, "no": False, "stale": None},
 )
+FRIDAY_11 = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
+WINDOWS = {
+    "dba": not_startable(window("dba", cron="0 9 * * 1-5", duration="2h", ticket="CHG-7"), NOW),
+    "open": not_startable(window("open", cron="0 8 * * *", duration="8h"), NOW),
+}
+"""Since Friday 11:00 in Berlin the first is closed, until Monday 09:00."""
 
 
 def gates(*expressions: str) -> tuple[Gate, ...]:
@@ -153,19 +161,43 @@ def test_which_windows_may_open_a_gate_again() -> None:
 
 def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
     closed = Judge(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app()))
-    wait = as_wait(closed, {"dba": MONDAY})
+    wait = as_wait(closed, WINDOWS)
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
-    later = as_wait(
-        Judge(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), {"dba": MONDAY, "open": NOW}
-    )
+    later = as_wait(Judge(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), WINDOWS)
     assert later
     assert later.not_before == MONDAY
 
 
+def test_a_wait_carries_windows_gates_and_operands() -> None:
+    """S1-4: for reports, every closed gate with its place and operands; behind it the windows, with their times, and the other gates."""
+    wait = as_wait(Judge(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app())), WINDOWS)
+    assert wait
+    assert wait.because == (
+        Because("Window", "dba", Reason.WINDOW_CLOSED, FRIDAY_11, MONDAY),
+        Because("Gate", "external('no')", Reason.GATE_CLOSED),
+    )
+    at = "platform/db.yaml:14"
+    assert wait.details["gates"] == [
+        {"expression": "inWindow('dba')", "at": at, "operands": ["inWindow('dba') = false"]},
+        {"expression": "external('no')", "at": at, "operands": ["external('no') = false"]},
+    ]
+
+
+def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> None:
+    def said(expression: str) -> str:
+        wait = as_wait(Judge(gates(expression), FACTS).closed(view(app())), WINDOWS)
+        return wait.message if wait else ""
+
+    assert said("inWindow('dba')") == "waits for window dba (CHG-7), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
+    assert said("!inWindow('open')").startswith("${!inWindow('open')} (platform/db.yaml:14)")
+
+
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
-    wait = as_wait(Judge(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": None})
+    gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
+    never = not_startable(window("dba", schedule=gone), NOW)
+    wait = as_wait(Judge(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": never})
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.NEVER_OPENS, None)
 
