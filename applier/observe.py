@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.errors import ClusterError, KindNotServed
+from applier.errors import ClusterError, Denied, KindNotServed
 from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from renderer import keys
@@ -64,29 +64,52 @@ async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind
     return observed.relisted(found, (obj for objects in found.values() for obj in objects))
 
 
-async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey], *, few: int = FEW) -> Observed:
-    """Read these objects, whether they are ours or not; more than `few` of one kind and namespace by their metadata alone."""
+async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+    """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone."""
     places: dict[tuple[GroupKind, str], list[ObjectKey]] = {}
     for key in unknown:
         places.setdefault((key.group_kind, key.namespace), []).append(key)
-    answers = await asyncio.gather(*(_read(cluster, *place, wanted, few) for place, wanted in places.items()))
+    answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in places.items()))
     found = [obj for objects in answers for obj in objects]
     return observed.seen(found).gone(set(unknown) - {ObjectKey.of(obj) for obj in found})
 
 
 async def select(cluster: Cluster, observed: Observed, wanted: Collection[Selection]) -> Observed:
-    """Find the objects of these selections; one that the cluster cannot answer stays open, and is not asked for again in this pass."""
+    """Find the objects of these selections; one that the cluster cannot answer stays open, and is not asked for again in this pass.
+
+    One that may not be listed is a matter of who asks for it, and nobody else's.
+    """
     found = dict(zip(wanted, await asyncio.gather(*(_selected(cluster, one) for one in wanted)), strict=True))
-    keys = {one: None if objects is None else tuple(map(ObjectKey.of, objects)) for one, objects in found.items()}
-    objects = [obj for objects in found.values() for obj in objects or ()]
+    keys = {one: tuple(map(ObjectKey.of, it)) if isinstance(it, list) else it for one, it in found.items()}
+    objects = [obj for it in found.values() if isinstance(it, list) for obj in it]
     return replace(observed.seen(objects), selected={**observed.selected, **keys})
 
 
-async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | None:
+async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | Denied | None:
     try:
         return await cluster.list(wanted.group_kind, wanted.namespace, selector=wanted.labels)
+    except Denied as error:
+        return error
     except ClusterError:
         return None
+
+
+async def refer(cluster: Cluster, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
+    """Read these objects, which are only referred to; one that may not be read is a failure of its own."""
+    wanted = list(references)
+    answers = dict(zip(wanted, await asyncio.gather(*(_referred(cluster, key) for key in wanted)), strict=True))
+    found = [obj for obj in answers.values() if isinstance(obj, dict)]
+    refused = {key: error for key, error in answers.items() if isinstance(error, Denied)}
+    return observed.seen(found).gone(key for key, obj in answers.items() if obj is None).failed(refused)
+
+
+async def _referred(cluster: Cluster, key: ObjectKey) -> Object | Denied | None:
+    try:
+        return await cluster.get(key)
+    except KindNotServed:
+        return None
+    except Denied as error:
+        return error
 
 
 async def _list(
@@ -98,9 +121,9 @@ async def _list(
         return None
 
 
-async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey], few: int) -> list[Object]:
+async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey]) -> list[Object]:
     try:
-        if len(wanted) > few and kind != CRD:  # of a CRD its content matters: which kind it defines, and how
+        if len(wanted) > FEW and kind != CRD:  # of a CRD its content matters: which kind it defines, and how
             names = {key.name for key in wanted}
             listed = await cluster.list(kind, namespace or None, metadata_only=True)
             return [obj for obj in listed if obj["metadata"]["name"] in names]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from applier.cluster import Discovery, Object
-from applier.errors import ClusterError
+from applier.errors import ClusterError, Denied
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.selection import Selection
@@ -42,7 +42,8 @@ def is_terminating(obj: Object) -> bool:
 @dataclass(frozen=True)
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
-    what this pass could not write; `selected` what selections found, None where that could not be told.
+    what this pass could not write; `selected` what selections found, why they may not be
+    listed, or None where nothing could be told.
     """
 
     discovery: Discovery
@@ -51,7 +52,7 @@ class Observed:
     listed: frozenset[GroupKind] = frozenset()
     whole: frozenset[GroupKind] = frozenset()
     failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
-    selected: Mapping[Selection, tuple[ObjectKey, ...] | None] = field(default_factory=dict)
+    selected: Mapping[Selection, tuple[ObjectKey, ...] | Denied | None] = field(default_factory=dict)
 
     def seen(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""
@@ -104,6 +105,11 @@ class Observed:
     def is_unserved(self, kind: GroupKind) -> bool:
         """Certainly no object of this kind exists: it is not served, and its group was asked."""
         return kind not in self.discovery.resources and kind.group not in self.discovery.stale
+
+    @property
+    def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:
+        """What selections found, as far as that is known: their objects, or why they may not be listed."""
+        return {one: str(it) if isinstance(it, Denied) else it for one, it in self.selected.items() if it is not None}
 
     @cached_property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:

@@ -197,7 +197,7 @@ class Reconciler:
             if unknown or references or selections:
                 observed = await observe.select(self.cluster, observed, selections)
                 observed = await observe.look(self.cluster, observed, unknown)
-                observed = await observe.look(self.cluster, observed, references, few=len(references))
+                observed = await observe.refer(self.cluster, observed, references)
                 known = replace(known, observed=observed)
                 continue
             known = replace(known, observed=observed)
@@ -278,13 +278,12 @@ def _world(known: _Known, catalogs: Sequence[Catalog]) -> World:
             if source := by_set.get(label(crd, keys.PART_OF)):
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
-    selected = {selection: keys for selection, keys in observed.selected.items() if keys is not None}
     return World(
         live=observed.objects,
         scopes=scopes,
         defined=defined,
         owners=owners,
-        selected=selected,
+        selected=observed.selections,
         stored=known.archive.stored,
         places=known.propagation.places,
         gated=known.gated,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Live = Mapping[ObjectKey, Mapping[str, Any]]
 """Objects as observed in the cluster, by key."""
 
-Selected = Mapping[Selection, Collection[ObjectKey]]
-"""Which objects a selection found; one that is not here has not been looked for, or could not be."""
+Selected = Mapping[Selection, Collection[ObjectKey] | str]
+"""Which objects a selection found, or why they may not be listed; one that is not here has not been looked for, or could not be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,8 @@ class _Walk:
         keys = self.selected.get(selection)
         if keys is None:
             return [replace(item.node, waiting=(f"{selection} to be listed",), selection=selection)]
+        if isinstance(keys, str):
+            return [replace(item.node, error=f"not allowed: {keys}")]
         found = [self.observed[key] for key in sorted(keys) if key in self.observed]
         seen = self.values[node.id] = self.live[node.id] = self._seen(node.id, found)
         whole = [condition for condition in node.ready_when if "each" not in condition.names]

@@ -147,11 +147,9 @@ class _Planner:
         return SetPlan(rendered, parent, current, orphans=found, finish=finish)
 
     def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
-        desired = inventory.scope_of(
-            (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
-        )
+        desired = inventory.scope_of(_own(rendered), rendered.parent)
         if rendered.before:
-            desired |= inventory.scope_of((node.key for node in rendered.before.nodes if node.key), rendered.parent)
+            desired |= inventory.scope_of(_own(rendered.before), rendered.parent)
         target = self.gates.targets.get(rendered.parent) or _target(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
         if not rendered.is_source and parent is not None:
@@ -167,7 +165,8 @@ class _Planner:
         exact = None
         if parent is not None and not busy and not orphans and self._is_listed(current):
             live = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
-            unplaced = Scope(frozenset(node.group_kind for node in rendered.nodes if node.key is None))
+            waiting = (node for node in rendered.nodes if node.key is None and not node.external)
+            unplaced = Scope(frozenset(node.group_kind for node in waiting))
             wanted = desired | live | unplaced
             exact = wanted if wanted != current else None
         return SetPlan(
@@ -243,3 +242,8 @@ def _is_ours(parent: Object | None) -> bool:
 
 def _has_finalizer(parent: Object) -> bool:
     return keys.FINALIZER in (parent["metadata"].get("finalizers") or ())
+
+
+def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
+    """The keys of what the set owns, as far as they are known; not of what it only refers to."""
+    return (node.key for node in rendered.nodes if node.key and not node.external)

@@ -157,7 +157,11 @@ class Judge:
         return NodePlan(node, Verb.UNKNOWN, live, ready=ready, healthy=healthy, blocked=why)
 
     def _external(self, node: RenderedNode, live: Object | None, above: Blocked | None) -> NodePlan:
+        if node.error:
+            return NodePlan(node, Verb.NONE, None, blocked=Blocked(Reason.RENDER_FAILED, node.error))
         if live is None:
+            if node.key and (failure := self.observed.failures.get(node.key)):
+                return NodePlan(node, Verb.NONE, None, blocked=Blocked.by_failure(failure))
             verb = Verb.LOOK if node.key and not self.observed.is_known(node.key) else Verb.NONE
             awaited = ", ".join(node.waiting) or f"{node.key} to exist"
             return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
 from typing import Any
@@ -148,3 +149,71 @@ def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
     deletes = [event for event in platform.writes(since) if event.verb == "delete"]
     assert all(set(event.request["preconditions"]) == {"uid", "resourceVersion"} for event in deletes)
     assert [event.code for event in deletes].count(200) == 1
+
+
+def without_secrets(platform: Platform, control_plane: ControlPlane) -> None:
+    """The user `tenant` may do everything in the test's group, and to what instances are made of, but nothing to Secrets."""
+    everything = {"verbs": ["*"], "resources": ["*"]}
+    core = {"apiGroups": [""], "verbs": ["*"], "resources": ["configmaps", "namespaces", "events"]}
+    groups = ["apps", "apiextensions.k8s.io", platform.group]
+    role = {"rules": [core, {**everything, "apiGroups": groups}]}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": platform.namespace}
+    api = "rbac.authorization.k8s.io/v1"
+    for kind, content in (("ClusterRole", role), ("ClusterRoleBinding", {"roleRef": reference, "subjects": [subject]})):
+        platform.kubectl("create", "-f", "-", stdin=manifest(api, kind, platform.namespace, "", **content))
+    eventually(lambda: control_plane.request("GET", "/api/v1/configmaps", user="tenant").code == 200)
+
+
+def reading_secrets(group: str, kind: str, **metadata: Any) -> str:
+    """A definition whose only resource reads Secrets."""
+    reference = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    reader = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{kind.lower()}-reader"}}
+    spec = {
+        "schema": {"group": group, "apiVersion": "v1", "kind": kind, "spec": {}},
+        "resources": [
+            {"id": "given", "externalRef": reference},
+            {"id": "reader", "template": {**reader, "data": {"count": "${string(size(given))}"}}},
+        ],
+    }
+    return manifest("kro.run/v1alpha1", "ResourceGraphDefinition", f"{kind.lower()}s.{group}", "", spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "verb"), [({"selector": {"matchLabels": {"a": "b"}}}, "list"), ({"name": "given"}, "get")]
+)
+def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
+    platform: Platform, control_plane: ControlPlane, metadata: dict[str, Any], verb: str
+) -> None:
+    """Rule 8, rgd 1.4: a missing permission is named, on that instance alone; the other one becomes ACTIVE."""
+    here, group = platform.namespace, platform.group
+    without_secrets(platform, control_plane)
+    thing = {
+        "schema": {"group": group, "apiVersion": "v1", "kind": "Thing", "spec": {}},
+        "resources": [{"id": "a", "template": json.loads(config_map(here, "a", a="b"))}],
+    }
+    things = manifest("kro.run/v1alpha1", "ResourceGraphDefinition", f"things.{group}", "", spec=thing)
+    readers = reading_secrets(group, "Reader", namespace=here, **metadata)
+    platform.repository.commit({"thing.json": things, "reader.json": readers})
+    platform.run_once()  # by somebody who may look for members of the source everywhere, as its first pass does
+    platform.repository.commit(
+        {
+            "x.json": manifest(f"{group}/v1", "Thing", "x", here),
+            "y.json": manifest(f"{group}/v1", "Reader", "y", here),
+        }
+    )
+    tenant = replace(platform, kubeconfig=control_plane.kubeconfig("tenant"))
+    try:
+        tenant.run_once(check=None)
+        state = ("-n", here, "-o", "jsonpath={.status.state}")
+        assert platform.kubectl("get", f"things.{group}", "x", *state) == "ACTIVE"
+        assert platform.kubectl("get", f"readers.{group}", "y", *state) == "ERROR"
+        found = json.loads(platform.kubectl("get", f"readers.{group}", "y", "-n", here, "-o", "json"))
+        row, behind = found["status"]["levelgate"]["blocked"]
+        assert (behind["node"], behind["reason"]) == ("reader", "WaitingForData")
+        assert row["node"] == "given"
+        assert "not allowed" in row["message"]
+        assert f'User "tenant" cannot {verb} resource "secrets" in API group ""' in row["message"]
+    finally:
+        for kind in ("clusterrolebinding", "clusterrole"):
+            platform.kubectl("delete", kind, here)
