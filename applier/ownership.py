@@ -114,12 +114,11 @@ def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     )
 
 
-def annotated_by(live: Object, name: str) -> str:
-    """The field manager that has this annotation, of several the one that wrote last; empty where the server does not say."""
+def annotators(live: Object, name: str) -> tuple[str, ...]:
+    """The field managers that have this annotation, who wrote last at the end; empty where the server does not say."""
     entries = sorted(live["metadata"].get("managedFields") or (), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
-    found = [entry.get("manager", "") for entry in entries if _at(entry.get("fieldsV1") or {}, path) is not None]
-    return found[-1] if found else ""
+    return tuple(entry.get("manager", "") for entry in entries if _at(entry.get("fieldsV1") or {}, path) is not None)
 
 
 def _is_apply_of(entry: Mapping[str, Any], manager: str) -> bool:

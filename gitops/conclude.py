@@ -15,6 +15,7 @@ from applier.inventory import Scope
 from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
+from gitops.installation import INSTALLATION, installation
 from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
 from gitops.propagation.governor import Propagation
 from gitops.record import SourceRecord
@@ -34,6 +35,7 @@ async def conclude(
     archive: Archive,
     propagation: Propagation,
     *,
+    version: str,
     now: datetime,
 ) -> tuple[list[Result], list[ClusterError]]:
     """Write what differs; answers what was written and what could not be."""
@@ -54,6 +56,9 @@ async def conclude(
             data = source_record(state, plan, SourceRecord.read(parent), now=at).data()
             if data != (parent.get("data") or {}):
                 bodies.append(_body(parent, data=data))
+    record = installation(version)
+    if record["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
+        bodies.append(record)
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
     return [result for result in answers if isinstance(result, Result)], [

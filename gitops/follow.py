@@ -47,6 +47,7 @@ class Follower:
     adoption: Adoption = NEVER
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
+    _stopped: str = ""
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names."""
@@ -63,8 +64,7 @@ class Follower:
         states = await self.fetch()
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
-            found = await self.reconciler.reconcile(states)
-            self.passed(Tally.of(found.plan.sets))
+            found = self._told(await self.reconciler.reconcile(states))
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK
             elif not in_flight(found) or waited >= wait.total_seconds():
@@ -82,12 +82,11 @@ class Follower:
         while not self.stop.is_set():
             wake.clear()
             try:
-                found = await self.reconciler.reconcile(await self.fetch())
+                found = self._told(await self.reconciler.reconcile(await self.fetch()))
             except ClusterError as error:
                 self.notice("cluster", f"{error}; trying again")
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
-                self.passed(Tally.of(found.plan.sets))
                 self.wake_at(found.propagation.wake_at)
                 if not found.changed and not in_flight(found):
                     await self._any(wake.wait())
@@ -95,6 +94,15 @@ class Follower:
                     continue
                 delay = FIRST_LOOK if found.changed else min(delay * 2, LAST_LOOK)
             await self._any(wake.wait(), self.clock.sleep(delay))
+
+    def _told(self, found: Pass) -> Pass:
+        """Tell how a pass ended, and when a person has stopped everything or lets it go on."""
+        stopped = found.propagation.stopped.message if found.propagation.stopped else ""
+        if stopped != self._stopped:
+            self.notice("cluster", stopped or "no longer suspended")
+        self._stopped = stopped
+        self.passed(Tally.of(found.plan.sets))
+        return found
 
     async def _any(self, *awaited: Coroutine[None, None, object]) -> None:
         """Until one of these is over, or `stop` is set."""

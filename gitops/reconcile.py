@@ -19,6 +19,7 @@ from applier.plan import Plan, Records, plan
 from applier.write import Writer
 from gitops import conclude
 from gitops.clock import Clock
+from gitops.installation import INSTALLATION
 from gitops.propagation.governor import Governor, Propagation
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.rules import in_force
@@ -114,7 +115,9 @@ class Reconciler:
         known = await self._observe(sources)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await self._decide(sources, known)
+            bundle, decided, known = await self._decide(sources, await self._heeding(known))
+            if known.propagation.stopped:
+                return Pass(bundle, decided, known.observed, tuple(results), known.propagation)
             if self.stopping():
                 break
             if bundle.issued:
@@ -144,6 +147,7 @@ class Reconciler:
             known.observed,
             known.archive,
             known.propagation,
+            version=self.version,
             now=known.governor.reading.now,
         )
         self.seen.archive = known.archive
@@ -152,7 +156,7 @@ class Reconciler:
     async def preview(self, sources: Sequence[SourceState]) -> Pass:
         """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
         sources = await self._heeding_kro(sources)
-        bundle, decided, known = await self._decide(sources, await self._observe(sources))
+        bundle, decided, known = await self._decide(sources, await self._heeding(await self._observe(sources)))
         rehearsal = await Writer(self.cluster, {}).rehearse(decided, known.observed)
         bundle, decided, known = await self._decide(sources, replace(known, observed=rehearsal.observed))
         return Pass(bundle, decided, known.observed, (), known.propagation, changes=rehearsal.changes)
@@ -201,6 +205,8 @@ class Reconciler:
                 known = replace(known, observed=observed)
                 continue
             known = replace(known, observed=observed)
+            if still := known.governor.standing_still(bundle, observed):
+                return bundle, plan(bundle, observed, records, still.gates), replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
             moved = known.governor.decide(bundle, decided, observed, known.archive.stored, known.propagation)
@@ -220,6 +226,10 @@ class Reconciler:
         except ClusterError as error:
             runs = f"perhaps: {error}"
         return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
+
+    async def _heeding(self, known: _Known) -> _Known:
+        """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
+        return replace(known, observed=await observe.look(self.cluster, known.observed, {INSTALLATION}))
 
     async def _keep(self, known: _Known) -> tuple[_Known, bool]:
         """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""

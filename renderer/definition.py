@@ -213,9 +213,9 @@ class _Builder:
             return {}
 
     def _handed_on(self) -> dict[str, str]:
-        """What people say about the definition that must stand on its CRD: whether it may be deleted."""
+        """What people say about the definition that must stand on its CRD: whether it may be deleted, and what they order of all its instances."""
         annotations = self.document.value["metadata"].get("annotations") or {}
-        return {keys.PRUNE: annotations[keys.PRUNE]} if isinstance(annotations.get(keys.PRUNE), str) else {}
+        return {key: annotations[key] for key in keys.OF_DEFINITIONS if isinstance(annotations.get(key), str)}
 
     def _crd(
         self,

@@ -69,6 +69,9 @@ WRITTEN_BY_PEOPLE = frozenset(
         "suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
+OF_DEFINITIONS = (PRUNE, SUSPEND, SUSPEND_UNTIL)
+"""What is handed on from a definition to its CRD."""
+
 _VALUES = {
     WAIT_FOR: ("none", "exists", "ready", "healthy"),
     HEALTH: ("ignore",),

@@ -205,7 +205,7 @@ async def _until_signalled(work: asyncio.Future[int], stop: asyncio.Event) -> in
 
 def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_on_held: bool = False) -> int:
     """The last lines of `run --once`, and its exit code."""
-    for one in found.plan.sets:
+    for one in found.plan.sets if not found.propagation.stopped else ():
         for node, cause, _ in blocked_rows(one):
             progress.blocked(one.rendered, node, cause)
     problems = (*found.bundle.problems, *found.propagation.problems)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from applier.observed import Observed, annotation
 from applier.plan import Barrier, Change, Effect, Gates, Plan
 from applier.reasons import Blocked, Reason
-from gitops.propagation import closed, items
+from gitops.propagation import closed, items, suspension
 from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.collection import Item, collected
 from gitops.propagation.explain import progress_of, waits
@@ -49,7 +49,8 @@ _NODE: Final = "Node"
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `remembered` what the status of
-    an instance has to remember of its way, `rules` those in force by source. `wake_at`: when to look again although nothing happened.
+    an instance has to remember of its way, `rules` those in force by source. `wake_at`: when to look again although nothing happened. `stopped`: a
+    person has suspended everything, so nothing at all may be written.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class Propagation:
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
     problems: tuple[Problem, ...] = ()
+    stopped: Blocked | None = None
 
     def after(self, plan: Plan) -> Propagation:
         """With the time at which something of the final plan may change: what waits says so itself."""
@@ -96,6 +98,14 @@ class Governor:
                 at[key] = int(text)
         return Propagation({key: Place(number) for key, number in at.items()})
 
+    def standing_still(self, bundle: Bundle, observed: Observed) -> Propagation | None:
+        """What holds while a person has suspended everything; None where nobody has."""
+        if not (wait := suspension.everything(observed, self.reading.now)):
+            return None
+        why = wait.blocked(_ITEM)
+        gates = Gates(lambda _: why, suspended={one.parent: why for one in bundle.sets})
+        return Propagation(gates=gates, wake_at=why.until, stopped=why)
+
     def decide(
         self, bundle: Bundle, plan: Plan, observed: Observed, stored: Stored, before: Propagation
     ) -> Propagation:
@@ -116,6 +126,14 @@ class _Deciding:
         self.now = self.governor.reading.now
         self.plans = {one.rendered.parent: one for one in self.plan.sets if not one.rendered.is_source}
         self.asked = {key: Asked.of(one.rendered.manifest, one.parent) for key, one in self.plans.items()}
+        self.wider = suspension.Suspensions(
+            suspension.sources(self.bundle, self.observed),
+            suspension.definitions(self.bundle, self.observed),
+            self.asked,
+            self.plans,
+            self.bundle,
+        )
+        self.suspended = dict(self.wider.waits(self.now))
         self.places = dict(self.before.places)
         self.targets = dict(self.before.gates.targets)
         self.stays: dict[ObjectKey, Blocked] = {}
@@ -130,9 +148,6 @@ class _Deciding:
         self.verdicts = _Windows(self)
 
     def propagation(self) -> Propagation:
-        suspended = {
-            key: wait.blocked(_ITEM) for key, asked in self.asked.items() if (wait := asked.suspended(self.now))
-        }
         for key, asked in self.asked.items():
             self._remember_asked(key, asked)
         rollouts = self._rollouts()
@@ -141,9 +156,11 @@ class _Deciding:
         for name, asked_of in self.governor.requests.items():
             if name not in rollouts:
                 self.states[name] = unanswerable(self.states[name], asked_of, now=self.now)
-        check = _Check(self, {**suspended}, dict(self.holds), frozenset(self.frozen), dict(self.stays))
+        suspended = {key: wait.blocked(_ITEM) for key, wait in self.suspended.items()}
+        check = _Check(self, suspended, dict(self.holds), frozenset(self.frozen), dict(self.stays))
         barriers = {key: policy.barrier for key, policy in self.policies.items() if policy.barrier is not Barrier.PATH}
-        moments = {*self.moments, *(until for one in self.asked.values() for until in one.ends if until > self.now)}
+        everyone = (*self.asked.values(), *self.wider.definitions.values(), *self.wider.sources.values())
+        moments = {*self.moments, *(until for one in everyone for until in one.ends if until > self.now)}
         return Propagation(
             self.places,
             Gates(check, self.targets, self.stays, suspended, barriers),
@@ -266,7 +283,7 @@ class _Deciding:
             now=self.now,
             bake=bake,
             priority=asked.priority,
-            held=asked.suspended(self.now) or held,
+            held=self.suspended.get(key) or held,
             blocked=Wait.of(shut) if shut else None,
             granted=self.targets.get(key) == target.revision,
         )

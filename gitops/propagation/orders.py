@@ -13,7 +13,7 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.observed import annotation
-from applier.ownership import annotated_by
+from applier.ownership import annotators
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import Approval, Entry, Halt, RefusedOrder, State
 from renderer import keys
@@ -46,7 +46,7 @@ def requests(record: Object) -> tuple[Request, ...]:
         Request(
             key,
             said=annotation(record, key),
-            by=annotation(record, keys.REQUESTED_BY) or annotated_by(record, key) or "somebody",
+            by=annotation(record, keys.REQUESTED_BY) or next(reversed(annotators(record, key)), "somebody"),
             why=annotation(record, keys.APPROVE_REASON if key == keys.APPROVE else key),
         )
         for key in asked

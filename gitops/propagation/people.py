@@ -1,6 +1,7 @@
-"""What people ask of one instance by annotations, in Git or on the live object: hold, suspend, priority, and going past a window.
+"""What people ask by annotations, in Git or on the live object: hold, suspend, priority, and going past a window.
 
-What cannot be read of a hold or of a suspension still holds or suspends; what cannot be read of a break-glass opens nothing.
+All of it can be asked of an instance, to suspend also of a definition, a source, and the whole installation. What cannot be read of a hold or of a
+suspension still holds or suspends; what cannot be read of a break-glass opens nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from applier.cluster import Object
+from applier.cluster import CONTENT, Object
 from applier.observed import annotation
+from applier.ownership import annotators
 from applier.reasons import Reason
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait
@@ -24,7 +26,7 @@ LONGEST_GLASS: Final = timedelta(hours=4)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What people say of one instance. `glass` is a break-glass: why windows are to be passed."""
+    """What people say of one thing. `glass` is a break-glass: why windows are to be passed."""
 
     hold: str = ""
     hold_until: datetime | None = None
@@ -35,17 +37,23 @@ class Asked:
     priority: int = 0
 
     @classmethod
-    def of(cls, manifest: Manifest, live: Object | None) -> Asked:
-        """Git's word first, else that on the live object."""
+    def of(cls, manifest: Manifest | None, live: Object | None) -> Asked:
+        """Git's word first, else that on the live object. There, what only we have written was Git's word once, and counts no more."""
 
         def said(key: str) -> str:
-            return annotation(manifest, key) or (annotation(live, key) if live else "")
+            return annotation(manifest or {}, key) or (
+                annotation(live, key) if live and _is_of_others(live, key) else ""
+            )
 
-        suspend = said(keys.SUSPEND) or (
+        def why(key: str) -> str:
+            is_blank = live is not None and not annotation(live, key).strip() and _is_of_others(live, key)
+            return said(key).strip() or ("no reason given" if is_blank else "")
+
+        suspend = why(keys.SUSPEND) or (
             f"{keys.KRO_RECONCILE}: suspended" if said(keys.KRO_RECONCILE) == "suspended" else ""
         )
         return cls(
-            hold=said(keys.HOLD),
+            hold=why(keys.HOLD),
             hold_until=moment(said(keys.HOLD_UNTIL)),
             suspend=suspend,
             suspend_until=moment(said(keys.SUSPEND_UNTIL)),
@@ -66,11 +74,12 @@ class Asked:
         ends = policy.hold_ends(since, self.hold_until)
         return Wait(Reason.HELD, f"held until {ends:%Y-%m-%dT%H:%MZ}: {self.hold}", ends) if now < ends else None
 
-    def suspended(self, now: datetime) -> Wait | None:
+    def suspended(self, now: datetime, what: str = "") -> Wait | None:
+        """The suspension, while it lasts; `what` is suspended, where that is more than one instance: `source platform is`."""
         if not self.suspend or (self.suspend_until and now >= self.suspend_until):
             return None
         until = f" until {self.suspend_until:%Y-%m-%dT%H:%MZ}" if self.suspend_until else ""
-        return Wait(Reason.SUSPENDED, f"suspended{until}: {self.suspend}", self.suspend_until)
+        return Wait(Reason.SUSPENDED, f"{what} suspended{until}: {self.suspend}".lstrip(), self.suspend_until)
 
     def past_windows_until(self, since: datetime) -> datetime | None:
         """Until when windows are passed; None where nobody asked, without a reason, or for longer than is allowed."""
@@ -92,6 +101,12 @@ def first_seen(status: Mapping[str, Any], name: str, word: str, now: datetime) -
     """When this word of somebody was first seen, as the status of the instance remembers it; now where it does not."""
     found = ((status.get("levelgate") or {}).get("asked") or {}).get(name) or {}
     return (moment(found.get("since")) if found.get("said") == word else None) or now
+
+
+def _is_of_others(live: Object, key: str) -> bool:
+    """Does the object carry this annotation by anybody's word but ours?"""
+    there = key in (live["metadata"].get("annotations") or {})
+    return there and (not (managers := annotators(live, key)) or set(managers) != {CONTENT})
 
 
 def _whole(text: str) -> int:

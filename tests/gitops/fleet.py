@@ -54,8 +54,9 @@ class Died(BaseException):
 
 @dataclass
 class Fleet:
-    """`gates`, `schema` and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is its content (IMAGE in
-    `more`). `rules` are files of windows and policies, `written` what instances say beyond their name (`metadata`, and fields of the spec).
+    """`gates`, `schema`, `about` (annotations) and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is
+    its content (IMAGE in `more`). `rules` are files of windows and policies, `written` what instances say beyond their name (`metadata`, and fields
+    of the spec).
     `writes` counts requests that write; at the one with the number in `dies_at` the process dies, before it is carried out or (True) after.
     """
 
@@ -66,6 +67,7 @@ class Fleet:
     schema: dict[str, Any] = field(default_factory=lambda: {"text": "string | default=one"})
     rules: dict[str, str] = field(default_factory=dict)
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
     image: str = "one"
     clock: StillClock = field(default_factory=StillClock)
     catalog: Catalog | None = None
@@ -156,7 +158,7 @@ class Fleet:
         spec: Object = {"schema": schema, "resources": [app, after, *more]}
         if self.gates is not None:
             spec["propagateWhen"] = self.gates
-        metadata = {"name": f"links.{GROUP}"}
+        metadata = {"name": f"links.{GROUP}", "annotations": self.about}
         return json.dumps(
             {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": metadata, "spec": spec}
         )
@@ -239,14 +241,16 @@ class Fleet:
 
     def annotate(self, name: str, **annotations: str | None) -> None:
         """As `kubectl annotate` of an instance; underscores stand for dashes."""
-        said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-        path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
-        self.request("PATCH", path, {"metadata": {"annotations": said}}, MERGE)
+        self.put(f"/apis/{GROUP}/v1/namespaces/default/links/{name}", **annotations)
 
-    def order(self, *, manager: str = "kubectl-annotate", **annotations: str | None) -> None:
-        """As `kubectl annotate` of the record of the rollout."""
+    def put(self, path: str, **annotations: str | None) -> None:
+        """As `kubectl annotate` of the object at this path."""
         said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-        self.request("PATCH", f"{ROLLOUT}?fieldManager={manager}", {"metadata": {"annotations": said}}, MERGE)
+        self.request("PATCH", f"{path}?fieldManager=kubectl-annotate", {"metadata": {"annotations": said}}, MERGE)
+
+    def order(self, **annotations: str | None) -> None:
+        """Ask it of the rollout."""
+        self.put(ROLLOUT, **annotations)
 
     def at(self, image: str) -> list[str]:
         """Whose Deployment has this image, in the order of names."""

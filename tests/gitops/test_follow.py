@@ -16,6 +16,7 @@ from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
+from applier.reasons import Blocked, Reason
 from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.propagation.governor import Propagation
@@ -203,3 +204,14 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
     following.wake_at = told
     await following.forever(asyncio.Event())
     assert moments == [due]
+
+
+async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_on() -> None:
+    why = Blocked(Reason.SUSPENDED, "everything is suspended: INC-7")
+    stopped = replace(found(), propagation=Propagation(stopped=why))
+    following, _, _ = follower(stopped, stopped, found())
+    told: list[tuple[str, str]] = []
+    following.notice = lambda source, text: told.append((source, text))
+    for _ in range(3):
+        await following.once(wait=timedelta(0))
+    assert told == [("cluster", "everything is suspended: INC-7"), ("cluster", "no longer suspended")]

@@ -132,6 +132,20 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
     assert fleet.at("two") == ["b"]
 
 
+def test_a_break_glass_that_git_takes_back_is_over_at_once(fleet: Fleet) -> None:
+    """The live object still carries it, by our own write: that is no word of anybody."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    until = (SATURDAY + timedelta(hours=1)).isoformat()
+    said = {"levelgate.dev/break-glass-reason": "INC-7", "levelgate.dev/break-glass-until": until}
+    fleet.written["b"] = {"metadata": {"annotations": said}}
+    fleet.push("two")
+    assert fleet.move("two") == [["b"]]
+    fleet.written.clear()
+    fleet.push("three")
+    assert fleet.move("three") == []
+
+
 def test_no_break_glass_where_the_window_forbids_it(fleet: Fleet) -> None:
     fleet.start(freeze={**FREEZE, "breakGlass": "Forbidden"})
     fleet.clock.moment = SATURDAY

@@ -1,0 +1,80 @@
+"""Of what nothing at all is written: a person has suspended it, or something wider that it belongs to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from applier.observed import Observed, annotation, label
+from applier.plan import SetPlan
+from gitops.installation import INSTALLATION
+from gitops.propagation.people import Asked
+from gitops.propagation.waits import Wait
+from renderer import keys
+from renderer.crd import key_of
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
+from renderer.model import Bundle, RenderedSet
+from renderer.render import source_parent
+
+
+def everything(observed: Observed, now: datetime) -> Wait | None:
+    """The word that nothing is written anywhere, on the record of the installation."""
+    return Asked.of(None, observed.objects.get(INSTALLATION)).suspended(now, "everything is")
+
+
+def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
+    """What people ask of definitions, in Git or on their CRDs."""
+    written = {kind: one.crd for kind, one in bundle.definitions.items()}
+    crds = [crd for key, crd in observed.objects.items() if key.group_kind == CRD and annotation(crd, keys.DEFINITION)]
+    live = {GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd for crd in crds}
+    return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
+
+
+def sources(bundle: Bundle, observed: Observed) -> dict[str, Asked]:
+    """What people ask of sources, on their records."""
+    return {name: Asked.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
+
+
+@dataclass(frozen=True)
+class Suspensions:
+    """What people ask, by what they ask it of; `plans` are those of instances."""
+
+    sources: Mapping[str, Asked]
+    definitions: Mapping[GroupKind, Asked]
+    instances: Mapping[ObjectKey, Asked]
+    plans: Mapping[ObjectKey, SetPlan]
+    bundle: Bundle
+
+    @cached_property
+    def sets(self) -> Mapping[str, RenderedSet]:
+        """All sets by id, also of instances that nothing wants any more."""
+        return {one.id: one for one in (*self.bundle.sets, *(plan.rendered for plan in self.plans.values()))}
+
+    def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
+        """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
+        sources = {name: one.suspended(now, f"source {name} is") for name, one in self.sources.items()}
+        kinds = {
+            kind: one.suspended(now, f"definition {self._name(kind)} is") for kind, one in self.definitions.items()
+        }
+        found = [(source_parent(name), wait) for name, wait in sources.items()]
+        found += [(key_of(kind), wait) for kind, wait in kinds.items()]
+        for key, asked in self.instances.items():
+            wider = sources.get(self._source(key)) or kinds.get(key.group_kind)
+            found.append((key, wider or asked.suspended(now)))
+        yield from ((key, wait) for key, wait in found if wait)
+
+    def _name(self, kind: GroupKind) -> str:
+        definition = self.bundle.definitions.get(kind)
+        return definition.name if definition else str(kind)
+
+    def _source(self, instance: ObjectKey) -> str:
+        """The source of an instance, also of one that nothing wants any more: that of the set that it is in."""
+        while (plan := self.plans.get(instance)) and not plan.rendered.source:
+            owner = self.sets.get(label(plan.parent, keys.PART_OF)) if plan.parent else None
+            if owner is None or owner.source:
+                return owner.source if owner else ""
+            instance = owner.parent
+        return plan.rendered.source if plan else ""
