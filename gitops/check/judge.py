@@ -22,9 +22,8 @@ from applier.member import is_proven
 from applier.observed import annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.traces import is_our_parent, our_sets
+from gitops import revisions
 from gitops.check.facts import Facts
-from gitops.revisions import APPLIED
-from gitops.revisions import KIND as REVISION
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
@@ -187,7 +186,9 @@ class _Judge:
             if key not in self.instances and label(obj, keys.PART_OF) not in self.known
         ]
         hanging = (key for key, obj in instances.items() if self._hangs(obj))
-        records = [(key, obj) for key, obj in self.objects if key.group_kind == REVISION and label(obj, keys.RECORD)]
+        records = [
+            (key, obj) for key, obj in self.objects if key.group_kind == revisions.KIND and label(obj, keys.RECORD)
+        ]
         ownerless = (key for key, obj in records if not self._has_owner(obj))
         loose = (key for key, obj in self.objects if apply_entry(obj, CONTENT) and not label(obj, keys.PART_OF))
         yield from _of(
@@ -212,7 +213,7 @@ class _Judge:
             ownerless,
             "leftovers",
             "stored revisions of what does not exist any more",
-            f"the next pass of their source drops them; or {_UNINSTALL}",
+            "the next pass of their source drops those of instances; delete what stays: nothing is rendered from it",
         )
         yield from _of(
             loose,
@@ -247,12 +248,14 @@ class _Judge:
         return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > HANGS_AFTER
 
     def _has_owner(self, record: Object) -> bool:
-        match label(record, keys.RECORD), annotation(record, keys.RECORD_OF).split("/"):
-            case str(kind), [group, name, namespace, instance] if kind == APPLIED:
-                key = ObjectKey(group, name, namespace, instance)
-                return key in self.instances or key in self.facts.survey.objects
-            case _, [group, name]:
-                return GroupKind(group, name) in map(_defined, self.facts.crds.values())
+        of = annotation(record, keys.RECORD_OF).split("/")
+        match label(record, keys.RECORD):
+            case revisions.APPLIED if len(of) == 4:
+                return bool({ObjectKey(*of)} & (self.instances | self.facts.survey.objects.keys()))
+            case revisions.DEFINITION if len(of) == 2:
+                return GroupKind(*of) in map(_defined, self.facts.crds.values())
+            case revisions.RULES:
+                return annotation(record, keys.RECORD_SOURCE) in self.facts.records
         return False
 
 

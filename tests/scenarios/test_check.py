@@ -15,14 +15,28 @@ from tests.scenarios.platform import Platform
 APPLYSET = "applyset.kubernetes.io/"
 
 
+WINDOW = """
+apiVersion: levelgate.dev/v1alpha1
+kind: PropagationWindow
+metadata: {name: elsewhere}
+spec:
+  kind: Deny
+  timeZone: Europe/Berlin
+  schedule: {cron: "0 9 * * 1-5"}
+  duration: 2h
+  selector: {namespaces: [nowhere]}
+"""
+
+
 @pytest.fixture
 def applied(alone: Platform) -> Platform:
-    """One instance with the members `one-a` and `one-b`, and a plain object."""
+    """One instance with the members `one-a` and `one-b`, a plain object, and a window that governs none of them."""
     alone.repository.commit(
         {
             "chain.json": chain(alone.group, "ab"),
             "one.json": link(alone.group, alone.namespace),
             "plain.json": config_map(alone.namespace, "plain", a="b"),
+            "window.yaml": WINDOW,
         }
     )
     alone.run_once()
@@ -127,6 +141,8 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
     [found] = check(applied)
     assert "what does not exist any more" in found["message"]
     assert names(found) == [f"applied-{applied.namespace}"]
+    stored = applied.kubectl("get", "controllerrevisions", "-n", "levelgate-system", "-o", "name").split()
+    assert f"controllerrevision.apps/policies-{applied.name}-1" in stored, "of a source, and no leftover"
     applied.run_once()
     assert check(applied) == [], "the next pass drops it, as the advice says"
 
