@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help venv check test controlplane cluster schemas demo faults bench format lock clean
+.PHONY: help venv check test fuzz controlplane cluster schemas demo faults bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,12 @@ check: venv ## style, types, direction of imports
 
 test: venv controlplane ## all tests; builds the control plane once (about five minutes)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+fuzz: venv ## random inputs for long: FUZZ=20 times the examples of the tests, then SECONDS=600 guided by coverage
+	LEVELGATE_FUZZ=$(or $(FUZZ),20) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not cluster" \
+		tests/properties tests/gitops/propagation tests/renderer/cel/test_oracles.py tests/renderer/cel/test_check.py
+	$(BIN)/python -m pip install --quiet "atheris>=3"
+	$(BIN)/python -m tests.fuzz $(or $(SECONDS),600)
 
 controlplane: venv ## the real kube-apiserver of the tests, built once and kept in the cache
 	@$(BIN)/python tests/controlplane/build.py > /dev/null

@@ -1,6 +1,7 @@
 """The same expressions through our two evaluators and through others': Google's C++ engine, and celpy where it is right."""
 
 import math
+import os
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,7 +33,16 @@ ORACLE = cel.NewEnv(
     ],
 )
 
-SETTINGS = settings(derandomize=True, max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = int(os.environ.get("LEVELGATE_FUZZ", "0"))
+"""How many times as many examples."""
+
+SETTINGS = settings(
+    derandomize=not FUZZ,
+    max_examples=400 * (FUZZ or 1),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 LEAVES = st.sampled_from(
     "1 0 -1 2u 1.5 0.0 'x' '' true false null [] {} m l s n t m.a m.b m.c m.d m.e m.f m.zzz l[0] l[7] m.c[1] m['a'] missing"
@@ -194,7 +204,7 @@ def test_the_c_plus_plus_engine_agrees(text: str) -> None:
     assert ours(text) == oracle(text)
 
 
-@settings(SETTINGS, max_examples=1500)
+@settings(SETTINGS, max_examples=1500 * (FUZZ or 1))
 @given(TYPED.filter(lambda text: len(text) < 300))
 def test_the_c_plus_plus_engine_agrees_about_the_libraries(text: str) -> None:
     assert ours(text) == ours(text, exactly=True) == oracle(text)
@@ -227,7 +237,7 @@ OVER_DATA = st.sampled_from(
 ).map(str.strip)
 
 
-@settings(SETTINGS, max_examples=1500)
+@settings(SETTINGS, max_examples=1500 * (FUZZ or 1))
 @given(OVER_DATA, JSON, JSON)
 def test_the_c_plus_plus_engine_agrees_about_generated_data(text: str, first: Any, second: Any) -> None:
     variables = {**VARIABLES, "m": first, "s": second}
