@@ -15,6 +15,7 @@ from applier.inventory import Scope
 from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
 from applier.reasons import Reason
+from gitops import calendar
 from gitops.installation import INSTALLATION, installation
 from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
 from gitops.propagation.governor import Propagation
@@ -34,11 +35,12 @@ async def conclude(
     observed: Observed,
     archive: Archive,
     propagation: Propagation,
+    windows: Object | None = None,
     *,
     version: str,
     now: datetime,
 ) -> tuple[list[Result], list[ClusterError]]:
-    """Write what differs; answers what was written and what could not be."""
+    """Write what differs; answers what was written and what could not be. `windows` is the calendar as it was published last."""
     at = timestamp(now)
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
     bodies: list[Object] = []
@@ -61,6 +63,8 @@ async def conclude(
         bodies.append(record)
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
+    if told := calendar.due(propagation.rules, windows):
+        answers.append(await _store(cluster, told, force=True))
     return [result for result in answers if isinstance(result, Result)], [
         error for error in answers if isinstance(error, ClusterError)
     ]
@@ -146,10 +150,10 @@ def _body(parent: Object, **fields: Any) -> Object:
     return {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata, **fields}
 
 
-async def _store(cluster: Cluster, body: Object) -> Result | ClusterError:
+async def _store(cluster: Cluster, body: Object, *, force: bool = False) -> Result | ClusterError:
     key = ObjectKey.of(body)
     try:
-        await cluster.apply(body, manager=PARENT)
+        await cluster.apply(body, manager=PARENT, force=force)
     except ClusterError as error:
         return error
     return Result(key, key, "stored")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import kro, observe
-from applier.cluster import PARENT, Cluster
+from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
 from applier.fights import Fights
@@ -17,7 +17,7 @@ from applier.inventory import TOOL, Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
 from applier.write import Writer
-from gitops import conclude
+from gitops import calendar, conclude
 from gitops.clock import Clock
 from gitops.installation import INSTALLATION
 from gitops.propagation.governor import Governor, Propagation
@@ -65,11 +65,14 @@ _Lost = Mapping[ObjectKey, Scope]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a pass knows so far. `gated` are instances that wait at a gate and are rendered at their applied pair as well."""
+    """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `gated` are instances that wait at a gate and are rendered at
+    their applied pair as well.
+    """
 
     observed: Observed
     archive: Archive
     rollouts: Rollouts
+    calendar: Object | None
     governor: Governor
     propagation: Propagation
     lost: _Lost
@@ -147,6 +150,7 @@ class Reconciler:
             known.observed,
             known.archive,
             known.propagation,
+            known.calendar,
             version=self.version,
             now=known.governor.reading.now,
         )
@@ -164,7 +168,8 @@ class Reconciler:
     async def _observe(self, sources: Sequence[SourceState]) -> _Known:
         """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
         archive = await (await Archive.observe(self.cluster, self.seen.archive)).read_rules(self.cluster)
-        rollouts = await Rollouts.observe(self.cluster)
+        own = await self.cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
+        rollouts, windows = Rollouts.of(own), calendar.of(own)
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
         instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
@@ -175,7 +180,7 @@ class Reconciler:
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
         rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
         governor = Governor(rules, {}, self.seen.reading)
-        known = _Known(observed, archive, rollouts, governor, governor.begin(observed, archive.stored), lost)
+        known = _Known(observed, archive, rollouts, windows, governor, governor.begin(observed, archive.stored), lost)
         return known.hearing(rollouts)
 
     async def _decide(self, sources: Sequence[SourceState], known: _Known) -> tuple[Bundle, Plan, _Known]:

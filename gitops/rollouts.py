@@ -6,12 +6,13 @@ write that records what became of people's requests takes these away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import StaleWrite
+from applier.observed import label
 from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import State
 from renderer import keys
@@ -38,6 +39,12 @@ class Rollouts:
     async def observe(cls, cluster: Cluster) -> Rollouts:
         """Read all. Raises ClusterError."""
         found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{keys.RECORD}={ROLLOUT}")
+        return cls.of(found)
+
+    @classmethod
+    def of(cls, records: Iterable[Object]) -> Rollouts:
+        """Those among our own records."""
+        found = [obj for obj in records if label(obj, keys.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in found})
 
     def states(self, now: datetime) -> dict[str, State]:

@@ -17,7 +17,7 @@ _COMMANDS = {
     "lint": "Everything that is wrong, by file and line.",
     "plan": "What a commit would change in the cluster.",
     "generate": "CRDs, example instances, diagrams, JSON Schemas.",
-    "windows": "The calendar of a repository: when what may change.",
+    "windows": "The calendar of the cluster or of a repository: when what may change.",
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",

@@ -75,12 +75,11 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
         if name in broken
         or (name not in set(map(_name, catalog.rules)) and catalog.protection.protects(rule.origin.file))
     }
-    calendars = {file: FileContent(base64.b64decode(data)) for file, data in (stored.get("calendars") or {}).items()}
     sound = [rule for rule in catalog.rules if _name(rule) not in broken]
     effective = replace(
         catalog,
         rules=(*sound, *kept.values()),
-        contents={**(calendars if kept else {}), **catalog.contents},
+        contents={**(_calendars(stored) if kept else {}), **catalog.contents},
     )
     windows, policies = windows_of(effective), policies_of(effective)
     lost = {f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept}
@@ -96,6 +95,18 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
         problems,
         _stored(effective),
     )
+
+
+def restored(source: str, stored: Stored) -> SourceRules:
+    """Accepted rules as they were stored, whatever a commit says."""
+    catalog = Catalog(source, rules=tuple(_declared(stored)), contents=_calendars(stored))
+    windows, policies = windows_of(catalog), policies_of(catalog)
+    named = {window.name: window for window in windows.windows}
+    return SourceRules(source, named, policies.policies, accepted=stored)
+
+
+def _calendars(stored: Stored) -> dict[str, FileContent]:
+    return {file: FileContent(base64.b64decode(data)) for file, data in (stored.get("calendars") or {}).items()}
 
 
 def _broken(catalog: Catalog) -> Iterator[tuple[str, str, Origin]]:

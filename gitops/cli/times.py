@@ -1,0 +1,48 @@
+"""Moments as commands read and show them: in the zone of the terminal, or in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import click
+
+_YEARS = range(1970, 2490)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How times are shown to people."""
+
+    utc: bool = False
+
+    def full(self, moment: datetime) -> str:
+        """Weekday, date, minute and zone."""
+        return f"{self._shown(moment):%a %Y-%m-%d %H:%M %Z}"
+
+    def short(self, moment: datetime, day: datetime) -> str:
+        """Without the date where it is that of `day`."""
+        shown = self._shown(moment)
+        return f"{shown:%H:%M %Z}" if shown.date() == self._shown(day).date() else self.full(moment)
+
+    def read(self, text: str) -> datetime:
+        """Raises click.BadParameter."""
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            found = None
+        if found is None or found.year not in _YEARS:
+            raise click.BadParameter(
+                f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z", param_hint="--at"
+            )
+        return (found.replace(tzinfo=UTC) if self.utc and found.tzinfo is None else found).astimezone(UTC)
+
+    def _shown(self, moment: datetime) -> datetime:
+        return moment.astimezone(UTC) if self.utc else moment.astimezone()
+
+
+def length(duration: timedelta) -> str:
+    """`16d 18h`, `2h 30m`."""
+    minutes = int(duration.total_seconds()) // 60
+    parts = [(minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m")]
+    return " ".join(f"{number}{unit}" for number, unit in parts if number) or "less than a minute"

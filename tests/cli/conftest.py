@@ -1,0 +1,45 @@
+"""A terminal in Berlin, beside a fleet: cluster commands as a person types them, against the sandbox and the clock of a story."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from applier.cluster import Cluster
+from applier.sandbox.transport import cluster_of
+from gitops.cli import run
+from gitops.cli.options import ClusterChoice
+from gitops.clock import SystemClock
+from tests.gitops.fleet import Fleet
+
+Typed = Callable[..., str]
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_berlin: None) -> Typed:
+    """`typed(fleet, "status", "-o", "json")`: what the command prints, once its exit code is as expected (0 unless `code` is given)."""
+
+    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
+        async def connect(_choice: ClusterChoice, *, concurrency: int = 16) -> Cluster:
+            return cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ClusterChoice, "connect", connect)
+            patched.setattr(SystemClock, "now", lambda _: fleet.clock.moment)
+            found = run(list(arguments))
+        captured = capsys.readouterr()
+        assert found == code, captured.err
+        return captured.out if code == 0 else captured.err
+
+    return levelgate
