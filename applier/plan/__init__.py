@@ -156,10 +156,10 @@ class _Planner:
             covered = covered and inventory.tool_of(parent) == inventory.TOOL
             covered = covered and _has_finalizer(parent) and target == _target(parent)
         nodes = self.judge.nodes(rendered, ready_to_write=covered)
-        repairs = self.judge.repairs(rendered.before, nodes, ready_to_write=covered) if rendered.before else ()
         superset = current | desired if not covered and (rendered.is_source or _is_ours(parent)) else None
-        busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in (*nodes, *repairs))
         orphans = self._orphans(rendered, nodes, current)
+        repairs = self._repairs(rendered, nodes, orphans, covered=covered)
+        busy = superset is not None or any(node.allowed and node.verb is not Verb.NONE for node in (*nodes, *repairs))
         if busy:
             orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
         exact = None
@@ -181,6 +181,15 @@ class _Planner:
             exact,
             stays=self.gates.stays.get(rendered.parent),
         )
+
+    def _repairs(
+        self, rendered: RenderedSet, nodes: tuple[NodePlan, ...], orphans: tuple[Orphan, ...], *, covered: bool
+    ) -> tuple[NodePlan, ...]:
+        if rendered.before is None:
+            return ()
+        gated = {node.node.key for node in nodes if node.is_gated and node.node.key}
+        gated |= {orphan.member.key for orphan in orphans if orphan.blocked and orphan.blocked.reason.is_gate}
+        return self.judge.repairs(rendered.before, gated, ready_to_write=covered)
 
     def _is_listed(self, scope: Scope) -> bool:
         return all(kind in self.observed.listed or self.observed.is_unserved(kind) for kind in scope.kinds)

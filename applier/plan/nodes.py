@@ -61,14 +61,13 @@ class Judge:
             clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
 
-    def repairs(self, before: RenderedSet, nodes: Iterable[NodePlan], *, ready_to_write: bool) -> tuple[NodePlan, ...]:
-        """What heals, at the applied pair, what is live of a set: of nodes that wait at a gate, and of those that are to go but may not yet."""
-        moving = {plan.node.key for plan in nodes if not plan.is_gated}
+    def repairs(
+        self, before: RenderedSet, gated: Collection[ObjectKey], *, ready_to_write: bool
+    ) -> tuple[NodePlan, ...]:
+        """What heals, at the applied pair, objects whose change or removal waits at a gate."""
         judged = self.nodes(before, ready_to_write=ready_to_write)
         return tuple(
-            plan
-            for plan in judged
-            if plan.allowed and plan.verb in {Verb.CREATE, Verb.HEAL} and plan.node.key not in moving
+            plan for plan in judged if plan.allowed and plan.verb in {Verb.CREATE, Verb.HEAL} and plan.node.key in gated
         )
 
     def _begun(self, rendered: RenderedSet) -> int | None:
