@@ -101,8 +101,9 @@ class RenderedSet:
     `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `conditions` are those that its definition makes. `owner`
     is the parent of the set that the instance is in.
     `revision` is the number of the definition revision that the nodes are rendered from, `aim` the one that the instance is to move to: the same
-    unless it waits for its turn; `applied` is the one that it was last brought to, 0 where there is none. `is_applied`: all of this was brought
-    about before, so that whatever differs is drift. `before` is the instance at its applied pair, where somebody asked for it.
+    unless it waits for its turn; `unfit`: why what Git wants of it does not fit there. `applied` is the one that it was last brought to, 0 where
+    there is none. `is_applied`: all of this was brought about before, so that whatever differs is drift. `before` is the instance at its applied
+    pair, where somebody asked for it.
 
     `gates` are those of its nodes, by the id that a node has in the definition; a node that says nothing of gates is not there.
 
@@ -122,6 +123,7 @@ class RenderedSet:
     owner: ObjectKey | None = None
     revision: int = 0
     aim: int = 0
+    unfit: str = ""
     applied: int = 0
     is_applied: bool = False
     before: RenderedSet | None = None

@@ -41,13 +41,14 @@ class Place(NamedTuple):
 
 class _Assigned(NamedTuple):
     """A definition at a revision, and the number of the revision that the instance is to move to. `travels`: only that one can say what Git wants,
-    so the change of the instance goes with the move.
+    so the change of the instance goes with the move. `unfit`: why that one cannot say it, so that the instance cannot move.
     """
 
     definition: Definition
     number: int
     aim: int
     travels: bool = False
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,9 @@ class _Render:
             for mistake in mistakes
         ]
         error = declared.refused or told(mistakes)
+        if assigned.unfit and not error:
+            message = f"does not fit revision {assigned.aim} of its definition, so it stays at {assigned.number}: {assigned.unfit}"
+            self.problems.append(Problem(declared.origin.file, declared.origin.line, "spec", message))
         if manifest["apiVersion"] != definition.api_version and not error:
             error = f"apiVersion {manifest['apiVersion']} is not served; the definition at {definition.origin} says {definition.api_version}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "apiVersion", error))
@@ -232,7 +236,7 @@ class _Render:
             return aim
         (before, wrong_before), (after, wrong_after) = at(own.definition), at(aim.definition)
         if wrong_before or wrong_after:
-            return own._replace(aim=aim.number, travels=not wrong_after)
+            return own._replace(aim=aim.number, travels=not wrong_after, unfit=told(wrong_after))
         resolved = [
             self.memo.resolve(one.definition, manifest, self.around, source=source, owner=owner)
             for one, manifest in ((own, before), (aim, after))
@@ -341,6 +345,7 @@ class _Render:
             held=held,
             revision=assigned.number,
             aim=assigned.aim,
+            unfit=assigned.unfit,
             applied=pair.revision if pair else 0,
             is_applied=pair is not None and pair.digest == digest([assigned.number, manifest]),
             before=self._before(key, pair, source=source, owner=owner) if key in self.world.gated else None,

@@ -9,6 +9,7 @@ from typing import Any
 
 from applier import status
 from applier.plan import NodePlan, SetPlan
+from applier.reasons import Reason
 from gitops.propagation.collection import Item
 from gitops.propagation.progress import Progress
 from gitops.propagation.state import Target
@@ -52,10 +53,16 @@ def item(
         healthy=healthy,
         is_new=not rendered.applied and not plan.target,
         error=failure.message if granted and failure else "",
-        held=held or (Wait.of(plan.error) if plan.error else None),
+        held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
         blocked=Wait.of(gated) if gated else blocked,
     )
     return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=gated is not None)
+
+
+def _unfit(plan: SetPlan, target: Target) -> Wait | None:
+    """What Git wants of the instance does not fit the target: it stays where it is until somebody changes one of the two."""
+    unfit = plan.rendered.unfit
+    return Wait(Reason.RENDER_FAILED, f"does not fit {target}: {unfit}") if unfit else None
 
 
 def _with_progress(

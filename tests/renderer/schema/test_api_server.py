@@ -317,7 +317,9 @@ def test_the_server_accepts_the_definition_its_status_and_an_example(control_pla
         "deep": {"text": "x-${a.metadata.name}", "none": "${a.status.?x}"},
     }
     kind = f"Whole{every}"
-    text = definition(kind, [config_map("a", name="a")], spec=spec, status=status, group=GROUP)
+    node = config_map("a", name="a")  # of a kind that nobody knows: then all of its fields may be read
+    node["template"] |= {"apiVersion": "other.test/v1", "kind": "Thing"}
+    text = definition(kind, [node], spec=spec, status=status, group=GROUP)
     (found,) = load({"a.json": text.encode()}).definitions.values()
     name = created(control_plane, found.crd)
     place = f"/apis/{GROUP}/v1/namespaces/default/{name.partition('.')[0]}"
