@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from applier.cluster import Object
 from gitops.propagation.state import WaveProgress
 from tests.gitops.fleet import MERGE, TEN, Fleet
 
@@ -248,3 +249,20 @@ def test_a_fleet_that_waits_is_left_alone(fleet: Fleet) -> None:
     fleet.push("two")
     fleet.move("two", except_for=["i3"])
     assert fleet.step(timedelta(minutes=1)).changed == 0
+
+
+def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: Fleet) -> None:
+    """S0-11: what is gone already is not healed from the applied pair while the rest still goes."""
+    fleet.names = ("a",)
+    when = ["${schema.spec.text == 'one'}"]
+    first: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "first"}}
+    second: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-${first.metadata.name}"}}
+    fleet.more = [
+        {"id": "first", "includeWhen": when, "template": first},
+        {"id": "second", "includeWhen": when, "template": second},
+    ]
+    fleet.start()
+    fleet.written["a"] = {"text": "new"}
+    fleet.push()
+    found = fleet.step()
+    assert [one.key.name for one in found.results if one.action == "deleted"] == ["of-first", "first"]
