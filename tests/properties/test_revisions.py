@@ -105,7 +105,7 @@ def test_numbers_go_on_when_all_records_were_lost(platform: Platform) -> None:
 
 
 def test_a_revision_that_cannot_be_stored_moves_nothing(platform: Platform) -> None:
-    """A revision is stored before anything of it is written; the one before serves on, and the next pass tries again."""
+    """S1-27: a revision is stored before anything of it is written; the one before serves on, and the next pass tries again."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     platform.commit({"link.json": TWO, "x.json": instance("Link", "x")})
     found = platform.run({0: "unavailable"})
@@ -198,7 +198,10 @@ def test_a_held_instance_is_neither_moved_nor_pruned() -> None:
 
 
 def test_a_held_instance_keeps_the_schema_that_it_needs(platform: Platform) -> None:
-    """While an instance is at an older revision the CRD serves the union of the revisions in use; it narrows when the last has moved."""
+    """S1-34: revisions overlap, since each is there by itself.
+
+    While an instance is at an older one the CRD serves the union of the revisions in use; it narrows when the last has moved.
+    """
     before = definition("Link", [config_map("a")], spec={"text": "string | default=one", "old": "string"})
     after = definition("Link", [config_map("a")], spec={"text": "string | default=one", "new": "integer"})
     allowed = after.replace(

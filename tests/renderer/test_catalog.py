@@ -29,7 +29,7 @@ def manifest(**metadata: Any) -> str:
 
 
 def test_definitions_instances_objects_and_rules_are_told_apart() -> None:
-    """docs/architecture.md."""
+    """S1-42: windows and policies are of the same commit as what they govern."""
     window = json.dumps(
         {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindow", "metadata": {"name": "w"}}
     )
