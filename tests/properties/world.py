@@ -58,7 +58,7 @@ class World(KubeCluster):
     def __init__(self, *, instant: bool = True, pause: Callable[[], int] = lambda: 0) -> None:
         numbers = count(1)
         self.sandbox = Sandbox(
-            clock=lambda: 1_800_000_000.0,
+            clock=lambda: 1_767_225_600.0,  # The first of January 2026, before any time that a platform tells.
             new_uid=lambda: f"uid-{next(numbers)}",
             script=Script(),
             prompt=instant,
