@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
@@ -21,6 +21,7 @@ OURSELVES: Final = "levelgate"
 ANY_TARGET: Final = 0
 """The target of a halt that holds whatever the target is."""
 _MOST_TEXT: Final = 500
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -113,12 +114,18 @@ class State:
         return any(one.target == target.revision and one.after == after for one in self.approvals)
 
     def noted(self, *entries: Entry) -> State:
-        """With these decisions recorded; only the newest are kept, each bounded in length."""
+        """With these decisions recorded; only the newest are kept, each bounded in length.
+
+        What the program decided already is not recorded again: killed between this record and what it speaks of, it decides the same anew, and
+        a record that changed each time would be all that it ever wrote.
+        """
         short = [
             replace(entry, subject=entry.subject[:_MOST_TEXT], by=entry.by[:_MOST_TEXT], why=entry.why[:_MOST_TEXT])
             for entry in entries
         ]
-        return replace(self, decisions=(*self.decisions, *short)[-KEPT_DECISIONS:])
+        known = {replace(entry, at=_EVER) for entry in self.decisions if entry.by == OURSELVES}
+        new = [entry for entry in short if replace(entry, at=_EVER) not in known]
+        return replace(self, decisions=(*self.decisions, *new)[-KEPT_DECISIONS:])
 
     def data(self) -> dict[str, str]:
         """As a ConfigMap's data."""

@@ -306,6 +306,7 @@ def essence(objects: Mapping[Key, Object]) -> dict[Key, Object]:
 _VOLATILE = frozenset(
     {
         "internal.levelgate.dev/parent-uid",
+        "internal.levelgate.dev/target",
         "levelgate.dev/approved-commit",
         "levelgate.dev/commit",
         "levelgate.dev/revision",

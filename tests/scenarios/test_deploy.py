@@ -210,7 +210,8 @@ def test_drift_by_hand_is_healed(platform: Platform) -> None:
     platform.kubectl("delete", "configmap", "one-d", "-n", platform.namespace)
     since = platform.audit.mark()
     platform.run_once()
-    assert set(order(platform.writes(since), "patch", "configmaps")) - {f"source-{platform.name}"} == {"one-b", "one-d"}
+    records = {f"source-{platform.name}", f"rollout-chains.{platform.group}"}
+    assert set(order(platform.writes(since), "patch", "configmaps")) - records == {"one-b", "one-d"}
     assert (
         platform.kubectl("get", "configmap", "one-b", "-n", platform.namespace, "-o", "jsonpath={.data.text}") == "one"
     )
