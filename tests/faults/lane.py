@@ -309,6 +309,7 @@ _VOLATILE = frozenset(
         "internal.levelgate.dev/target",
         "levelgate.dev/approved-commit",
         "levelgate.dev/commit",
+        "levelgate.dev/file",  # of a node that is rendered from a stored revision it is the record
         "levelgate.dev/revision",
     }
 )

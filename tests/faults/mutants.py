@@ -152,6 +152,31 @@ def _patched(target: Any, name: str, new: Any) -> Callable[[], Any]:
     return lambda: mock.patch.object(target, name, new)
 
 
+@contextmanager
+def _without_superset() -> Iterator[None]:
+    """The scope of a parent counts as wide enough, and where it is written again it is not widened."""
+    with (
+        mock.patch.object(Scope, "__ge__", return_value=True),
+        mock.patch.object(Scope, "__or__", lambda self, other: self if self.kinds else other),
+    ):
+        yield
+
+
+@contextmanager
+def _without_dependencies() -> Iterator[None]:
+    """Nothing is known to use anything; and levels, which order what goes together, are read the wrong way round, so that no luck hides it."""
+    original = prune.orphans
+
+    def reversed_orphans(*arguments: Any, **named: Any) -> Any:
+        return original(*arguments, **named)[::-1]
+
+    with (
+        mock.patch.object(prune, "dependents", return_value={}),
+        mock.patch.object(prune, "orphans", reversed_orphans),
+    ):
+        yield
+
+
 def _without_preconditions() -> Any:
     """What a client sends that knows only names: the conditions of a deletion are left out of its body."""
     original = Client.ask
@@ -187,9 +212,9 @@ def _ignoring_the_absence_that_is_due() -> Iterator[None]:
 
 
 MUTANTS = (
-    Mutant("superset-first", _patched(Scope, "__ge__", lambda self, other: True), wider_scope),
+    Mutant("superset-first", _without_superset, wider_scope),
     Mutant("wait-for-absence", _ignoring_the_absence_that_is_due, stuck_finalizer),
-    Mutant("recorded dependencies", _patched(prune, "dependents", lambda observed, sets: {}), prune_a_chain),
+    Mutant("recorded dependencies", _without_dependencies, prune_a_chain),
     Mutant("uid precondition", _without_preconditions, made_again_by_others),
     Mutant("consistent list", _from_cache, stale_cache),
     Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),
