@@ -173,6 +173,14 @@ class KubeCluster:
         call = Call("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
         return (await self._client.document(call)).get("status", {}).get("allowed") is True
 
+    async def user(self) -> str:
+        """Who we are by the server's word (SelfSubjectReview), such as `ada` or `system:anonymous`. Raises ClusterError."""
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        call = Call("review", "POST", path, "who we are", body=orjson.dumps(review))
+        info = (await self._client.document(call)).get("status", {}).get("userInfo") or {}
+        return str(info.get("username", ""))
+
     async def close(self) -> None:
         await self._client.transport.close()
 

@@ -158,7 +158,7 @@ class Sandbox:
             request, path = _without_watch(request)
         where = address(request)
         if is_review(where):
-            return review(request)
+            return review(where, request)
         kind = self._kind(where)
         if where.verb not in kind.verbs and not where.subresource:
             raise not_allowed()
