@@ -23,7 +23,7 @@ from gitops.installation import INSTALLATION
 from gitops.propagation.governor import Governor, Propagation
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.rules import in_force
-from gitops.record import SourceRecord
+from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
@@ -321,7 +321,7 @@ def _records(sources: Sequence[SourceState], known: _Known) -> Records:
     for state in sources:
         if parent := observed.objects.get(source_parent(state.catalog.source)):
             scopes |= SourceRecord.read(parent).scopes
-            if (commit := annotation(parent, keys.APPROVED)) and state.catalog.revision.startswith(commit):
+            if is_approval(annotation(parent, keys.APPROVED), state.catalog.revision):
                 approved.add(state.catalog.source)
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -18,6 +18,9 @@ from applier.observed import annotation
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render import OWN_NAMESPACE, SOURCE_PREFIX
+
+SHORTEST_COMMIT: Final = 7
+"""So many characters of a commit's id are needed to approve it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class SourceRecord:
                 }
             ),
         }
+
+
+def is_approval(said: str, commit: str) -> bool:
+    """Does this annotation of a source approve the commit? By its id, or by at least so much of it that no other can be meant."""
+    return len(said) >= SHORTEST_COMMIT and commit.startswith(said.lower())
 
 
 async def read_records(cluster: Cluster) -> list[tuple[str, SourceRecord]]:

@@ -21,6 +21,13 @@ _COMMANDS = {
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",
+    "hold": "Keep an instance where it is.",
+    "release": "Let an instance go on that was held.",
+    "suspend": "Write nothing at all, of one thing or of everything.",
+    "resume": "Go on with what was suspended or halted.",
+    "halt": "Stop a rollout.",
+    "approve": "Let a rollout past an approval, a source past the brake.",
+    "break-glass": "Go past maintenance windows for a short time.",
     "check": "Is a cluster as it has to be; what is left over.",
     "uninstall": "Leave a cluster; what is deployed stays.",
     "sandbox": "A Kubernetes API to try things on, without a cluster.",
@@ -38,7 +45,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = import_module(f"gitops.cli.{cmd_name}").command
+        command = import_module(f"gitops.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -1,0 +1,33 @@
+"""`levelgate approve`: let a rollout past an approval, or a source past the brake on deletions."""
+
+from __future__ import annotations
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import Giving, optional_reason, order_options
+from gitops.orders import Order, Subject
+from gitops.refs import ROLLOUT, SOURCE
+
+
+@click.command()
+@click.option("--after", metavar="WAVE|N", help="Of a rollout: the point in `approvals` of the policy.")
+@click.option("--commit", metavar="SHA", help="Of a source: the commit whose deletions are held, 7 characters or more.")
+@optional_reason
+@order_options
+def command(after: str | None, commit: str | None, reason: str, give: Giving) -> int:
+    """Agree that a rollout goes on after a wave or a number of instances, or that a source deletes what its commit took out.
+
+    It opens nothing else, and lapses with the next revision or commit.
+
+    \b
+    levelgate approve rollout/webapp.kro.run --after canary --reason "looks good"
+    levelgate approve source/platform --commit 9c1d2e7
+    """
+    if bool(after) == bool(commit):
+        raise click.UsageError("say --after for a rollout, or --commit for a source")
+
+    def order(subject: Subject) -> Order:
+        return orders.approve(subject, after, reason) if after else orders.approve_commit(subject, commit or "")
+
+    return give(order, ROLLOUT if after else SOURCE)

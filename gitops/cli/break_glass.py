@@ -1,0 +1,26 @@
+"""`levelgate break-glass`: an instance goes past maintenance windows for a short time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from gitops import orders
+from gitops.cli.options import Duration
+from gitops.cli.ordering import INSTANCE, Giving, order_options, reason
+
+
+@click.command()
+@click.option("--for", "duration", metavar="DURATION", type=Duration(), required=True, help="At most 4h.")
+@reason
+@order_options
+def command(duration: timedelta, reason: str, give: Giving) -> int:
+    """Let one instance go past maintenance windows, for a short time. Pace, halts, holds and approvals stay; a window can forbid it.
+
+    What is written because of it is recorded with who and why.
+
+    \b
+    levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7
+    """
+    return give(lambda subject: orders.break_glass(subject, reason, subject.now + duration), INSTANCE)

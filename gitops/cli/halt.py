@@ -1,0 +1,23 @@
+"""`levelgate halt`: no further instance of a rollout moves."""
+
+from __future__ import annotations
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import Giving, order_options, reason
+from gitops.refs import ROLLOUT
+
+
+@click.command()
+@reason
+@order_options
+def command(reason: str, give: Giving) -> int:
+    """Stop a rollout: no further instance moves to what is being rolled out now. What has moved is followed to its end; a newer revision goes on.
+
+    Undo: levelgate resume.
+
+    \b
+    levelgate halt rollout/webapp.kro.run --reason "INC-7, errors in the shop"
+    """
+    return give(lambda subject: orders.halt(subject, reason), ROLLOUT)

@@ -1,0 +1,26 @@
+"""`levelgate hold`: an instance stays where it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import INSTANCE, Giving, order_options, reason, until
+
+
+@click.command()
+@reason
+@until
+@order_options
+def command(reason: str, until: datetime | None, give: Giving) -> int:
+    """Keep one instance at what was applied to it, whatever Git says. It is healed there, and the others of its rollout pass it.
+
+    Ends at --until, and in any case after `maxHold` of its policy (72 hours unless said). Undo: levelgate release.
+
+    \b
+    levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"
+    levelgate hold webapp shop -n prod --until 4h --reason "debugging, Ada" --dry-run
+    """
+    return give(lambda subject: orders.hold(subject, reason, until), INSTANCE)

@@ -1,0 +1,163 @@
+"""What the commands of people have in common: find the object, make the order, write it, and say what holds now and how to undo it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+import click
+
+from applier.cluster import PEOPLE, Object
+from applier.kube.cluster import KubeCluster
+from applier.observed import annotation
+from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.text import local
+from gitops.clock import SystemClock
+from gitops.installation import INSTALLATION
+from gitops.orders import Order, OrderError, Subject
+from gitops.refs import Ref, RefError, locate
+from renderer import keys
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+
+INSTANCE = ""
+"""The word for a kind of the cluster, as `Ref.own` has it."""
+
+_ANYBODY = "system:anonymous"
+
+
+class Moment(click.ParamType[datetime]):
+    """`4h` from now, or a time: `2026-11-20T18:00`, `2026-11-20T17:00:00Z`; without a zone, the terminal's."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        now = SystemClock().now()
+        try:
+            found = datetime.fromisoformat(value).astimezone(now.tzinfo)
+        except ValueError:
+            try:
+                found = now + Duration().convert(value, param, ctx)
+            except click.BadParameter:
+                self.fail(
+                    f"{value!r} is no time; write for example 4h, 2026-11-20T18:00 or 2026-11-20T17:00:00Z", param, ctx
+                )
+        if found <= now:
+            self.fail(f"{value!r} is over", param, ctx)
+        return found
+
+
+reason = click.option("--reason", metavar="TEXT", required=True, help="Why; others see it.")
+optional_reason = click.option("--reason", metavar="TEXT", default="", help="Why; others see it.")
+until = click.option("--until", metavar="TIME", type=Moment(), help="Ends then by itself: 4h, 2026-11-20T18:00.")
+everything = click.option("--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster.")
+
+
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """How one order is to be given: for what, and whether it is written or only shown, as a kubectl command or as lines of a file."""
+
+    words: tuple[str, ...]
+    namespace: str | None
+    dry_run: bool
+    git: bool
+    choice: ClusterChoice
+
+    def __call__(self, order: Callable[[Subject], Order], *accepted: str, everything: bool = False) -> int:
+        """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
+        if everything == bool(self.words):
+            raise click.UsageError("name one thing" if not everything else "--all is everything; leave out REF")
+        return asyncio.run(self._give(order, None if everything else self._ref(accepted)))
+
+    def _ref(self, accepted: tuple[str, ...]) -> Ref:
+        try:
+            ref = Ref.parse(self.words)
+        except RefError as error:
+            raise click.UsageError(str(error)) from None
+        if ref.node:
+            raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
+        if ref.own not in accepted:
+            known = ", ".join({INSTANCE: "an instance"}.get(word, f"{word}/NAME") for word in accepted)
+            raise click.UsageError(f"{ref} cannot be asked that; name {known}")
+        return ref
+
+    async def _give(self, order: Callable[[Subject], Order], ref: Ref | None) -> int:
+        cluster = await self.choice.connect()
+        try:
+            made = order(await _subject(cluster, ref, self.namespace or cluster.namespace))
+            if self.dry_run:
+                told = [made.kubectl(await cluster.discover(), await self._options())]
+            elif self.git:
+                told = [made.lines()]
+            elif await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
+                raise OrderError(f"{made.subject} was deleted meanwhile")
+            else:
+                said = ", ".join(
+                    f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
+                )
+                told = [made.told, f"Written: {said}", f"Undo: {made.undo}"]
+        finally:
+            await cluster.close()
+        header = f"Cluster {cluster.name}, {local(made.subject.now)}"
+        click.echo("\n".join([f"# {header}" if self.dry_run or self.git else header, *told]))
+        return 0
+
+    async def _options(self) -> list[str]:
+        """kubectl's options for the same cluster."""
+        kubeconfig = self.choice.kubeconfig
+        if self.choice.sandbox:
+            from gitops.sandbox import find
+
+            kubeconfig = str(await find())
+        named = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
+        return [word for option, value in named.items() if value for word in (option, value)]
+
+
+def order_options(command: Callable[..., int]) -> Callable[..., int]:
+    """REF and the options of all commands of people; the command gets them as one parameter, `give`."""
+
+    @wraps(command)
+    def giving(
+        *, ref: tuple[str, ...], namespace: str | None, dry_run: bool, git: bool, choice: ClusterChoice, **others: Any
+    ) -> int:
+        if dry_run and git:
+            raise click.UsageError("--dry-run and --git are two ways to be shown something; choose one")
+        return command(give=Giving(ref, namespace, dry_run, git, choice), **others)
+
+    wrapped = cluster_options(giving)
+    for option in (
+        click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
+        click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
+        click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]"),
+        click.argument("ref", nargs=-1),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str) -> Subject:
+    key = INSTALLATION if ref is None else await locate(cluster, ref, namespace)
+    live = await cluster.get(key)
+    if live is None:
+        hint = "; Levelgate has not run in this cluster" if ref is None else ""
+        raise OrderError(
+            f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist in cluster {cluster.name}{hint}"
+        )
+    if ref is not None and not ref.own:
+        await _expect_instance(cluster, key, live)
+    user = await cluster.user()
+    return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
+
+
+async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:
+    resource = (await cluster.discover()).resources[key.group_kind]
+    crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
+    if crd is None or not annotation(crd, keys.DEFINITION):
+        owner = annotation(live, keys.INSTANCE)
+        raise OrderError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))

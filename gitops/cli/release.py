@@ -1,0 +1,19 @@
+"""`levelgate release`: an instance that was held goes on."""
+
+from __future__ import annotations
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import INSTANCE, Giving, order_options
+
+
+@click.command()
+@order_options
+def command(give: Giving) -> int:
+    """Let an instance go on that was held: it takes its turn in the rollout of now. The other half of `hold`.
+
+    \b
+    levelgate release webapp/shop -n prod
+    """
+    return give(orders.release, INSTANCE)

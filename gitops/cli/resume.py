@@ -1,0 +1,26 @@
+"""`levelgate resume`: go on with what was suspended, or with a rollout that was halted."""
+
+from __future__ import annotations
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import INSTANCE, Giving, everything, optional_reason, order_options
+from gitops.refs import DEFINITION, ROLLOUT, SOURCE
+
+
+@click.command()
+@optional_reason
+@everything
+@order_options
+def command(reason: str, everything: bool, give: Giving) -> int:
+    """Go on with what was suspended, or with a rollout that was halted. A rollout needs a reason: the failures there are now are accepted.
+
+    \b
+    levelgate resume --all
+    levelgate resume webapp/shop -n prod
+    levelgate resume rollout/webapp.kro.run --reason "INC-7 is over"
+    """
+    return give(
+        lambda subject: orders.resume(subject, reason), INSTANCE, DEFINITION, SOURCE, ROLLOUT, everything=everything
+    )

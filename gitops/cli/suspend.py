@@ -1,0 +1,31 @@
+"""`levelgate suspend`: write nothing at all, of one thing or of everything."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import INSTANCE, Giving, everything, order_options, reason, until
+from gitops.refs import DEFINITION, SOURCE
+
+
+@click.command()
+@reason
+@until
+@everything
+@order_options
+def command(reason: str, until: datetime | None, everything: bool, give: Giving) -> int:
+    """Write nothing of REF, or of anything with --all: no change, no healing, no pruning. REF is an instance, a definition (rgd/NAME) or a source.
+
+    With --all the writes under way end, and no other begins. Undo: levelgate resume.
+
+    \b
+    levelgate suspend --all --reason INC-7
+    levelgate suspend source/platform --until 2h --reason "migration of the database"
+    levelgate suspend webapp/shop -n prod --reason "somebody looks into it"
+    """
+    return give(
+        lambda subject: orders.suspend(subject, reason, until), INSTANCE, DEFINITION, SOURCE, everything=everything
+    )

@@ -1,0 +1,173 @@
+"""The commands of people, as they are typed: what each writes, how it is undone, and what it refuses (docs/people.md)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Typed
+from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet
+
+ORDERS = r"levelgate\.dev/(hold|suspend|halt|resume|approve|break-glass|requested-by)"
+LINKS = "/apis/g.test/v1/namespaces/default/links"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c")) as found:
+        yield found
+
+
+def annotations(fleet: Fleet, path: str) -> dict[str, str]:
+    found: dict[str, Any] = fleet.request("GET", path)["metadata"].get("annotations", {})
+    return {name: text for name, text in found.items() if re.match(ORDERS, name)}
+
+
+def undo(fleet: Fleet, typed: Typed, told: str) -> str:
+    """Type the command that the answer names."""
+    command = told.rpartition("Undo: levelgate ")[2].strip().replace("...", "undone")
+    return typed(fleet, *shlex.split(command))
+
+
+def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, typed: Typed) -> None:
+    """S1-12: a swap of the pod would lose their state. They hold their own, the others pass, it lapses or is released; who, why, until is told."""
+    fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "8h"})
+    told = typed(fleet, "hold", "link/b", "--until", "4h", "--reason", "a game is running")
+    assert told.splitlines() == [
+        "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
+        "Link default/b stays where it is until 2026-11-20T16:00:00Z, and is healed there. The others of its rollout pass it.",
+        "Written: levelgate.dev/hold=a game is running, levelgate.dev/hold-until=2026-11-20T16:00:00Z",
+        "Undo: levelgate release link/b -n default",
+    ]
+    fleet.push("two")
+    assert fleet.move("two") == [["a", "c"]]
+    assert fleet.propagated("b") == ("Held", "held until 2026-11-20T16:00Z: a game is running")
+    assert undo(fleet, typed, told).splitlines()[1:] == [
+        "Link default/b is no longer held.",
+        "Written: levelgate.dev/hold-, levelgate.dev/hold-until-",
+        "Undo: levelgate hold link/b -n default --reason ...",
+    ]
+    assert fleet.move("two") == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "written"),
+    [
+        (["suspend", "--all", "--reason", "INC-7"], f"{OWN}/levelgate", {"suspend": "INC-7"}),
+        (["suspend", "source/platform", "--reason", "x"], f"{OWN}/source-platform", {"suspend": "x"}),
+        (
+            ["suspend", "rgd/links.g.test", "--reason", "x", "--until", "2026-11-20T14:00"],
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.g.test",
+            {"suspend": "x", "suspend-until": "2026-11-20T13:00:00Z"},
+        ),
+        (["suspend", "link", "a", "--reason", "x"], f"{LINKS}/a", {"suspend": "x"}),
+        (["hold", "links.g.test/a", "-n", "default", "--reason", "x"], f"{LINKS}/a", {"hold": "x"}),
+    ],
+)
+def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
+    fleet: Fleet, typed: Typed, arguments: list[str], path: str, written: dict[str, str]
+) -> None:
+    """Surface 1.2: undo pairs are fixed."""
+    fleet.start()
+    told = typed(fleet, *arguments)
+    assert annotations(fleet, path) == {f"levelgate.dev/{name}": text for name, text in written.items()}
+    undo(fleet, typed, told)
+    assert annotations(fleet, path) == {}
+    refused = typed(fleet, *shlex.split(told.rpartition("Undo: levelgate ")[2]), code=1)
+    assert "if Git says so, take levelgate.dev/" in refused
+
+
+def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
+    fleet.start()
+    fleet.push("two")
+    fleet.move("two", rounds=1)
+    told = typed(fleet, "halt", "rollout/links.g.test", "--reason", "INC-7")
+    assert fleet.move("two") == []
+    assert fleet.waits()["b"] == "Halted"
+    assert "needs a reason" in typed(fleet, "resume", "rollout/links.g.test", code=1)
+    undo(fleet, typed, told)
+    assert fleet.move("two") == [["b"], ["c"]]
+    assert "not halted" in typed(fleet, "resume", "rollout/links.g.test", "--reason", "x", code=1)
+    assert "nothing is being rolled out" in typed(fleet, "halt", "rollout/links.g.test", "--reason", "x", code=1)
+    assert annotations(fleet, ROLLOUT) == {}
+
+
+def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
+    fleet.start(webapps={"shape": {"linear": {"n": 3}}, "approvals": [{"after": {"settled": 1}}]})
+    fleet.push("two")
+    assert fleet.move("two") == [["a"]]
+    told = typed(fleet, "approve", "rollout/links.g.test", "--after", "1", "--reason", "looks good")
+    assert "Undo: lapses with the next revision" in told
+    assert fleet.move("two") == [["b", "c"]]
+    assert "somebody has approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
+
+
+def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) -> None:
+    """The brake on deletions: a few characters could mean any commit, and another commit is another matter."""
+    fleet.names = tuple(f"x{number}" for number in range(8))
+    fleet.start()
+    fleet.names = ("x0",)
+    fleet.push()
+    fleet.step()
+    commit = f"{fleet.commits:040d}"
+    assert f"is at commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "000000", code=1)
+    assert f"is at commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "9c1d2e7", code=1)
+    fleet.put(f"{OWN}/source-platform", approved_commit="000")
+    fleet.step()
+    assert fleet.status("x1")
+    typed(fleet, "approve", "source/platform", "--commit", commit[:12])
+    for _ in range(4):
+        fleet.step()
+    assert not fleet.status("x1")
+
+
+def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
+    fleet.start()
+    assert "at most 4 hours" in typed(fleet, "break-glass", "link/a", "--for", "5h", "--reason", "x", code=1)
+    typed(fleet, "break-glass", "link/a", "--for", "4h", "--reason", "INC-7")
+    assert annotations(fleet, f"{LINKS}/a") == {
+        "levelgate.dev/break-glass-reason": "INC-7",
+        "levelgate.dev/break-glass-until": (START + timedelta(hours=4)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, typed: Typed) -> None:
+    """Surface 1.1, 6: nothing that a person can order needs this program. Nothing is written."""
+    fleet.start()
+    order = ["hold", "link/a", "--reason", "it's mine", "--until", "1h"]
+    assert typed(fleet, *order, "--dry-run").splitlines() == [
+        "# Cluster prod-eu, Fri 2026-11-20 13:00 CET",
+        "kubectl annotate links.g.test a -n default --overwrite 'levelgate.dev/hold=it'\"'\"'s mine' levelgate.dev/hold-until=2026-11-20T13:00:00Z",
+    ]
+    assert typed(fleet, *order, "--git").splitlines()[1:] == [
+        "# a.json: Link default/a",
+        "metadata:",
+        "  annotations:",
+        "    levelgate.dev/hold: it's mine",
+        "    levelgate.dev/hold-until: '2026-11-20T13:00:00Z'",
+    ]
+    assert typed(fleet, "suspend", "--all", "--reason", "x", "--dry-run").splitlines()[1:] == [
+        "kubectl annotate configmaps levelgate -n levelgate-system --overwrite levelgate.dev/suspend=x levelgate.dev/suspend-until-"
+    ]
+    assert "stands in no file" in typed(fleet, "suspend", "--all", "--reason", "x", "--git", code=1)
+    assert annotations(fleet, f"{LINKS}/a") == {}
+
+
+def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
+    fleet.start()
+    refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)
+    assert "is no instance of a definition; it belongs to Link/default/a" in refused
+    assert "link/z does not exist in cluster prod-eu" in typed(fleet, "hold", "link/z", "--reason", "x", code=1)
+
+
+def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
+    """A word of Git on the live object would come back with the next write."""
+    said = {"levelgate.dev/hold": "x", "levelgate.dev/hold-until": "2026-11-20T11:00:00Z"}
+    fleet.written["a"] = {"metadata": {"annotations": said}}
+    fleet.start()
+    assert "is held by Git; take levelgate.dev/hold out of a.json" in typed(fleet, "release", "link/a", code=1)
