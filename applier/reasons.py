@@ -36,6 +36,7 @@ class Reason(StrEnum):
     CLOCK_SKEW = "ClockSkew"
     GATE_CLOSED = "GateClosed"
     GATE_ERROR = "GateError"
+    DEADLOCKED = "Deadlocked"
     APPROVAL_REQUIRED = "ApprovalRequired"
     HELD = "Held"
     SUSPENDED = "Suspended"
@@ -60,6 +61,7 @@ class Reason(StrEnum):
             Reason.CLOCK_SKEW,
             Reason.GATE_CLOSED,
             Reason.GATE_ERROR,
+            Reason.DEADLOCKED,
             Reason.APPROVAL_REQUIRED,
             Reason.HELD,
             Reason.HALTED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,11 @@ from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
-from applier.reasons import Reason
-from gitops import calendar
+from applier.reasons import Blocked, Reason
+from gitops import calendar, causes
+from gitops.causes import Row, blocked_rows, timestamp
 from gitops.installation import INSTALLATION, installation
-from gitops.instance_status import MAX_MESSAGE, MAX_ROWS, blocked_rows, instance_status, is_told, not_in_git, timestamp
+from gitops.instance_status import instance_status, is_told, not_in_git
 from gitops.propagation.governor import Propagation
 from gitops.record import SourceRecord
 from gitops.revisions import Archive
@@ -132,17 +133,20 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         since=before.since if before.target == target and before.since else now,
         state="Failed" if problems else Tally.of(mine).state,
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
-        causes=_source_causes(problems, mine),
+        causes=_source_causes(problems, mine, before.causes, now),
         scopes={**kept, **scopes},
     )
 
 
-def _source_causes(found: Sequence[Problem], mine: Sequence[SetPlan]) -> tuple[tuple[str, str], ...]:
-    """What keeps the source's own set from being settled, beside its instances, and the problems of its commit."""
-    rows = [row for one in mine if one.rendered.is_source for row in blocked_rows(one)]
-    causes = [(str(cause.reason), f"{node}: {cause.message}"[:MAX_MESSAGE]) for node, cause, _ in rows]
-    problems = [(str(Reason.RENDER_FAILED), str(problem)[:MAX_MESSAGE]) for problem in found]
-    return tuple((problems + causes)[:MAX_ROWS])
+def _source_causes(
+    problems: Sequence[Problem], mine: Sequence[SetPlan], before: Sequence[Mapping[str, Any]], now: str
+) -> tuple[Mapping[str, Any], ...]:
+    """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
+    own = [one for one in mine if one.rendered.is_source]
+    rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
+    rows += [row for one in own for row in blocked_rows(one)]
+    objects = {node.node.id: node.node.key for one in own for node in one.nodes}
+    return tuple(causes.as_json(rows, objects, before, now))
 
 
 def _body(parent: Object, **fields: Any) -> Object:

@@ -17,7 +17,7 @@ from gitops.errors import SourceError
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 from gitops.sources import SourceState, state_of
-from gitops.tally import Tally, is_on_its_way
+from gitops.tally import is_on_its_way
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
@@ -42,7 +42,7 @@ class Follower:
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
-    passed: Callable[[Tally], None] = lambda _: None
+    passed: Callable[[Pass], None] = lambda _: None
     wake_at: Callable[[datetime | None], None] = lambda _: None
     adoption: Adoption = NEVER
     _states: dict[str, SourceState] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Follower:
         if stopped != self._stopped:
             self.notice("cluster", stopped or "no longer suspended")
         self._stopped = stopped
-        self.passed(Tally.of(found.plan.sets))
+        self.passed(found)
         return found
 
     async def _any(self, *awaited: Coroutine[None, None, object]) -> None:

@@ -6,39 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
 from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
 from applier.prune import Fate
-from applier.reasons import Because, Blocked, Reason
+from applier.reasons import Blocked, Reason
+from gitops import causes
+from gitops.causes import MAX_MESSAGE, Row, blocked_rows
 from renderer.authored import OURS
-from renderer.identity import ObjectKey, digest
+from renderer.identity import digest
 from renderer.stored import render_hash
-
-MAX_ROWS = 50
-"""Causes of waiting listed in one status; the rest are counted."""
-
-MAX_MESSAGE = 1024
-
-_SEVERITY = (
-    Reason.RENDER_FAILED,
-    Reason.APPLY_FAILED,
-    Reason.CONFLICT,
-    Reason.OWNED_ELSEWHERE,
-    Reason.UNHEALTHY,
-    Reason.DELETION_BLOCKED,
-)
-
-Row = tuple[str, Blocked, tuple[str, ...]]
-"""A node (empty: the set itself), why it waits, and the nodes that wait only because of it."""
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339, UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def instance_status(
@@ -77,31 +56,6 @@ def is_told(stray: Object) -> bool:
     return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
 
 
-def blocked_rows(plan: SetPlan) -> list[Row]:
-    """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
-    if plan.error:
-        return [("", plan.error, ())]
-    if plan.parent is None and not plan.rendered.is_source:
-        return []  # its owner says why it does not exist yet
-    own: list[Row] = [("", cause, ()) for cause in (plan.stuck, plan.stays) if cause]
-    causes = {
-        node.node.id: node.blocked
-        for node in plan.nodes
-        if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
-    }
-    behind: dict[str, list[str]] = {}
-    for node in plan.nodes:
-        if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
-            behind.setdefault(node.blocked.by, []).append(node.node.id)
-            if node.blocked.by not in causes:
-                causes.setdefault(node.node.id, node.blocked)
-    rows = own + [(node_id, cause, tuple(behind.get(node_id, ()))) for node_id, cause in causes.items()]
-    rows += [
-        (orphan.member.node or str(orphan.member.key), orphan.blocked, ()) for orphan in plan.orphans if orphan.blocked
-    ]
-    return sorted(rows, key=lambda row: _severity(row[1].reason))
-
-
 def is_waiting(plan: SetPlan) -> bool:
     """Is anything of this set still to come?"""
     return (
@@ -122,10 +76,6 @@ def is_held(plan: SetPlan) -> bool:
 
 def has_failed(plan: SetPlan) -> bool:
     return any(blocked.reason.is_failure for _, blocked, _ in blocked_rows(plan))
-
-
-def _severity(reason: Reason) -> int:
-    return _SEVERITY.index(reason) if reason in _SEVERITY else len(_SEVERITY)
 
 
 def _state(plan: SetPlan, blocked: Iterable[Row]) -> str:
@@ -266,7 +216,7 @@ def _levelgate(
     }
     if blocked:
         objects = {node.node.id: node.node.key for node in plan.nodes}
-        found["blocked"] = _rows(blocked, objects, before.get("blocked") or [], now)
+        found["blocked"] = causes.as_json(blocked, objects, before.get("blocked") or [], now)
     return found
 
 
@@ -286,36 +236,6 @@ def _aim(aim: int, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
     """The definition revision that it waits for, with the first commit at which it did."""
     known = before.get("revision") == aim and "content" not in before
     return dict(before) if known else {"revision": aim, "commit": revision[:12]}
-
-
-def _rows(
-    blocked: list[Row], objects: Mapping[str, ObjectKey | None], before: list[dict[str, Any]], now: str
-) -> list[dict[str, Any]]:
-    since = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in before}
-    return [
-        {
-            **({"node": node} if node else {}),
-            **({"object": str(at)} if (at := cause.at or objects.get(node)) else {}),
-            "reason": str(cause.reason),
-            "message": cause.message[:MAX_MESSAGE],
-            "since": since.get((node, str(cause.reason)), now),
-            **({"until": timestamp(cause.until)} if cause.until else {}),
-            **({"blockedBy": [_because(one) for one in cause.because]} if cause.because else {}),
-            **({"behind": list(behind)} if behind else {}),
-            **cause.details,
-        }
-        for node, cause, behind in blocked[:MAX_ROWS]
-    ]
-
-
-def _because(one: Because) -> dict[str, str]:
-    times = {"since": one.since, "until": one.until}
-    return {
-        "kind": one.kind,
-        "name": one.name,
-        "reason": str(one.reason),
-        **{name: timestamp(moment) for name, moment in times.items() if moment},
-    }
 
 
 def _own_fields(status: Mapping[str, Any]) -> dict[str, Any]:

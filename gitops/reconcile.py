@@ -20,6 +20,7 @@ from applier.write import Writer
 from gitops import calendar, conclude
 from gitops.clock import Clock
 from gitops.installation import INSTALLATION
+from gitops.propagation import deadlock
 from gitops.propagation.governor import Governor, Propagation
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.rules import in_force
@@ -219,7 +220,7 @@ class Reconciler:
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
-                final = plan(bundle, observed, records, moved.gates)
+                final = deadlock.told(plan(bundle, observed, records, moved.gates), moved.awaited)
                 return bundle, final, replace(known, propagation=moved.after(final))
 
     async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:

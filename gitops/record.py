@@ -27,7 +27,7 @@ SHORTEST_COMMIT: Final = 7
 class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `target` the commit being worked on since `since` (RFC 3339).
 
-    `causes` are reasons and messages of what waits or fails outside instances, the worst first.
+    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first.
     """
 
     url: str = ""
@@ -38,7 +38,7 @@ class SourceRecord:
     since: str = ""
     state: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
-    causes: tuple[tuple[str, str], ...] = ()
+    causes: tuple[Mapping[str, Any], ...] = ()
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
 
     @classmethod
@@ -53,7 +53,7 @@ class SourceRecord:
             since=data.get("since", ""),
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
-            causes=tuple(_pairs(_loads(data.get("causes", "")))),
+            causes=tuple(_rows(data.get("causes", ""))),
             scopes=dict(_scopes(_mapping(data.get("instances", "")))),
         )
 
@@ -107,10 +107,9 @@ def _mapping(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _pairs(value: Any) -> Iterator[tuple[str, str]]:
-    for pair in value if isinstance(value, list) else ():
-        if isinstance(pair, list) and len(pair) == 2:
-            yield str(pair[0]), str(pair[1])
+def _rows(text: str) -> Iterator[Mapping[str, Any]]:
+    found = _loads(text)
+    return (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
 
 
 def _scopes(value: dict[str, Any]) -> Iterator[tuple[ObjectKey, Scope]]:

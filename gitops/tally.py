@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from applier.plan import SetPlan
+from gitops.causes import blocked_rows, timestamp
 from gitops.instance_status import has_failed, is_held, is_waiting
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many sets are settled, wait for a person only, are on their way, or have failed."""
+    """How many sets are settled, are held by gates, people and the calendar alone, are on their way, or have failed.
+
+    `until` is the first time at which one that is held can go on, as far as that is known.
+    """
 
     settled: int
     held: int
     waiting: int
     failed: int
+    until: datetime | None = None
 
     @classmethod
     def of(cls, sets: Iterable[SetPlan]) -> Tally:
@@ -24,8 +30,10 @@ class Tally:
         counted = [one for one in sets if one.parent is not None or one.rendered.is_source]
         failed = sum(map(has_failed, counted))
         waiting = sum(map(is_on_its_way, counted))
-        held = sum(is_held(one) and not has_failed(one) and not is_on_its_way(one) for one in counted)
-        return cls(len(counted) - failed - waiting - held, held, waiting, failed)
+        held = [one for one in counted if is_held(one) and not has_failed(one) and not is_on_its_way(one)]
+        ends = (cause.until for one in held for _, cause, _ in blocked_rows(one) if cause.until)
+        settled = len(counted) - failed - waiting - len(held)
+        return cls(settled, len(held), waiting, failed, min(ends, default=None))
 
     @property
     def state(self) -> str:
@@ -33,7 +41,8 @@ class Tally:
         return "Failed" if self.failed else "Waiting" if self.waiting else "Held" if self.held else "Settled"
 
     def __str__(self) -> str:
-        return f"settled {self.settled}, held {self.held}, waiting {self.waiting}, failed {self.failed}"
+        until = f" (until {timestamp(self.until)})" if self.until else ""
+        return f"settled {self.settled}, held {self.held}{until}, waiting {self.waiting}, failed {self.failed}"
 
 
 def is_on_its_way(one: SetPlan) -> bool:

@@ -49,6 +49,13 @@ class ObjectKey(NamedTuple):
         return f"{self.group_kind}/{place}"
 
     @classmethod
+    def parse(cls, text: str) -> ObjectKey | None:
+        """Inverse of `str()`; None for any other text."""
+        kind, _, place = text.partition("/")
+        namespace, _, name = place.rpartition("/")
+        return cls(*GroupKind.parse(kind), namespace, name) if kind and name else None
+
+    @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> ObjectKey:
         """The key of a manifest or live object; a missing namespace is the empty text."""
         metadata = manifest["metadata"]

@@ -131,8 +131,9 @@ class SetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
     `repairs` heal, from the applied pair, what waits at a gate; `target` is the revision that it was let move to, 0 where nobody said. `stays` says
-    why it is not moved to where Git wants it, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass.
-    An `untouched` set is one of which nothing is known but that it may still be wanted, or one that kro manages: its status stays as well.
+    why it is not moved to where Git wants it, `deadlock` that it never will be as things are, `error` why nothing of it may be touched, `stuck` why
+    its parent could not be written in this pass. An `untouched` set is one of which nothing is known but that it may still be wanted: its status
+    stays as well.
     """
 
     rendered: RenderedSet
@@ -147,6 +148,7 @@ class SetPlan:
     detach: bool = False
     finish: bool = False
     stays: Blocked | None = None
+    deadlock: Blocked | None = None
     error: Blocked | None = None
     stuck: Blocked | None = None
     untouched: bool = False

@@ -30,6 +30,7 @@ _COMMANDS = {
     "break-glass": "Go past maintenance windows for a short time.",
     "check": "Is a cluster as it has to be; what is left over.",
     "uninstall": "Leave a cluster; what is deployed stays.",
+    "explain": "Why something is not as Git says, until when, and who can act.",
     "sandbox": "A Kubernetes API to try things on, without a cluster.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",

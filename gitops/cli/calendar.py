@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any
 
 from applier.plan import Effect
+from gitops.causes import timestamp
 from gitops.cli.text import aligned
 from gitops.cli.times import Times, length
-from gitops.instance_status import timestamp
 from gitops.propagation.judge import Reading, Rules, Verdict, judge, startable
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Kind, Target, Window

@@ -14,6 +14,9 @@ from applier.execute import Result
 from applier.reasons import Blocked
 from gitops.cli.text import place, title
 from gitops.clock import Clock
+from gitops.news import Halted, Held, News, Settled, WaveOver, news
+from gitops.propagation.state import State, WaveProgress
+from gitops.reconcile import Pass
 from gitops.tally import Tally
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
@@ -22,6 +25,7 @@ from renderer.render import SOURCE_PREFIX
 if TYPE_CHECKING:
     from rich.live import Live
 
+_BAR = 20
 _BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status", "stored", "dropped"})
 
 
@@ -34,6 +38,7 @@ class Progress:
         self._verbose = verbose
         self._short = sys.stdout.isatty() and not json
         self._live: Live | None = None
+        self._last: Pass | None = None
 
     def __enter__(self) -> Self:
         if self._short:
@@ -48,18 +53,39 @@ class Progress:
             self._live.stop()
             self._live = None
 
-    def summary(self, tally: Tally) -> None:
-        """Redraw the lines below: how many sets are settled, and how many are not."""
+    def passed(self, found: Pass) -> None:
+        """Tell what has happened since the pass before, and redraw the lines below."""
+        for one in news(self._last, found):
+            self._news(one)
+        self._last = found
+        self.summary(found)
+
+    def summary(self, found: Pass) -> None:
+        """Redraw the lines below: how many sets are settled, and how far each rollout is that is under way."""
         if self._live is None:
             return
         from rich.text import Text
 
-        done, total = tally.settled, tally.settled + tally.held + tally.waiting + tally.failed
-        bar = "#" * round(20 * done / total) if total else ""
-        self._live.update(
-            Text(f"{'-' * 78}\n[{bar:.<20}] {done}/{total} settled, {tally.waiting} wait, {tally.failed} failed"),
-            refresh=True,
-        )
+        lines = [f"{'-' * 78}", standing(Tally.of(found.plan.sets))]
+        lines += [line for name, state in sorted(found.propagation.states.items()) if (line := under_way(name, state))]
+        self._live.update(Text("\n".join(lines)), refresh=True)
+
+    def _news(self, one: News) -> None:
+        match one:
+            case Settled(instance=key):
+                self._line(f"{title(key):<24} settled", {"set": str(key), "action": "settled"})
+            case WaveOver(rollout=rollout, wave=wave, following=following):
+                then = f"; wave {following} starts" if following else ""
+                text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
+                self._line(f"{rollout:<24} {text}", {"rollout": rollout, "message": text})
+            case Halted(rollout=rollout, target=target, why=why):
+                text = f"{target} HALTED: {why}"
+                self._line(f"{rollout:<24} {text}", {"rollout": rollout, "message": text})
+            case Held(instances=keys, node=node, cause=cause):
+                who = _name(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
+                what = f"{node} HELD" if node else "HELD"
+                fields = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
+                self._line(f"{who:<24} {what}: {cause.message}", {**fields, "message": cause.message})
 
     def header(self, text: str) -> None:
         self._line(text, {"message": text}, timed=False)
@@ -107,6 +133,42 @@ class Progress:
             self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             print(line, flush=True)
+
+
+def standing(tally: Tally) -> str:
+    """`[##########..........] 5/10 settled, 4 held, 1 wait, 0 failed`"""
+    total = tally.settled + tally.held + tally.waiting + tally.failed
+    bar = "#" * round(_BAR * tally.settled / total) if total else ""
+    rest = f"{tally.held} held, {tally.waiting} wait, {tally.failed} failed"
+    return f"[{bar:.<{_BAR}}] {tally.settled}/{total} settled, {rest}"
+
+
+def under_way(name: str, state: State) -> str:
+    """`webapp.kro.run r13  canary [##] 2/2  prod [###>....] 3/8 settled, 1 moving, 4 wait`; empty once all have settled."""
+    waves = [wave for wave in state.waves if wave.total]
+    if all(wave.settled == wave.total for wave in waves):
+        return ""
+    targets = ", ".join(sorted(set(map(str, state.targets.values()))))
+    told = [f"{wave.name} [{_bar(wave)}] {wave.settled}/{wave.total}" for wave in waves]
+    counts = {
+        "moving": sum(wave.moving for wave in waves),
+        "held": sum(wave.held for wave in waves),
+        "failed": sum(wave.failed for wave in waves),
+        "wait": sum(wave.waiting for wave in waves),
+    }
+    rest = "".join(f", {number} {word}" for word, number in counts.items() if number)
+    return f"{name} {targets}  {'  '.join(told)} settled{rest}"
+
+
+def _bar(wave: WaveProgress) -> str:
+    """One sign for each instance, or for so many of them: `#` settled, `>` moving, `!` failed or held."""
+    share = max(1, -(-wave.total // _BAR))
+    bar = (
+        "#" * (wave.settled // share)
+        + ">" * (-(-wave.moving // share))
+        + "!" * (-(-(wave.failed + wave.held) // share))
+    )
+    return f"{bar:.<{-(-wave.total // share)}}"
 
 
 def _name(parent: ObjectKey) -> str:

@@ -16,13 +16,13 @@ import click
 
 from applier.adoption import Adoption
 from gitops import compose
+from gitops.causes import blocked_rows
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.errors import SourceError
 from gitops.follow import Follower
-from gitops.instance_status import blocked_rows
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 from gitops.tally import Tally
@@ -128,7 +128,7 @@ class _Daemon:
                 clock,
                 stop,
                 self.progress.notice,
-                self.progress.summary,
+                self.progress.summary if wait is not None else self.progress.passed,
                 adoption=self.adoption,
             )
             names = ", ".join(self.mirrors)

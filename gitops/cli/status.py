@@ -3,118 +3,164 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 import click
 import orjson
 
-from applier.cluster import Cluster, Object
-from applier.errors import KindNotServed
+from gitops.causes import Cause, timestamp
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import age, aligned, local, place
+from gitops.cli.reasons import blocker, reference
+from gitops.cli.text import age, aligned
+from gitops.cli.times import Times
 from gitops.clock import SystemClock
-from gitops.record import SourceRecord, read_records
-from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One cause of waiting, as the status of an instance or a source says it."""
-
-    key: ObjectKey
-    node: str
-    reason: str
-    message: str
-    since: str
+from gitops.overview import Overview, Rollout
+from gitops.record import SourceRecord
+from gitops.refs import Ref, RefError, locate
+from gitops.standing import Standing, State, everything_suspended
+from renderer.identity import ObjectKey
 
 
 @click.command()
-@click.option("-n", "--namespace", metavar="NS", help="Show what waits in this namespace only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.argument("ref", nargs=-1)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show what waits there only.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default of the list.")
+@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
-def command(namespace: str | None, all_namespaces: bool, output: str, choice: ClusterChoice) -> int:
-    """Show every source, and everything that is not as Git says, with the reason.
+def command(
+    ref: tuple[str, ...],
+    namespace: str | None,
+    all_namespaces: bool,
+    output: str,
+    utc: bool,
+    choice: ClusterChoice,
+) -> int:
+    """Show every source and every rollout under way, and everything that is not as Git says, with the reason.
+
+    With REF, one source, rollout or instance only. -o wide shows every cause, with its node and its message.
 
     \b
     levelgate status
     levelgate status -n prod --context prod-eu
+    levelgate status webapp/shop -n prod
+    levelgate status rollout/webapp.kro.run -o wide
     """
-    return asyncio.run(_status(None if all_namespaces else namespace, output, choice))
+    try:
+        wanted = Ref.parse(ref) if ref else None
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+    if wanted and (wanted.node or wanted.own == "window"):
+        raise click.UsageError(f"a status is of a source, a rollout or an instance: levelgate explain {wanted}")
+    return asyncio.run(_status(wanted, None if all_namespaces else namespace, output, Times(utc), choice))
 
 
-async def _status(namespace: str | None, output: str, choice: ClusterChoice) -> int:
+async def _status(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+    now = SystemClock().now()
     cluster = await choice.connect()
     try:
-        records = await read_records(cluster)
-        instances = await _instances(cluster, [record for _, record in records])
+        found = await Overview.read(cluster, now=now)
+        stopped = await everything_suspended(cluster, now)
+        if ref and ref.own in {"rollout", "rgd"}:
+            found = found.of_rollout(ref.name)
+        elif ref:
+            found = found.of(await locate(cluster, ref, namespace or cluster.namespace))
+        elif namespace:
+            found = found.within(namespace)
     finally:
         await cluster.close()
-    rows = [row for instance in instances for row in _rows(instance) if namespace in {None, row.key.namespace}]
+    if ref and not (found.sources or found.rollouts or found.instances):
+        raise RefError(f"nothing is known of {ref} in cluster {cluster.name}; `levelgate status` lists what there is")
     if output == "json":
-        click.echo(
-            orjson.dumps(_as_json(str(cluster.name), records, rows), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+        told = _as_json(str(cluster.name), found)
+        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+        return 0
+    header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
+    one = found.instances[0] if ref and not ref.own else None
+    lines = _instance(one) if one else _tables(found, times, now, everything=ref is not None)
+    click.echo(
+        "\n".join(
+            [header, *filter(None, [stopped]), "", *lines, *_not_as_git_says(found, times, wide=output == "wide")]
         )
-    else:
-        now = SystemClock().now()
-        click.echo(
-            "\n".join(
-                [f"Cluster {cluster.name}, {local(now)}, levelgate {program_version()}", "", *_text(records, rows, now)]
-            )
-        )
+    )
     return 0
 
 
-async def _instances(cluster: Cluster, records: Sequence[SourceRecord]) -> list[Object]:
-    """Live instances of all kinds that the records name: one list for each kind."""
-    kinds = sorted({key.group_kind for record in records for key in record.scopes})
-    listed = await asyncio.gather(*(_listed(cluster, kind) for kind in kinds))
-    return sorted((obj for objects in listed for obj in objects), key=ObjectKey.of)
-
-
-async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:
-    try:
-        return await cluster.list(kind, selector=keys.PARENT_ID)
-    except KindNotServed:
-        return []
-
-
-def _rows(instance: Object) -> Iterable[_Row]:
-    blocked = ((instance.get("status") or {}).get("levelgate") or {}).get("blocked") or []
-    for row in blocked:
-        yield _Row(
-            ObjectKey.of(instance), row.get("node", ""), row["reason"], row.get("message", ""), row.get("since", "")
-        )
-
-
-def _text(records: Sequence[tuple[str, SourceRecord]], rows: Sequence[_Row], now: datetime) -> Iterable[str]:
-    if not records:
+def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -> Iterator[str]:
+    if not (found.sources or found.rollouts):
         yield "No sources. Start with: levelgate run --source NAME=URL"
+    if found.sources:
+        header = ("SOURCE", "REF", "COMMIT", "AGE", "STATE", "INSTANCES", "HELD", "FAILED")
+        yield from aligned([header, *(_source(name, record, now) for name, record in found.sources.items())])
+    under_way = [one for one in found.rollouts if everything or one.state is not State.SETTLED]
+    if under_way:
+        yield from ("",) if found.sources else ()
+        header = ("ROLLOUT", "TO", "WAVE", "SETTLED", "MOVING", "WAIT", "STATE", "AGE")
+        yield from aligned([header, *(_rollout(one, now) for one in under_way)])
+
+
+def _source(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
+    since = age(datetime.fromisoformat(record.since), now) if record.since else ""
+    numbers = (str(record.counts.get(key, 0)) for key in ("instances", "held", "failed"))
+    return (name, record.ref, record.target[:7], since, record.state, *numbers)
+
+
+def _rollout(one: Rollout, now: datetime) -> tuple[str, ...]:
+    settled, total = sum(wave.settled for wave in one.waves), sum(wave.total for wave in one.waves)
+    moving, waiting = sum(wave.moving for wave in one.waves), sum(wave.waiting for wave in one.waves)
+    since = age(one.since, now) if one.since else ""
+    return one.name, one.targets, one.wave, f"{settled}/{total}", str(moving), str(waiting), one.state, since
+
+
+def _instance(one: Standing) -> Iterator[str]:
+    conditions, nodes = one.conditions or {}, one.nodes or {}
+    updated = f"{nodes.get('updated', 0)}/{nodes.get('total', 0)}"
+    ready, healthy = (conditions.get(kind, "") for kind in ("Ready", "Healthy"))
+    revision = str(one.applied.revision or "")
+    header = ("INSTANCE", "STATE", "READY", "HEALTHY", "REVISION", "TARGET", "UPDATED", "PROPAGATED")
+    row = (_place(one.key), one.kro_state, ready, healthy, revision, str(one.target), updated, one.reason)
+    return aligned([header, row])
+
+
+def _not_as_git_says(found: Overview, times: Times, *, wide: bool) -> Iterator[str]:
+    rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
+    others = [(_object(name, cause), cause) for name, cause in found.causes]
+    if not (rows or others):
+        yield from ("", "Everything is as Git says.")
         return
-    table = [["SOURCE", "REF", "COMMIT", "AGE", "STATE", "INSTANCES", "HELD", "FAILED"]]
-    for name, record in records:
-        count = record.counts
-        since = age(datetime.fromisoformat(record.since), now) if record.since else ""
-        numbers = [str(count.get(key, 0)) for key in ("instances", "held", "failed")]
-        table.append([name, record.ref, record.target[:7], since, record.state, *numbers])
-    yield from aligned(table)
-    blocked = [[f"{row.key.kind.lower()} {place(row.key)}", row.reason, row.node, row.message] for row in rows]
-    blocked += [
-        [f"source {name}", reason, "", message] for name, record in records for reason, message in record.causes
-    ]
-    yield ""
-    if blocked:
-        yield from aligned([["NOT AS GIT SAYS", "REASON", "NODE", "WHY"], *blocked])
-    else:
-        yield "Everything is as Git says."
+    header: tuple[str, ...] = ("NOT AS GIT SAYS", "REASON", "BY", "NOT BEFORE")
+    table = [_row(_place(one.key), cause, blocker(one, cause), times, wide) for one, cause in rows]
+    table += [_row(place, cause, blocker(None, cause), times, wide) for place, cause in others]
+    yield from ("", *aligned([(*header, "NODE", "MESSAGE") if wide else header, *table]), "")
+    failed = [(_place(one.key), cause) for one in found.instances for cause in one.reasons if cause.reason.is_failure]
+    failed += [(place, cause) for place, cause in others if cause.reason.is_failure]
+    for place, cause in failed if not wide else ():
+        yield f"{cause.reason}: {place}{f' node {cause.node}' if cause.node else ''}: {cause.message}"
+    why = f"Why one waits: levelgate explain {reference(rows[0][0].key)}" if rows else ""
+    yield " ".join(filter(None, ("" if failed else "Nothing failed.", why)))
 
 
-def _as_json(cluster: str, records: Sequence[tuple[str, SourceRecord]], rows: Sequence[_Row]) -> dict[str, Any]:
+def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:
+    until = times.minute(cause.until) if cause.until else ""
+    return (place, cause.reason, by, until, *((cause.node, cause.message) if wide else ()))
+
+
+def _object(source: str, cause: Cause) -> str:
+    key = ObjectKey.parse(cause.object)
+    return _place(key) if key else f"source/{source}"
+
+
+def _place(key: ObjectKey) -> str:
+    """`prod  webapp/cart`"""
+    return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
+
+
+def _as_json(cluster: str, found: Overview) -> dict[str, Any]:
+    """The stable contract of `status -o json` (docs/reference.md)."""
     return {
         "cluster": cluster,
         "sources": [
@@ -126,21 +172,34 @@ def _as_json(cluster: str, records: Sequence[tuple[str, SourceRecord]], rows: Se
                 "applied": record.applied,
                 "since": record.since,
                 "state": record.state,
-                "causes": [{"reason": reason, "message": message} for reason, message in record.causes],
+                "causes": list(record.causes),
                 **record.counts,
             }
-            for name, record in records
+            for name, record in found.sources.items()
+        ],
+        "rollouts": [
+            {
+                "name": one.name,
+                "state": one.state,
+                "targets": {wave: target.revision for wave, target in one.record.targets.items()},
+                "since": timestamp(one.since) if one.since else None,
+                "waves": [asdict(wave) for wave in one.waves],
+            }
+            for one in found.rollouts
         ],
         "blocked": [
             {
-                "kind": row.key.kind,
-                "namespace": row.key.namespace,
-                "name": row.key.name,
-                "node": row.node,
-                "reason": row.reason,
-                "message": row.message,
-                "since": row.since,
+                "kind": one.key.kind,
+                "namespace": one.key.namespace,
+                "name": one.key.name,
+                "node": cause.node,
+                "reason": cause.reason,
+                "message": cause.message,
+                "since": timestamp(cause.since) if cause.since else None,
+                "until": timestamp(cause.until) if cause.until else None,
+                "by": blocker(one, cause),
             }
-            for row in rows
+            for one in found.instances
+            for cause in one.reasons
         ],
     }

@@ -20,6 +20,10 @@ class Times:
         """Weekday, date, minute and zone."""
         return f"{self._shown(moment):%a %Y-%m-%d %H:%M %Z}"
 
+    def minute(self, moment: datetime) -> str:
+        """Weekday, date and minute; for columns under a line that names the zone."""
+        return f"{self._shown(moment):%a %Y-%m-%d %H:%M}"
+
     def short(self, moment: datetime, day: datetime) -> str:
         """Without the date where it is that of `day`."""
         shown = self._shown(moment)

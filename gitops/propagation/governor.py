@@ -17,6 +17,7 @@ from applier.reasons import Blocked, Reason
 from gitops.propagation import closed, items, suspension
 from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.collection import Item, collected
+from gitops.propagation.deadlock import Awaited
 from gitops.propagation.explain import progress_of, waits
 from gitops.propagation.gates import Change as TargetRevision
 from gitops.propagation.gates import Facts, paced
@@ -49,8 +50,8 @@ _NODE: Final = "Node"
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `remembered` what the status of
-    an instance has to remember of its way, `rules` those in force by source. `wake_at`: when to look again although nothing happened. `stopped`: a
-    person has suspended everything, so nothing at all may be written.
+    an instance has to remember of its way, `rules` those in force by source, `awaited` who waits for whom. `wake_at`: when to look again although
+    nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Propagation:
     wake_at: datetime | None = None
     problems: tuple[Problem, ...] = ()
     stopped: Blocked | None = None
+    awaited: Awaited = field(default_factory=dict)
 
     def after(self, plan: Plan) -> Propagation:
         """With the time at which something of the final plan may change: what waits says so itself."""
@@ -145,6 +147,7 @@ class _Deciding:
         self.moments: set[datetime] = set()
         self.policies: dict[ObjectKey, Policy] = {}
         self.nodes: dict[ObjectKey, NodeGates] = {}
+        self.awaited: dict[ObjectKey, frozenset[ObjectKey]] = {}
         self.verdicts = _Windows(self)
 
     def propagation(self) -> Propagation:
@@ -170,6 +173,7 @@ class _Deciding:
             {source: rules.accepted for source, rules in self.governor.rules.items()},
             min(moments, default=None),
             tuple(sorted(set(self.problems))),
+            awaited=self.awaited,
         )
 
     def _remember_asked(self, key: ObjectKey, asked: Asked) -> None:
@@ -240,6 +244,9 @@ class _Deciding:
             key = by_name[member.key]
             self.remembered.setdefault(key, {})["rollout"] = {"name": name, "wave": collection.wave_of(member.key).name}
             self._place(key, member, aims[key], reasons)
+        for names, waiting in _by_what(reasons).items():
+            others = frozenset(by_name[name] for name in names)
+            self.awaited |= {by_name[name]: others for name in waiting}
         if decision.wake_at is not None:
             self.moments.add(decision.wake_at)
 
@@ -300,7 +307,7 @@ class _Deciding:
         own = self.targets.get(key) or one.target or rendered.applied
         self.places[key] = Place(target.revision if member.granted else own, target.revision)
         if member.granted:
-            self.remembered.setdefault(key, {})["progress"] = items.stored_progress(member, target)
+            self.remembered.setdefault(key, {})["progress"] = items.stored_progress(member, target, self.policies[key])
         elif (not member.updated and own not in {rendered.applied, self.targets.get(key, -1)}) or not own:
             self.frozen.add(key)
         told = wait is None or wait.reason is Reason.PROGRESSING or (member.granted and wait == member.blocked)
@@ -432,3 +439,12 @@ class _Check:
         if verdict.drain is Drain.LEVEL:
             return change.level is not None and change.level <= change.begun
         return verdict.drain is Drain.ROLLOUT
+
+
+def _by_what(reasons: Mapping[str, Wait]) -> Mapping[tuple[str, ...], list[str]]:
+    """Items that wait for other items alone, by these; what looks again after a time waits for that as well."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, wait in reasons.items():
+        if wait.by and (wait.reason is not Reason.GATE_CLOSED or wait.not_before is None):
+            found.setdefault(wait.by, []).append(name)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from applier.plan import SetPlan
 from applier.reasons import Reason
@@ -36,7 +37,11 @@ class CollectionGates:
 
     def wait(self, item: str) -> Wait | None:
         """Why the conditions keep this item where it is."""
-        return as_wait(self._judge.closed(self._view(item)), self.windows) if self.gates else None
+        if not self.gates:
+            return None
+        closed = self._judge.closed(self._view(item))
+        wait = as_wait(closed, self.windows)
+        return replace(wait, by=self._unsettled) if wait and any(_is_for_items(one.gate) for one in closed) else wait
 
     def pace(self, policy: Policy) -> Pace | None:
         """The pace that the gates set, where it is none that a policy can have."""
@@ -60,6 +65,10 @@ class CollectionGates:
         slowed = as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.windows)
         return replace(slowed, by=paced.by) if slowed else paced
 
+    @cached_property
+    def _unsettled(self) -> tuple[str, ...]:
+        return tuple(item.key for item in self.collection if not self.collection.standing_of(item.key).settled)
+
     def _view(self, item: str) -> View:
         plan = self.plans[self.keys[item]]
         return View(self._subject(item), values={"schema": schema_value(plan.rendered.manifest, plan.parent)})
@@ -70,3 +79,8 @@ class CollectionGates:
         settled = self.collection.standing_of(name).settled
         wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
         return Subject(wanted, ready, item.moved, settled, plan.rendered.revision)
+
+
+def _is_for_items(gate: Gate) -> bool:
+    """Does it wait for items of the collection, and for nothing that comes from elsewhere?"""
+    return gate.waits_for_items and not (gate.externals or gate.windows or gate.reads_time)

@@ -11,6 +11,7 @@ from applier import status
 from applier.plan import NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Item
+from gitops.propagation.policy import Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.state import Target
 from gitops.propagation.waits import Wait
@@ -80,9 +81,11 @@ def remembered(plan: SetPlan, target: Target, now: datetime) -> Progress:
     return Progress.read(stored, now) if stored.get("revision") == target.revision else Progress.begun(now)
 
 
-def stored_progress(found: Item, target: Target) -> dict[str, Any]:
-    """For the instance's status."""
-    return {"revision": target.revision, **found.progress.stored()}
+def stored_progress(found: Item, target: Target, policy: Policy) -> dict[str, Any]:
+    """For the instance's status; `deadline` is when it will have failed, while that clock runs."""
+    ends = found.progress.overdue_after(policy.progress_deadline)
+    deadline = {"deadline": ends.strftime("%Y-%m-%dT%H:%M:%SZ")} if ends else {}
+    return {"revision": target.revision, **found.progress.stored(), **deadline}
 
 
 def _own(plan: SetPlan) -> Mapping[str, Any]:

@@ -80,7 +80,8 @@ class Situation:
         for point in self._approvals_missing(target):
             if point.after_wave in names or 0 < point.after_settled <= moved:
                 by = f" by {' or '.join(point.by)}" if point.by else ""
-                yield Wait(Reason.APPROVAL_REQUIRED, f"{target} needs approval after {point}{by}")
+                asked = {"approval": {"after": str(point), "by": list(point.by)}}
+                yield Wait(Reason.APPROVAL_REQUIRED, f"{target} needs approval after {point}{by}", details=asked)
         if wave.name in self.closed:
             yield self.closed[wave.name]
 

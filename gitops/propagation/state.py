@@ -91,6 +91,10 @@ class WaveProgress:
     held: int
     failed: int
 
+    @property
+    def waiting(self) -> int:
+        return self.total - self.settled - self.moving - self.held - self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class State:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
 from applier.observed import Observed, annotation, label
 from applier.plan import SetPlan
+from applier.reasons import Because, Reason
 from gitops.installation import INSTALLATION
 from gitops.propagation.people import Asked
 from gitops.propagation.waits import Wait
@@ -55,10 +56,8 @@ class Suspensions:
 
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
-        sources = {name: one.suspended(now, f"source {name} is") for name, one in self.sources.items()}
-        kinds = {
-            kind: one.suspended(now, f"definition {self._name(kind)} is") for kind, one in self.definitions.items()
-        }
+        sources = {name: _suspended(one, "source", name, now) for name, one in self.sources.items()}
+        kinds = {kind: _suspended(one, "definition", self._name(kind), now) for kind, one in self.definitions.items()}
         found = [(source_parent(name), wait) for name, wait in sources.items()]
         found += [(key_of(kind), wait) for kind, wait in kinds.items()]
         for key, asked in self.instances.items():
@@ -78,3 +77,9 @@ class Suspensions:
                 return owner.source if owner else ""
             instance = owner.parent
         return plan.rendered.source if plan else ""
+
+
+def _suspended(asked: Asked, what: str, name: str, now: datetime) -> Wait | None:
+    """The suspension of something wider than one instance."""
+    wait = asked.suspended(now, f"{what} {name} is")
+    return wait and replace(wait, because=(Because(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))

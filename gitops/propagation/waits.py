@@ -9,7 +9,7 @@ from typing import Any
 
 from applier.reasons import Because, Blocked, Reason
 
-_MOST = 10
+MOST = 10
 """Items that a report names one by one."""
 
 
@@ -29,7 +29,7 @@ class Position:
     shape: str = ""
 
     def __str__(self) -> str:
-        return f"{_ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {self.moved} are"
+        return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {self.moved} are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Wait:
             Because(items, name, wait.reason, until=wait.not_before)
             if (wait := others.get(name))
             else Because(items, name, Reason.PROGRESSING)
-            for name in self.by[:_MOST]
+            for name in self.by[:MOST]
         )
         position = {"position": asdict(self.position)} if self.position else {}
         return Blocked(
@@ -76,6 +76,7 @@ def listed(keys: tuple[str, ...], *, most: int = 5) -> str:
     return ", ".join(keys[:most]) + more
 
 
-def _ordinal(number: int) -> str:
+def ordinal(number: int) -> str:
+    """`1st`, `8th`, `11th`."""
     ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -132,7 +132,7 @@ def test_the_last_revision_of_a_broken_definition_serves_on(platform: Platform) 
     platform.settle()
     assert status(platform) == before
     assert record(platform).state == "Failed"
-    assert [reason for reason, _ in record(platform).causes] == ["RenderFailed"]
+    assert [cause["reason"] for cause in record(platform).causes] == ["RenderFailed"]
 
 
 def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(platform: Platform) -> None:

@@ -122,7 +122,9 @@ def test_a_wave_that_needs_approval_waits_for_a_person() -> None:
     rollout.apply("a", "b")
     rollout.now += 30 * MINUTE
     assert rollout.step() == []
-    assert rollout.waits()["c"] == Wait(Reason.APPROVAL_REQUIRED, "r2 needs approval after canary by leads")
+    told = {"approval": {"after": "canary", "by": ["leads"]}}
+    wait = Wait(Reason.APPROVAL_REQUIRED, "r2 needs approval after canary by leads", details=told)
+    assert rollout.waits()["c"] == wait
     rollout.state = approve(policy, rollout.state, "canary", by="ada", why="looks good", now=rollout.now)
     assert rollout.step() == ["c"]
 

@@ -1,0 +1,233 @@
+"""`levelgate explain`: why something is not as Git says, until when, and who can act."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+import orjson
+
+from applier.reasons import Because, Reason
+from gitops.causes import Cause, timestamp
+from gitops.cli import program_version
+from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.reasons import actions, links
+from gitops.cli.text import aligned, title
+from gitops.cli.times import Times
+from gitops.clock import SystemClock
+from gitops.explain import explain
+from gitops.explanation import Explanation, Link, Shut, Waiting
+from gitops.propagation.judge import startable
+from gitops.propagation.window import Window
+from gitops.refs import Ref, RefError
+from gitops.standing import Pair, everything_suspended
+
+_MOST = 10
+_ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
+
+
+@click.command()
+@click.argument("ref", nargs=-1, required=True)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@cluster_options
+def command(ref: tuple[str, ...], namespace: str | None, output: str, utc: bool, choice: ClusterChoice) -> int:
+    """Show why REF is not as Git says: what it waits for, what that waits for, when it can end, and who can act.
+
+    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window. It asks the cluster alone: what
+    it shows is what the last pass wrote down.
+
+    \b
+    levelgate explain webapp/shop -n prod
+    levelgate explain webapp/shop/database -n prod
+    levelgate explain deployment/shop -n prod
+    levelgate explain rollout/webapp.kro.run
+    levelgate explain source/platform -o json
+    """
+    try:
+        wanted = Ref.parse(ref)
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+    return asyncio.run(_explain(wanted, namespace, output, Times(utc), choice))
+
+
+async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+    now = SystemClock().now()
+    cluster = await choice.connect()
+    try:
+        found = await explain(cluster, ref, namespace or cluster.namespace, now=now)
+        stopped = await everything_suspended(cluster, now)
+    finally:
+        await cluster.close()
+    if output == "json":
+        click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
+    else:
+        header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
+        click.echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now)]))
+    return 0
+
+
+def _text(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    yield from _sentences(found, times, now)
+    if found.chain:
+        yield ""
+        yield from links(found.chain, times, now)
+    if found.others:
+        yield from ("", "Also:")
+        yield from (
+            f"  {cause.reason}  {' '.join(filter(None, (cause.node, cause.message)))}" for cause in found.others
+        )
+    if found.open and found.key:
+        told = ", ".join(f"window {window.name} ({_last_start(window, times, now)})" for window in found.open)
+        yield from ("", f"Open, checked too: {told}.")
+    if acts := list(actions(found)):
+        yield from ("", "Who can act")
+        width = max(len(what) for what, _ in acts)
+        yield from (f"  {what:<{width}}  {how}" for what, how in acts)
+
+
+def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    if found.record is not None:
+        yield from _source(found, times, now)
+    elif found.rollout is not None:
+        yield from _rollout(found, times, now)
+    elif found.key is None:
+        yield from _window(found, times, now)
+    elif not found.chain:
+        at = f": {found.standing.applied}, settled" if found.standing and found.standing.is_settled else ""
+        yield f"{title(found.key)} is as Git says{at}."
+    else:
+        yield _where(found, times, now)
+        yield " ".join([*_not_before(found, times), _failed(found)])
+
+
+def _where(found: Explanation, times: Times, now: datetime) -> str:
+    """`WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
+    standing, key = found.standing, found.key
+    assert key is not None
+    cause = next(link.cause for link in found.chain if isinstance(link, Waiting))
+    since = standing.since if standing and standing.key == key else cause.since
+    lasts = f" since {times.short(since, now)}" if since else ""
+    if standing is None or standing.key != key:
+        return f"{title(key)} waits{lasts}."
+    target, applied = standing.target, standing.applied
+    if not applied.revision:
+        return f"{title(key)} has not been applied yet; {target} waits{lasts}."
+    if target == applied or not target.revision:
+        return f"{title(key)} is at {applied} and not settled{lasts}."
+    if target.revision == applied.revision:
+        return f"{title(key)} stays at {applied}; {target.commit[:7]} waits{lasts}."
+    if cause.node or cause.reason in _ON_ITS_WAY:
+        return f"{title(key)} is on its way from r{applied.revision} to {target}{lasts}."
+    return f"{title(key)} stays at r{applied.revision}; {target} waits{lasts}."
+
+
+def _not_before(found: Explanation, times: Times) -> Iterator[str]:
+    if found.not_before:
+        yield f"Not before {times.full(found.not_before)}."
+
+
+def _failed(found: Explanation) -> str:
+    return "Nothing has failed." if not found.failures else "Time alone does not help: somebody has to act."
+
+
+def _source(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    record = found.record
+    assert record is not None
+    count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
+    how_far = f"{found.state}, {settled} of {count} instances settled"
+    yield f"{found.unit} follows {record.ref} at {record.target[:7]}: {how_far}."
+    yield from _waiting(found, times)
+
+
+def _rollout(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    rollout = found.rollout
+    assert rollout is not None
+    targets = " and ".join(dict.fromkeys(map(str, rollout.targets.values())))
+    settled, total = sum(wave.settled for wave in rollout.waves), sum(wave.total for wave in rollout.waves)
+    yield f"{found.unit} to {targets}: {found.state}, {settled} of {total} instances settled."
+    for wave in (wave for wave in rollout.waves if wave.total):
+        counts = {"moving": wave.moving, "failed": wave.failed, "held": wave.held, "wait": wave.waiting}
+        rest = "".join(f", {number} {word}" for word, number in counts.items() if number)
+        yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{rest}; {wave.shape}"
+    yield from _waiting(found, times)
+
+
+def _window(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    for window in found.open:
+        yield f"{found.unit} lets pass: {_last_start(window, times, now)}."
+    yield f"{found.unit} holds up:" if found.waiting else f"Nothing waits for {found.unit}."
+    yield from _waiting(found, times)
+
+
+def _waiting(found: Explanation, times: Times) -> Iterator[str]:
+    first = [(one, next(iter(one.causes), None)) for one in found.waiting[:_MOST]]
+    rows = [
+        (f"  {title(one.key)}", one.reason, f"not before {times.full(cause.until)}" if cause and cause.until else "")
+        for one, cause in first
+    ]
+    yield from aligned(rows) if rows else ()
+    if (more := len(found.waiting) - _MOST) > 0:
+        yield f"  and {more} more"
+
+
+def _last_start(window: Window, times: Times, now: datetime) -> str:
+    state = startable(window, now)
+    return f"last start {times.short(state.until, now)}" if state.until else "always"
+
+
+def _as_json(found: Explanation) -> dict[str, Any]:
+    """The stable contract of `explain -o json` (docs/reference.md)."""
+    standing = found.standing
+    return {
+        "unit": found.unit,
+        "state": found.state,
+        "notBefore": _time(found.not_before),
+        "blockedBy": [_because(one) for one in found.blocked_by],
+        "chain": [_link(link) for link in found.chain],
+        "others": [_cause(cause) for cause in found.others],
+        "open": [window.name for window in found.open],
+        "waiting": [str(one.key) for one in found.waiting],
+        **({"target": _pair(standing.target), "applied": _pair(standing.applied)} if standing else {}),
+    }
+
+
+def _link(link: Link) -> dict[str, Any]:
+    match link:
+        case Waiting(key=key, cause=cause):
+            return {"unit": str(key), **_cause(cause), "settled": list(link.settled), "unsettled": list(link.unsettled)}
+        case Shut(closing=closing, opens=opens):
+            window = closing.window
+            told = {"window": window.name, "source": closing.source, "kind": window.kind, "ticket": window.ticket}
+            times = {"since": _time(closing.since), "until": _time(closing.until)}
+            return {**told, **times, "opens": [_time(moment) for moment in opens]}
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {
+        "reason": cause.reason,
+        "message": cause.message,
+        "node": cause.node,
+        "object": cause.object,
+        "since": _time(cause.since),
+        "until": _time(cause.until),
+        "blockedBy": [_because(one) for one in cause.because],
+        **cause.details,
+    }
+
+
+def _because(one: Because) -> dict[str, Any]:
+    times = {"since": _time(one.since), "until": _time(one.until)}
+    return {"kind": one.kind, "name": one.name, "reason": one.reason, **times}
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {"revision": pair.revision, "commit": pair.commit}
+
+
+def _time(moment: datetime | None) -> str | None:
+    return timestamp(moment) if moment else None

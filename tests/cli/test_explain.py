@@ -1,0 +1,344 @@
+"""`levelgate explain`: the chain from what was asked to what holds it up, in words and as JSON (docs/people.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gitops.cli import USAGE
+from tests.cli.conftest import Typed
+from tests.gitops.fleet import GROUP, Fleet
+
+SHOPS = ("api", "auth", "billing", "cart", "catalog", "mail", "search", "shop")
+WEEKDAYS: dict[str, Any] = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}}
+DBA = {**WEEKDAYS, "duration": "2h", "byName": True, "ticket": "CHG-2210"}
+HOURS = {**WEEKDAYS, "until": "17:00", "cutoff": "30m", "selector": {"namespaces": ["default"]}}
+DATABASE: dict[str, Any] = {
+    "id": "database",
+    "includeWhen": ["${schema.spec.database}"],
+    "propagateWhen": ['${inWindow("dba-hours")}'],
+    "template": {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "${schema.metadata.name}-db"},
+        "data": {"image": "IMAGE"},
+    },
+}
+START = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def shops() -> Iterator[Fleet]:
+    """Friday 10:00 in Berlin: all run, cart with a database; then the rules."""
+    with Fleet(names=SHOPS) as fleet:
+        fleet.clock.moment = START
+        fleet.schema["database"] = "boolean | default=false"
+        fleet.written = {"cart": {"database": True}}
+        fleet.more = [DATABASE]
+        fleet.push(**{"dba-hours": DBA})
+        for _ in range(6):
+            fleet.step()
+            fleet.ready(*fleet.at("one"))
+        policy = {"waves": [{"name": "prod", "selector": {}}], "selector": {"rgds": [f"links.{GROUP}"]}}
+        fleet.push(**{"business-hours": HOURS, "webapps": policy})
+        fleet.step()
+        yield fleet
+
+
+def friday(fleet: Fleet) -> None:
+    """At 14:02 a commit; api, auth and billing move, cart stops at its database; at 15:20 somebody asks."""
+    fleet.clock.moment = START + timedelta(hours=4, minutes=2)
+    fleet.push("two")
+    fleet.move("two")
+    fleet.clock.moment = START + timedelta(hours=5, minutes=20)
+    fleet.step()
+
+
+def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:
+    """Without the line that names the cluster."""
+    header, empty, *lines = typed(fleet, "explain", *ref, code=code).splitlines()
+    assert header.startswith("Cluster prod-eu, ")
+    assert empty == ""
+    return lines
+
+
+def found(typed: Typed, fleet: Fleet, *ref: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(typed(fleet, "explain", *ref, "-o", "json"))
+    return told
+
+
+CART = """\
+  WindowClosed  default/cart, node database, ConfigMap/cart-db, since 14:02 CET
+     ${inWindow("dba-hours")}        link.json:1
+       inWindow("dba-hours") = false
+""".splitlines()
+WINDOW = """\
+  window dba-hours (CHG-2210), Allow, closed since 11:00 CET
+     opens  Mon 2026-11-23 09:00 CET   08:00Z
+            Tue 2026-11-24 09:00 CET   08:00Z
+            Wed 2026-11-25 09:00 CET   08:00Z
+""".splitlines()
+WAYS = ["", "Who can act", "  change window dba-hours  in Git: dba-hours.json:1"]
+
+
+def numbered(first: int, *links: list[str]) -> list[str]:
+    return [
+        f"{number}{link[0]}" if not index else line
+        for number, link in enumerate(links, first)
+        for index, line in enumerate(link)
+    ]
+
+
+def test_one_that_waits_behind_another_is_told_the_whole_chain(shops: Fleet, typed: Typed) -> None:
+    """surface 4.4: instance, pace, the other's node, its gate with operands, the window with three openings."""
+    friday(shops)
+    assert answer(typed, shops, "link/shop") == [
+        "Link default/shop stays at r1; r2 (0000000) waits since 14:02 CET.",
+        "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
+        "",
+        f"1  PaceReached   wave prod of links.{GROUP}, exponential 2",
+        "     8th of 8; 4 may be under way or settled, 4 are",
+        "     settled api, auth, billing; not settled cart",
+        "     when cart settles the limit rises from 4 to 8 and shop may start",
+        *numbered(2, CART, WINDOW),
+        "",
+        "Open, checked too: window business-hours (last start 16:30 CET).",
+        *WAYS,
+    ]
+
+
+def test_the_json_has_what_blocks_it_and_the_chain(shops: Fleet, typed: Typed) -> None:
+    """The contract of docs/reference.md; times in UTC."""
+    friday(shops)
+    told = found(typed, shops, "link", "shop")
+    assert (told["unit"], told["state"]) == (f"Link.{GROUP}/default/shop", "Held")
+    monday = "2026-11-23T08:00:00Z"
+    assert told["blockedBy"] == [
+        {"kind": "Instance", "name": "default/cart", "reason": "WindowClosed", "since": None, "until": monday}
+    ]
+    pace, gate, window = told["chain"]
+    assert (pace["position"]["place"], pace["settled"][-1], pace["unsettled"]) == (
+        8,
+        "default/billing",
+        ["default/cart"],
+    )
+    assert gate["gates"][0]["operands"] == ['inWindow("dba-hours") = false']
+    assert (window["window"], window["until"], len(window["opens"])) == ("dba-hours", monday, 3)
+
+
+@pytest.mark.parametrize("ref", ["link/cart", "link/cart/database"])
+def test_one_that_stopped_half_way(shops: Fleet, typed: Typed, ref: str) -> None:
+    friday(shops)
+    assert answer(typed, shops, ref) == [
+        "Link default/cart is on its way from r1 to r2 (0000000) since 14:02 CET.",
+        "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
+        "",
+        *numbered(1, CART, WINDOW),
+        "",
+        "Open, checked too: window business-hours (last start 16:30 CET).",
+        *WAYS,
+    ]
+
+
+def test_a_member_of_an_instance_is_explained_by_its_node(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    assert answer(typed, shops, "configmap/cart-db")[:2] == [
+        "ConfigMap default/cart-db waits since 14:02 CET.",
+        "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
+    ]
+    assert answer(typed, shops, "configmap/api-app") == [
+        "ConfigMap default/api-app is as Git says: r2 (0000000), settled."
+    ]
+
+
+def test_what_has_settled_is_as_git_says(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    assert answer(typed, shops, "link/api") == ["Link default/api is as Git says: r2 (0000000), settled."]
+    assert found(typed, shops, "link/api")["state"] == "Settled"
+
+
+def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    waiting = [
+        "  Link default/cart      WindowClosed   not before Mon 2026-11-23 09:00 CET",
+        "  Link default/catalog   PaceReached    not before Mon 2026-11-23 09:00 CET",
+    ]
+    source = answer(typed, shops, "source/platform")
+    assert source[:3] == ["source/platform follows main at 0000000: Held, 3 of 8 instances settled.", *waiting]
+    rollout = answer(typed, shops, f"rollout/links.{GROUP}")
+    assert rollout[:4] == [
+        f"rollout/links.{GROUP} to r2: Held, 3 of 8 instances settled.",
+        "  wave prod: 3 of 8 settled, 1 moving, 4 wait; exponential 2",
+        *waiting,
+    ]
+    assert rollout[8:15] == numbered(1, CART, WINDOW)
+    assert answer(typed, shops, f"rgd/links.{GROUP}")[1:] == rollout[1:]
+
+
+def test_a_window_says_what_it_holds_up(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    assert answer(typed, shops, "window/dba-hours") == [
+        "window/dba-hours holds up:",
+        "  Link default/cart   WindowClosed   not before Mon 2026-11-23 09:00 CET",
+        "",
+        *numbered(1, WINDOW),
+        *WAYS,
+    ]
+    assert answer(typed, shops, "window/business-hours") == [
+        "window/business-hours lets pass: last start 16:30 CET.",
+        "Nothing waits for window/business-hours.",
+    ]
+
+
+def test_a_window_that_governs_can_be_passed_by_break_glass(shops: Fleet, typed: Typed) -> None:
+    """Not one that only a gate asks for, and not one that forbids it."""
+    shops.clock.moment = START + timedelta(hours=8)
+    shops.push("two")
+    shops.step()
+    assert answer(typed, shops, "link/shop")[3:] == [
+        "1  WindowClosed  default/shop, since 18:00 CET",
+        "     waits for window business-hours, opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)",
+        "2  window business-hours, Allow, closed since 17:00 CET",
+        "     opens  Mon 2026-11-23 09:00 CET   08:00Z",
+        "            Tue 2026-11-24 09:00 CET   08:00Z",
+        "            Wed 2026-11-25 09:00 CET   08:00Z",
+        "",
+        "Who can act",
+        "  go past shop's window         levelgate break-glass link/shop -n default --for 1h --reason ...",
+        "  change window business-hours  in Git: business-hours.json:1",
+    ]
+    shops.push(**{"business-hours": {**HOURS, "breakGlass": "Forbidden"}})
+    shops.step()
+    assert "break-glass" not in "".join(answer(typed, shops, "link/shop"))
+
+
+def test_a_freeze_says_when_it_ends(shops: Fleet, typed: Typed) -> None:
+    freeze = {"once": [{"start": "2026-11-20T12:00", "end": "2026-11-23T06:00"}]}
+    shops.clock.moment = START + timedelta(hours=4)
+    shops.push("two", freeze={"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": freeze})
+    shops.step()
+    assert answer(typed, shops, "link/shop")[3:7] == [
+        "1  WindowClosed  default/shop, since 14:00 CET",
+        "     window freeze is closed, opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)",
+        "2  window freeze, Deny, closed since 12:00 CET",
+        "     ends   Mon 2026-11-23 06:00 CET   05:00Z",
+    ]
+
+
+def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: Fleet, typed: Typed) -> None:
+    shops.clock.moment = START + timedelta(hours=8)
+    shops.names = (*SHOPS, "zoo")
+    shops.push()
+    shops.step()
+    assert answer(typed, shops, "link/zoo")[:4] == [
+        "Link default/zoo waits since 18:00 CET.",
+        "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
+        "",
+        "1  WindowClosed  Link default/zoo, since 18:00 CET",
+    ]
+    assert answer(typed, shops, "source/platform")[0].endswith("8 of 9 instances settled.")
+
+
+def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, typed: Typed) -> None:
+    """And what it says behind it: the node, and how it is."""
+    shops.push("two")
+    shops.step()
+    shops.ready("api", ready=False)
+    shops.step()
+    assert answer(typed, shops, "link/api") == [
+        "Link default/api is on its way from r1 to r2 (0000000) since 10:00 CET.",
+        "Nothing has failed.",
+        "",
+        "1  Progressing  default/api, node app, Deployment/api-app, since 10:00 CET",
+        "     waits for app.status.availableReplicas",
+        "     behind it: after",
+        "     counts as failed after 10:10 CET",
+        "",
+        "Open, checked too: window business-hours (last start 16:30 CET).",
+    ]
+
+
+def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: Typed) -> None:
+    shops.push("two")
+    shops.move("two", except_for=["api"])
+    shops.step(timedelta(minutes=11))
+    lines = answer(typed, shops, "link/shop")
+    assert lines[1] == "Time alone does not help: somebody has to act."
+    assert lines[3:7] == [
+        f"1  Halted     wave prod of links.{GROUP}",
+        "     r2 is halted since 2026-11-20T09:11:00Z by levelgate: 1 of 8 failed in wave prod, 0 may",
+        "2  Unhealthy  default/api, since 10:11 CET",
+        "     not healthy at r2 within the progress deadline",
+    ]
+    assert lines[-2:] == [
+        "  correct it, or take it back  in Git: a fix, or git revert",
+        f"  go on as it is               levelgate resume rollout/links.{GROUP} --reason ...",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "action"),
+    [
+        ({"hold": "a game is running"}, "Held", "levelgate release link/api -n default"),
+        ({"suspend": "INC-7"}, "Suspended", "levelgate resume link/api -n default"),
+    ],
+)
+def test_the_word_of_a_person_says_how_to_take_it_back(
+    shops: Fleet, typed: Typed, said: dict[str, str], reason: str, action: str
+) -> None:
+    shops.annotate("api", **said)
+    shops.push("two")
+    shops.step()
+    lines = answer(typed, shops, "link/api")
+    assert lines[3].startswith(f"1  {reason}  default/api, since 10:00 CET")
+    assert lines[-1].endswith(f"  {action}")
+
+
+def test_an_approval_names_who_has_to_agree(shops: Fleet, typed: Typed) -> None:
+    policy = {
+        "selector": {"rgds": [f"links.{GROUP}"]},
+        "approvals": [{"after": {"settled": 1}, "by": ["platform-leads"]}],
+    }
+    shops.push("two", webapps=policy)
+    shops.move("two")
+    lines = answer(typed, shops, "link/shop")
+    assert lines[3].startswith(f"1  ApprovalRequired  links.{GROUP}")
+    assert lines[-1] == (f"  agree (platform-leads)  levelgate approve rollout/links.{GROUP} --after 1 --reason ...")
+
+
+def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
+    shops.gates = ["${each.metadata.name != 'api'}"]
+    shops.push("two")
+    shops.step()
+    assert answer(typed, shops, "link/api")[3:] == [
+        "1  GateClosed  default/api, since 10:00 CET",
+        "     ${each.metadata.name != 'api'}        link.json:1",
+        '       each.metadata.name = "api"',
+        "",
+        "Open, checked too: window business-hours (last start 16:30 CET).",
+        "",
+        "Who can act",
+        "  change the condition  in Git: link.json:1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        ("link/nobody", "Link.g.test/default/nobody does not exist in cluster prod-eu"),
+        ("source/other", "no source 'other' in cluster prod-eu; there are: platform"),
+        ("rollout/other", "no rollout 'other' in cluster prod-eu"),
+        ("window/other", "no window 'other' is in force in cluster prod-eu; there are: business-hours, dba-hours"),
+        ("namespace/default", "is in no set, so it is not from Git, in cluster prod-eu"),
+    ],
+)
+def test_what_is_not_there_is_an_error_that_says_what_is(shops: Fleet, typed: Typed, ref: str, said: str) -> None:
+    assert said in typed(shops, "explain", ref, code=1)
+
+
+def test_a_reference_that_names_nothing_is_wrong_usage(shops: Fleet, typed: Typed) -> None:
+    assert "names nothing" in typed(shops, "explain", "shop", code=USAGE)

@@ -1,0 +1,174 @@
+"""`levelgate status`: sources, rollouts under way, and what is not as Git says (docs/reference.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from applier.sandbox.wire import Request
+from gitops.cli import USAGE
+from tests.cli.conftest import Typed
+from tests.cli.test_explain import DBA, SHOPS, friday, shops
+from tests.gitops.fleet import GROUP, Fleet
+
+__all__ = ["shops"]
+
+ROLLOUT = f"links.{GROUP}"
+SOURCES = [
+    "SOURCE     REF    COMMIT    AGE   STATE   INSTANCES   HELD   FAILED",
+    "platform   main   0000000   78m   Held    8           5      0",
+    "",
+]
+ROLLOUTS = [
+    "ROLLOUT        TO   WAVE   SETTLED   MOVING   WAIT   STATE   AGE",
+    "links.g.test   r2          3/8       1        4      Held    78m",
+    "",
+]
+WAITING = [
+    "NOT AS GIT SAYS         REASON         BY                  NOT BEFORE",
+    "default  link/cart      WindowClosed   window/dba-hours    Mon 2026-11-23 09:00",
+    "default  link/catalog   PaceReached    default link/cart   Mon 2026-11-23 09:00",
+    "default  link/mail      PaceReached    default link/cart   Mon 2026-11-23 09:00",
+    "default  link/search    PaceReached    default link/cart   Mon 2026-11-23 09:00",
+    "default  link/shop      PaceReached    default link/cart   Mon 2026-11-23 09:00",
+    "",
+    "Nothing failed. Why one waits: levelgate explain link/cart -n default",
+]
+
+
+def answer(typed: Typed, fleet: Fleet, *arguments: str) -> list[str]:
+    """Without the line that names the cluster."""
+    header, empty, *lines = typed(fleet, "status", *arguments).splitlines()
+    assert header.startswith("Cluster prod-eu, Fri 2026-11-20 15:20 CET, levelgate ")
+    assert empty == ""
+    return lines
+
+
+def test_what_waits_is_told_with_what_it_waits_for(shops: Fleet, typed: Typed) -> None:
+    """surface 4.3."""
+    friday(shops)
+    assert answer(typed, shops) == [*SOURCES, *ROLLOUTS, *WAITING]
+
+
+def test_one_source_rollout_or_instance(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    assert answer(typed, shops, "source/platform") == [*SOURCES, *ROLLOUTS, *WAITING]
+    assert answer(typed, shops, f"rollout/{ROLLOUT}") == [*ROLLOUTS, *WAITING]
+    instance = [
+        "INSTANCE             STATE    READY   HEALTHY   REVISION   TARGET         UPDATED   PROPAGATED",
+        "default  link/cart   ACTIVE   True    True      1          r2 (0000000)   2/3       WindowClosed",
+        "",
+        *WAITING[:2],
+        *WAITING[-2:],
+    ]
+    told = answer(typed, shops, "link/cart")  # columns are as wide as what this one has to say
+    assert [line.split() for line in told] == [line.split() for line in instance]
+
+
+def test_wide_shows_every_cause_with_its_node_and_message(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    header, cart, *_ = answer(typed, shops, "link/cart", "-o", "wide")[3:]
+    assert header.split() == ["NOT", "AS", "GIT", "SAYS", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
+    assert "   database   waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z" in cart
+
+
+def test_a_namespace_narrows_what_waits(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    assert answer(typed, shops, "-n", "other")[-1] == "Everything is as Git says."
+    assert answer(typed, shops, "-n", "other", "-A") == answer(typed, shops)
+
+
+def test_the_json_names_rollouts_and_causes(shops: Fleet, typed: Typed) -> None:
+    friday(shops)
+    found: dict[str, Any] = json.loads(typed(shops, "status", "-o", "json"))
+    (rollout,) = found["rollouts"]
+    assert (rollout["name"], rollout["state"], rollout["since"]) == (ROLLOUT, "Held", "2026-11-20T13:02:00Z")
+    assert rollout["targets"] == {"prod": 2, "rest": 2}
+    assert rollout["waves"][0] == {
+        "name": "prod",
+        "shape": "exponential 2",
+        "total": 8,
+        "settled": 3,
+        "moving": 1,
+        "held": 0,
+        "failed": 0,
+    }
+    assert found["blocked"][0] == {
+        "kind": "Link",
+        "namespace": "default",
+        "name": "cart",
+        "node": "database",
+        "reason": "WindowClosed",
+        "message": "waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)",
+        "since": "2026-11-20T13:02:00Z",
+        "until": "2026-11-23T08:00:00Z",
+        "by": "window/dba-hours",
+    }
+
+
+def test_what_failed_is_told_below_with_its_message(typed: Typed) -> None:
+    """And what fails in the source itself: here a file that cannot be read."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        fleet.rules["broken.yaml"] = "kind: [unclosed\n"
+        fleet.push("two")
+        fleet.step()
+        lines = typed(fleet, "status").splitlines()
+        assert lines[-2].startswith("RenderFailed: source/platform: broken.yaml:")
+
+
+def test_a_settled_platform_says_so_and_shows_no_rollout(typed: Typed) -> None:
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        lines = typed(fleet, "status").splitlines()
+        assert lines[-1] == "Everything is as Git says."
+        assert not any(line.startswith("ROLLOUT") for line in lines)
+        assert f"{ROLLOUT}   r1" in typed(fleet, "status", f"rollout/{ROLLOUT}")
+
+
+@pytest.fixture
+def waves() -> Iterator[Fleet]:
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}
+    prod = {"name": "prod", "selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}
+    with Fleet(names=SHOPS[:3], written={"api": {"metadata": {"labels": {"tier": "canary"}}}}) as fleet:
+        fleet.start(webapps={"waves": [canary, prod]}, dba=DBA)
+        yield fleet
+
+
+def test_the_wave_that_a_rollout_is_in(waves: Fleet, typed: Typed) -> None:
+    waves.push("two")
+    waves.step()
+    assert "links.g.test   r2   canary 1/2   0/3       1        2      Held    0s" in typed(waves, "status")
+    waves.move("two", except_for=["auth"])
+    assert "links.g.test   r2   prod 2/2   1/3       1        1" in typed(waves, "status")
+
+
+@pytest.mark.parametrize(("ref", "code"), [("window/x", USAGE), ("link/a/app", USAGE), ("source/other", 1)])
+def test_what_has_no_status_is_refused(waves: Fleet, typed: Typed, ref: str, code: int) -> None:
+    assert typed(waves, "status", ref, code=code)
+
+
+def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(shops: Fleet) -> None:
+    """surface 3.2: columns of the CRD, by values."""
+    friday(shops)
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    path = f"/apis/{GROUP}/v1/namespaces/default/links"
+    table = json.loads(shops.sandbox.handle(Request("GET", path, {"accept": accept}, b"")).body)
+    names = [column["name"] for column in table["columnDefinitions"]]
+    rows = {row["cells"][0]: dict(zip(names, row["cells"], strict=True)) for row in table["rows"]}
+    cart = rows["cart"]
+    assert (cart["State"], cart["Ready"], cart["Healthy"], cart["Revision"]) == ("ACTIVE", "True", "True", 1)
+    assert (cart["Propagated"], cart["Target"], cart["Commit"], cart["Node"]) == (
+        "WindowClosed",
+        2,
+        "0" * 12,
+        "database",
+    )
+    assert cart["Message"].startswith("node database: waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z")
+    assert {name: row["Propagated"] for name, row in rows.items() if name in {"api", "shop"}} == {
+        "api": "Settled",
+        "shop": "PaceReached",
+    }
