@@ -156,7 +156,7 @@ class _Deciding:
         rollouts = self._rollouts()
         for name, (policy, members) in sorted(rollouts.items()):
             self._rollout(name, policy, members)
-        for name, asked_of in self.governor.requests.items():
+        for name, asked_of in self._unheard().items():
             if name not in rollouts:
                 self.states[name] = unanswerable(self.states[name], asked_of, now=self.now)
         suspended = {key: wait.blocked(_ITEM) for key, wait in self.suspended.items()}
@@ -175,6 +175,10 @@ class _Deciding:
             tuple(sorted(set(self.problems))),
             awaited=self.awaited,
         )
+
+    def _unheard(self) -> Mapping[str, tuple[Request, ...]]:
+        """Orders that this pass has not carried out yet: each is carried out once, however often it is decided again."""
+        return {} if self.before.states else self.governor.requests
 
     def _remember_asked(self, key: ObjectKey, asked: Asked) -> None:
         """Since when something is asked for, so that it can lapse."""
@@ -233,7 +237,7 @@ class _Deciding:
             if not item.moved and (closed_by := gates.wait(item.key)):
                 collection.put(replace(item, blocked=item.blocked or closed_by))
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
-        state = carried_out(state, self.governor.requests.get(name, ()), policy, failed, now=self.now)
+        state = carried_out(state, self._unheard().get(name, ()), policy, failed, now=self.now)
         decision = decide(policy, collection, state, now=self.now, closed=shut, pace=gates.pace(policy))
         reserve(collection, decision, now=self.now)
         self.states[name] = replace(decision.state, waves=progress_of(policy, collection, decision.state))

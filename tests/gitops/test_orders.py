@@ -45,6 +45,7 @@ def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: Fleet) -> None
     assert fleet.move("two") == [["i2", "i3"], ["i4", "i5"]]
     resumed = next(one for one in fleet.rollout().decisions if one.what == "resumed")
     assert (resumed.by, resumed.why, resumed.at) == ("ada", "INC-7 is over", fleet.clock.now())
+    assert not [one for one in fleet.rollout().decisions if one.what == "refused"]
 
 
 def test_a_resume_accepts_the_failures_there_are(fleet: Fleet) -> None:
@@ -56,7 +57,7 @@ def test_a_resume_accepts_the_failures_there_are(fleet: Fleet) -> None:
     assert fleet.waits()["i2"] == "Halted"
     fleet.order(resume="known flake")
     assert fleet.move("two", rounds=3, except_for=["i0", "i2"]) == [["i2", "i3"]]
-    assert last(fleet).by == "kubectl-annotate"
+    assert [one.by for one in fleet.rollout().decisions if one.what == "resumed"] == ["kubectl-annotate"]
     fleet.step(timedelta(minutes=11))
     assert fleet.waits()["i4"] == "Halted"
     assert fleet.rollout().halts[0].why == "2 of 6 failed in wave all, 1 may"
