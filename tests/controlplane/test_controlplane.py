@@ -104,7 +104,7 @@ def test_a_deleted_namespace_goes_away_with_its_content(control_plane: ControlPl
 
     control_plane.request("DELETE", path)
 
-    eventually(lambda: control_plane.request("GET", path).code == 404)
+    eventually(lambda: control_plane.request("GET", path).code == 404, within=180)
 
 
 PARENT = """
