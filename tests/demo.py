@@ -188,7 +188,9 @@ class Demo:
         since = self.commit(files, "Ask /ready whether an application works")
         path = "apis/platform.example.com/v1alpha1/namespaces/prod/webapps/docs"
         self._until(lambda: self._propagated(path) == "WindowClosed")
-        assert "waits for window soon" in self.levelgate("status", "--sandbox")
+        assert "window/soon" in self.levelgate("status", "--sandbox"), "the status does not name the window"
+        why = self.levelgate("explain", "webapp/docs", "-n", "prod", "--sandbox")
+        assert "window soon, Allow, closed" in why, "it is not explained what everything waits for"
         assert not [line for line in self.daemon.lines[since:] if "deployment updated" in line], (
             "moved before the window opened"
         )

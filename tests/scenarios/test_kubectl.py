@@ -103,8 +103,8 @@ def test_kubectl_takes_a_set_over_and_hands_it_back(applied: Platform, person: K
     since = applied.audit.mark()
     foreign = applied.run_once(check=1)
     assert f"to hand it over set the annotation {TOOLING} to levelgate/v0" in foreign.stdout
-    touched = [event for event in applied.writes(since) if event.resource in {"configmaps", "chains"}]
-    assert {event.name for event in touched if event.subresource != "status"} <= {f"source-{applied.name}"}
+    touched = [event for event in applied.writes(since) if event.namespace == applied.namespace]
+    assert [event for event in touched if event.subresource != "status"] == []
     assert members(applied) == {"one-a": "kubectl"}
     edit(applied, "annotate", f"{TOOLING}=levelgate/v0")
     applied.run_once()
