@@ -33,14 +33,15 @@ SOURCE = "platform"
 _WINDOW = """\
 apiVersion: levelgate.dev/v1alpha1
 kind: PropagationWindow
-metadata: {name: soon}
+metadata: {{name: soon}}
 spec:
   kind: Allow
   timeZone: Etc/UTC
-  selector: {rgds: [webapps.platform.example.com]}
+  selector: {{rgds: [webapps.platform.example.com]}}
   schedule:
     once:
-    - """
+    - {{start: '{opens:%Y-%m-%dT%H:%M:%S}', end: '{closes:%Y-%m-%dT%H:%M:%S}'}}
+"""
 LONGEST_STEP = 60.0
 """Seconds after which a step that does not come to its end has failed."""
 
@@ -54,6 +55,11 @@ _REVERSE = (
     ("Database prod/shop-db", "server", "service"),
     ("Product prod/shop", "web", "database"),
 )
+
+
+def _window(opens: datetime) -> str:
+    """Open for two hours, once."""
+    return _WINDOW.format(opens=opens, closes=opens + timedelta(hours=2))
 
 
 def main() -> int:
@@ -175,27 +181,28 @@ class Demo:
     def roll_out(self) -> None:
         """A changed definition waits for a window, then goes through its instances wave by wave."""
         file = "definitions/web-app.yaml"
-        old = (self.repository.path / file).read_text()
-        opens = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=8)
-        once = f"{{start: '{opens:%Y-%m-%dT%H:%M:%S}', end: '{opens + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}'}}"
-        self._explain(
-            f"A commit changes the definition of all web applications, and adds a window that opens at {opens:%H:%M:%S}Z. Nothing moves before."
+        changed = (
+            (self.repository.path / file).read_text().replace("{path: /, port: http}", "{path: /ready, port: http}")
         )
-        files = {
-            file: old.replace("{path: /, port: http}", "{path: /ready, port: http}"),
-            "rules/soon.yaml": _WINDOW + once + "\n",
-        }
-        since = self.commit(files, "Ask /ready whether an application works")
+        self._explain(
+            "A commit changes the definition of all web applications, and says that they change only in a window, tomorrow."
+        )
+        tomorrow = _window(datetime.now(UTC) + timedelta(days=1))
+        since = self.commit({file: changed, "rules/soon.yaml": tomorrow}, "Ask /ready whether an application works")
         path = "apis/platform.example.com/v1alpha1/namespaces/prod/webapps/docs"
         self._until(lambda: self._propagated(path) == "WindowClosed")
         assert "window/soon" in self.levelgate("status", "--sandbox"), "the status does not name the window"
         why = self.levelgate("explain", "webapp/docs", "-n", "prod", "--sandbox")
         assert "window soon, Allow, closed" in why, "it is not explained what everything waits for"
-        assert not [line for line in self.daemon.lines[since:] if "deployment updated" in line], (
-            "moved before the window opened"
+        opens = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=4)
+        self._explain(
+            f"Another commit moves the window: it opens at {opens:%H:%M:%S}Z. Staging goes first then, and production when staging is healthy"
+            " (rules/web-apps.yaml)."
         )
-        self._explain("It opens: staging goes first, and production when staging is healthy (rules/web-apps.yaml).")
+        self.commit({"rules/soon.yaml": _window(opens)}, "Not tomorrow, now")
         self._until_settled()
+        moved = [line for line in self.daemon.lines[since:] if "deployment updated" in line]
+        assert min(moved) >= f"{opens:%Y-%m-%dT%H:%M:%SZ}", "moved before the window opened"
         staging, prod = (
             [self.daemon.position(since, f"WebApp {stage}/{name}", "deployment updated") for name in ("docs", "shop")]
             for stage in NAMESPACES
