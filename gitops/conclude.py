@@ -19,7 +19,7 @@ from gitops import calendar, causes
 from gitops.causes import Row, blocked_rows, timestamp
 from gitops.installation import INSTALLATION, installation
 from gitops.instance_status import instance_status, is_told, not_in_git
-from gitops.propagation.governor import Propagation
+from gitops.propagation.propagation import Propagation
 from gitops.record import SourceRecord
 from gitops.revisions import Archive
 from gitops.sources import SourceState

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from applier.reasons import Blocked, Reason
 from gitops.causes import blocked_rows
 from gitops.instance_status import is_waiting
-from gitops.propagation.state import WaveProgress
+from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
 from gitops.reconcile import Pass
 from renderer.identity import ObjectKey
 
@@ -47,7 +47,15 @@ class Halted:
     why: str
 
 
-News = Held | Settled | WaveOver | Halted
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """Something is changed although a window is closed: by whom, why, and what."""
+
+    rollout: str
+    decision: Entry
+
+
+News = Held | Settled | WaveOver | Halted | Overridden
 
 
 def news(before: Pass | None, after: Pass) -> Iterator[News]:
@@ -88,10 +96,13 @@ def _of_rollouts(before: Pass | None, after: Pass) -> Iterator[News]:
         for halt in state.halts:
             if (halt.since, halt.why) not in told:
                 yield Halted(name, f"r{halt.target}" if halt.target else "the rollout", halt.why)
+        noted = was.decisions if was else ()
+        yield from (Overridden(name, one) for one in state.decisions if one.what == OVERRIDDEN and one not in noted)
         over = {wave.name for wave in was.waves if _is_over(wave)} if was and was.targets == state.targets else set()
         waves = [wave for wave in state.waves if wave.total]
         for wave, following in zip(waves, [*(one.name for one in waves[1:]), ""], strict=True):
-            if _is_over(wave) and wave.name not in over and len(waves) > 1:
+            halted = wave.name in state.targets and state.halt_of(state.targets[wave.name])
+            if _is_over(wave) and wave.name not in over and len(waves) > 1 and not halted:
                 yield WaveOver(name, wave, following)
 
 

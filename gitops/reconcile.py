@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from applier import kro, observe
 from applier.cluster import PARENT, Cluster, Object
@@ -20,10 +21,11 @@ from applier.write import Writer
 from gitops import calendar, conclude
 from gitops.clock import Clock
 from gitops.installation import INSTALLATION
-from gitops.propagation import deadlock
-from gitops.propagation.governor import Governor, Propagation
+from gitops.propagation import deadlock, governor
 from gitops.propagation.judge import Reading, steady
+from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import in_force
+from gitops.propagation.situation import Conditions, Situation
 from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
@@ -74,17 +76,20 @@ class _Known:
     archive: Archive
     rollouts: Rollouts
     calendar: Object | None
-    governor: Governor
+    conditions: Conditions
     propagation: Propagation
     lost: _Lost
     gated: frozenset[ObjectKey] = frozenset()
 
     def hearing(self, rollouts: Rollouts) -> _Known:
         """With these records of rollouts, and what people ask there."""
-        states = rollouts.states(self.governor.reading.now)
-        return replace(
-            self, rollouts=rollouts, governor=replace(self.governor, states=states, requests=rollouts.requests)
-        )
+        states = rollouts.states(self.now)
+        conditions = replace(self.conditions, states=states, requests=rollouts.requests)
+        return replace(self, rollouts=rollouts, conditions=conditions)
+
+    @property
+    def now(self) -> datetime:
+        return self.conditions.reading.now
 
 
 @dataclass(slots=True)
@@ -153,7 +158,7 @@ class Reconciler:
             known.propagation,
             known.calendar,
             version=self.version,
-            now=known.governor.reading.now,
+            now=known.now,
         )
         self.seen.archive = known.archive
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
@@ -180,8 +185,10 @@ class Reconciler:
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
         rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
-        governor = Governor(rules, {}, self.seen.reading)
-        known = _Known(observed, archive, rollouts, windows, governor, governor.begin(observed, archive.stored), lost)
+        commits = {catalog.source: catalog.revision for catalog in catalogs}
+        conditions = Conditions(rules, {}, self.seen.reading, commits=commits)
+        begun = governor.begin(observed, archive.stored)
+        known = _Known(observed, archive, rollouts, windows, conditions, begun, lost)
         return known.hearing(rollouts)
 
     async def _decide(self, sources: Sequence[SourceState], known: _Known) -> tuple[Bundle, Plan, _Known]:
@@ -211,11 +218,12 @@ class Reconciler:
                 known = replace(known, observed=observed)
                 continue
             known = replace(known, observed=observed)
-            if still := known.governor.standing_still(bundle, observed):
+            if still := governor.standing_still(bundle, observed, known.now):
                 return bundle, plan(bundle, observed, records, still.gates), replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
-            moved = known.governor.decide(bundle, decided, observed, known.archive.stored, known.propagation)
+            stored = known.archive.stored
+            moved = governor.decide(Situation(known.conditions, bundle, decided, observed, stored, known.propagation))
             gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
@@ -243,7 +251,7 @@ class Reconciler:
             rollouts = await known.rollouts.store(self.cluster, known.propagation.states)
         except StaleWrite:
             known = known.hearing(await Rollouts.observe(self.cluster))
-            return replace(known, propagation=known.governor.begin(known.observed, known.archive.stored)), False
+            return replace(known, propagation=governor.begin(known.observed, known.archive.stored)), False
         return known if rollouts == known.rollouts else known.hearing(rollouts), True
 
     async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:

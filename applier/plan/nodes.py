@@ -15,7 +15,7 @@ from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import Lost, apply_entry, ownership
-from applier.plan.values import Barrier, Change, Effect, Gates, NodePlan, Records, Verb
+from applier.plan.values import Barrier, Change, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -124,7 +124,7 @@ class Judge:
             if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
-            effect = _effect(verb, is_applied=rendered.is_applied)
+            effect = verb.effect(is_applied=rendered.is_applied)
             change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun, live)
             blocked = self.gates.check(change)
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
@@ -309,17 +309,6 @@ def _behind(
 
 def _waits_at_gate(plan: NodePlan) -> bool:
     return plan.is_gated or (plan.blocked is not None and plan.blocked.reason is Reason.DEPENDENCY_NOT_READY)
-
-
-def _effect(verb: Verb, *, is_applied: bool) -> Effect:
-    match verb:
-        case Verb.HEAL:
-            return Effect.HEAL
-        case Verb.RECORD:
-            return Effect.RECORD
-        case Verb.CREATE if not is_applied:
-            return Effect.CREATE
-    return Effect.HEAL if is_applied else Effect.UPDATE
 
 
 def _is_foreign(live: Object) -> bool:

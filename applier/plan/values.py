@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
 from applier.inventory import Scope
 from applier.ownership import Lost
-from applier.prune import Orphan
+from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet, Unreadable
@@ -32,6 +32,17 @@ class Verb(StrEnum):
     LOOK = "look"
     UNKNOWN = "unknown"
     NONE = "unchanged"
+
+    def effect(self, *, is_applied: bool) -> Effect:
+        """What the write does; of a set that `is_applied` nothing is new, so whatever differs is restored."""
+        match self:
+            case Verb.HEAL:
+                return Effect.HEAL
+            case Verb.RECORD:
+                return Effect.RECORD
+            case Verb.CREATE if not is_applied:
+                return Effect.CREATE
+        return Effect.HEAL if is_applied else Effect.UPDATE
 
 
 class Effect(StrEnum):
@@ -159,6 +170,22 @@ class SetPlan:
         return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
 
     @property
+    def changes(self) -> Iterator[Change]:
+        """What it writes and deletes now, as gates see it."""
+        for rendered, plans in ((self.rendered, self.nodes), (self.rendered.before or self.rendered, self.repairs)):
+            for plan in plans:
+                if plan.allowed and plan.node.key and plan.verb not in {Verb.NONE, Verb.LOOK}:
+                    effect = plan.verb.effect(is_applied=rendered.is_applied)
+                    yield Change(rendered, plan.node.key, effect, self._node_id(plan.node.id), plan.node.level)
+        for orphan in self.orphans:
+            if orphan.allowed and orphan.fate is Fate.DELETE:
+                member = orphan.member
+                yield Change(self.rendered, member.key, Effect.PRUNE, self._node_id(member.node), member.level)
+
+    def _node_id(self, node: str) -> str:
+        return "" if self.rendered.is_source else node
+
+    @property
     def needs_applied_pair(self) -> bool:
         """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
         rendered = self.rendered
@@ -200,6 +227,11 @@ class Plan:
     @property
     def is_idle(self) -> bool:
         return all(plan.is_idle for plan in self.sets)
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """What it writes and deletes now, as gates see it."""
+        return (change for plan in self.sets for change in plan.changes)
 
 
 @dataclass(frozen=True, slots=True)

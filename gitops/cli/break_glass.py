@@ -1,4 +1,4 @@
-"""`levelgate break-glass`: an instance goes past maintenance windows for a short time."""
+"""`levelgate break-glass`: an instance, or all of a definition, goes past maintenance windows for a short time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from gitops import orders
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options, reason
+from gitops.refs import DEFINITION
 
 
 @click.command()
@@ -16,11 +17,13 @@ from gitops.cli.ordering import INSTANCE, Giving, order_options, reason
 @reason
 @order_options
 def command(duration: timedelta, reason: str, give: Giving) -> int:
-    """Let one instance go past maintenance windows, for a short time. Pace, halts, holds and approvals stay; a window can forbid it.
+    """Let an instance, or all of a definition (rgd/NAME), go past maintenance windows, for a short time.
+
+    Pace, halts, holds and approvals stay; a window can forbid it.
 
     What is written because of it is recorded with who and why.
 
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7
     """
-    return give(lambda subject: orders.break_glass(subject, reason, subject.now + duration), INSTANCE)
+    return give(lambda subject: orders.break_glass(subject, reason, subject.now + duration), INSTANCE, DEFINITION)

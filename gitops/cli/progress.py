@@ -14,7 +14,7 @@ from applier.execute import Result
 from applier.reasons import Blocked
 from gitops.cli.text import place, title
 from gitops.clock import Clock
-from gitops.news import Halted, Held, News, Settled, WaveOver, news
+from gitops.news import Halted, Held, News, Overridden, Settled, WaveOver, news
 from gitops.propagation.state import State, WaveProgress
 from gitops.reconcile import Pass
 from gitops.tally import Tally
@@ -81,6 +81,9 @@ class Progress:
             case Halted(rollout=rollout, target=target, why=why):
                 text = f"{target} HALTED: {why}"
                 self._line(f"{rollout:<24} {text}", {"rollout": rollout, "message": text})
+            case Overridden(rollout=rollout, decision=made):
+                text = f"break-glass of {made.by}: {made.subject}; {made.why}"
+                self._line(f"{rollout:<24} {text}", {"rollout": rollout, "by": made.by, "message": text})
             case Held(instances=keys, node=node, cause=cause):
                 who = _name(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 what = f"{node} HELD" if node else "HELD"

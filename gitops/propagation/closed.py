@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from applier.reasons import Because, Blocked, Reason
-from gitops.propagation.judge import Closing, Verdict
+from gitops.propagation.judge import Closing, Verdict, not_startable, startable
+from gitops.propagation.policy import Policy
+from gitops.propagation.rules import SourceRules
+from gitops.propagation.waits import Wait
 from gitops.propagation.window import Kind, Window
 
 
@@ -16,6 +19,19 @@ def blocked(verdict: Verdict) -> Blocked:
     return Blocked(
         verdict.reason, _message(verdict), until=verdict.until, because=tuple(map(because, verdict.closings))
     )
+
+
+def waves(policy: Policy, rules: SourceRules | None, now: datetime) -> Iterator[tuple[str, Wait]]:
+    """Waves whose own windows are not all open, each with why."""
+    for wave in policy.waves:
+        for name in wave.windows:
+            window = rules.windows.get(name) if rules else None
+            if window is None:
+                yield wave.name, Wait(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
+            elif not startable(window, now).open:
+                closing = not_startable(window, now)
+                told = f"wave {wave.name} waits for {named(window)}"
+                yield wave.name, Wait(closing.reason, told, closing.until, because=(because(closing),))
 
 
 def because(closing: Closing) -> Because:

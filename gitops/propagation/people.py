@@ -7,7 +7,7 @@ suspension still holds or suspends; what cannot be read of a break-glass opens n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from renderer.identity import Manifest
 
 LONGEST_GLASS: Final = timedelta(hours=4)
 """A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
+_MINUTE: Final = "%Y-%m-%dT%H:%MZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Asked:
     suspend_until: datetime | None = None
     glass: str = ""
     glass_until: datetime | None = None
+    glass_by: str = ""
     priority: int = 0
 
     @classmethod
@@ -59,7 +61,16 @@ class Asked:
             suspend_until=moment(said(keys.SUSPEND_UNTIL)),
             glass=said(keys.GLASS_REASON),
             glass_until=moment(said(keys.GLASS_UNTIL)),
+            glass_by=_author(manifest, live, keys.GLASS_REASON),
             priority=_whole(said(keys.PRIORITY)),
+        )
+
+    def or_glass_of(self, wider: Asked | None) -> Asked:
+        """With the break-glass of something wider, where it has none of its own."""
+        return (
+            self
+            if wider is None or self.glass
+            else replace(self, glass=wider.glass, glass_until=wider.glass_until, glass_by=wider.glass_by)
         )
 
     @property
@@ -72,20 +83,29 @@ class Asked:
         if not self.hold:
             return None
         ends = policy.hold_ends(since, self.hold_until)
-        return Wait(Reason.HELD, f"held until {ends:%Y-%m-%dT%H:%MZ}: {self.hold}", ends) if now < ends else None
+        return Wait(Reason.HELD, f"held until {ends:{_MINUTE}}: {self.hold}", ends) if now < ends else None
 
     def suspended(self, now: datetime, what: str = "") -> Wait | None:
         """The suspension, while it lasts; `what` is suspended, where that is more than one instance: `source platform is`."""
         if not self.suspend or (self.suspend_until and now >= self.suspend_until):
             return None
-        until = f" until {self.suspend_until:%Y-%m-%dT%H:%MZ}" if self.suspend_until else ""
+        until = f" until {self.suspend_until:{_MINUTE}}" if self.suspend_until else ""
         return Wait(Reason.SUSPENDED, f"{what} suspended{until}: {self.suspend}".lstrip(), self.suspend_until)
 
     def past_windows_until(self, since: datetime) -> datetime | None:
         """Until when windows are passed; None where nobody asked, without a reason, or for longer than is allowed."""
-        if not (self.glass.strip() and self.glass_until) or self.glass_until > since + LONGEST_GLASS:
-            return None
-        return self.glass_until
+        return None if self.glass_refusal(since, since) else self.glass_until
+
+    def glass_refusal(self, since: datetime, now: datetime) -> str:
+        """Why the break-glass opens nothing now; empty where it does, or nobody asked for one."""
+        if not self.glass:
+            return ""
+        if self.glass_until is None:
+            return f"{keys.GLASS_UNTIL} says no time, write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+        if self.glass_until > since + LONGEST_GLASS:
+            hours = LONGEST_GLASS // timedelta(hours=1)
+            return f"until {self.glass_until:{_MINUTE}} is more than {hours} hours ahead of {since:{_MINUTE}}"
+        return f"over since {self.glass_until:{_MINUTE}}" if now >= self.glass_until else ""
 
 
 def moment(text: Any) -> datetime | None:
@@ -107,6 +127,13 @@ def _is_of_others(live: Object, key: str) -> bool:
     """Does the object carry this annotation by anybody's word but ours?"""
     there = key in (live["metadata"].get("annotations") or {})
     return there and (not (managers := annotators(live, key)) or set(managers) != {CONTENT})
+
+
+def _author(manifest: Manifest | None, live: Object | None, key: str) -> str:
+    """Who gives the word that counts: the field manager that annotated the live object; empty where Git says it."""
+    if annotation(manifest or {}, key) or live is None:
+        return ""
+    return next((name for name in reversed(annotators(live, key)) if name != CONTENT), "somebody")
 
 
 def _whole(text: str) -> int:

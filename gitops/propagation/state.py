@@ -18,6 +18,8 @@ from gitops.errors import GitopsError
 
 KEPT_DECISIONS: Final = 50
 OURSELVES: Final = "levelgate"
+OVERRIDDEN: Final = "overridden"
+"""The decision to change something in spite of a closed window."""
 ANY_TARGET: Final = 0
 """The target of a halt that holds whatever the target is."""
 _MOST_TEXT: Final = 500
@@ -120,14 +122,16 @@ class State:
     def noted(self, *entries: Entry) -> State:
         """With these decisions recorded; only the newest are kept, each bounded in length.
 
-        What the program decided already is not recorded again: killed between this record and what it speaks of, it decides the same anew, and
-        a record that changed each time would be all that it ever wrote.
+        What the program decided already, or did under a break-glass, is not recorded again: killed between this record and what it speaks of, it
+        decides the same anew, and a record that changed each time would be all that it ever wrote.
         """
         short = [
             replace(entry, subject=entry.subject[:_MOST_TEXT], by=entry.by[:_MOST_TEXT], why=entry.why[:_MOST_TEXT])
             for entry in entries
         ]
-        known = {replace(entry, at=_EVER) for entry in self.decisions if entry.by == OURSELVES}
+        known = {
+            replace(entry, at=_EVER) for entry in self.decisions if entry.by == OURSELVES or entry.what == OVERRIDDEN
+        }
         new = [entry for entry in short if replace(entry, at=_EVER) not in known]
         return replace(self, decisions=(*self.decisions, *new)[-KEPT_DECISIONS:])
 

@@ -54,6 +54,10 @@ class Suspensions:
         """All sets by id, also of instances that nothing wants any more."""
         return {one.id: one for one in (*self.bundle.sets, *(plan.rendered for plan in self.plans.values()))}
 
+    @property
+    def everyone(self) -> tuple[Asked, ...]:
+        return (*self.instances.values(), *self.definitions.values(), *self.sources.values())
+
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
         sources = {name: _suspended(one, "source", name, now) for name, one in self.sources.items()}

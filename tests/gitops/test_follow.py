@@ -19,7 +19,7 @@ from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.reasons import Blocked, Reason
 from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
-from gitops.propagation.governor import Propagation
+from gitops.propagation.propagation import Propagation
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Snapshot
 from gitops.sources import SourceState

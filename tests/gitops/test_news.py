@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from gitops.cli.progress import standing, under_way
-from gitops.news import Halted, Held, Settled, WaveOver, news
+from gitops.news import Halted, Held, Overridden, Settled, WaveOver, news
 from gitops.reconcile import Pass
 from gitops.tally import Tally
 from tests.gitops.fleet import GROUP, Fleet
@@ -72,6 +72,21 @@ def test_a_halt(fleet: Fleet) -> None:
     before = fleet.step()
     _, told = heard(fleet, before, timedelta(minutes=11))
     assert Halted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
+    assert not [one for one in told if isinstance(one, WaveOver)]
+
+
+def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
+    """windows 3.3.14: by whom, why, and what is written because of it."""
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", hours=HOURS)
+    before = fleet.step()
+    until = (SATURDAY + timedelta(hours=1)).isoformat()
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until)
+    first, told = heard(fleet, before)
+    past = [one.decision for one in told if isinstance(one, Overridden)]
+    assert {(one.by, one.why) for one in past} == {("kubectl-annotate", "INC-7")}
+    assert "update Deployment.apps/default/a-app past window hours (CHG-1)" in {one.subject for one in past}
+    assert not [one for one in heard(fleet, first)[1] if isinstance(one, Overridden)]
 
 
 def test_the_lines_at_the_bottom(fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gitops.fleet import MERGE, Fleet
+from tests.gitops.fleet import GROUP, MERGE, Fleet
 
 HOURS: dict[str, Any] = {
     "kind": "Allow",
@@ -27,6 +27,9 @@ FREEZE: dict[str, Any] = {
 SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 """09:00 in Berlin."""
+
+
+DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}"
 
 
 @pytest.fixture
@@ -123,13 +126,32 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
     fleet.annotate("b", break_glass_reason="INC-7", break_glass_until=until.isoformat())
     fleet.step()
     assert fleet.at("two") == ["b"]
+    recorded = [one for one in fleet.rollout().decisions if one.what == "overridden"]
+    assert {(one.by, one.why, one.at) for one in recorded} == {("kubectl-annotate", "INC-7", SATURDAY)}
+    assert "update Deployment.apps/default/b-app past window freeze" in {one.subject for one in recorded}
     fleet.annotate("c", break_glass_reason="INC-7", break_glass_until=(SATURDAY + timedelta(hours=5)).isoformat())
     fleet.step()
+    told = fleet.propagated("c")[1]
+    assert told.endswith("break-glass refused: until 2026-11-21T15:00Z is more than 4 hours ahead of 2026-11-21T10:00Z")
     fleet.annotate("c", break_glass_until=until.isoformat())
     fleet.clock.moment = until
     fleet.ready("b")
     fleet.step()
     assert fleet.at("two") == ["b"]
+    assert fleet.propagated("c")[1].endswith("break-glass refused: over since 2026-11-21T11:00Z")
+
+
+def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet) -> None:
+    """Asked on the definition; pace and order of the rollout stay as they are."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    fleet.step()
+    until = SATURDAY + timedelta(hours=1)
+    fleet.put(DEFINITION, break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    assert fleet.move("two", rounds=2) == [["a"], ["b"]]
+    fleet.clock.moment = until
+    assert fleet.move("two") == []
 
 
 def test_a_break_glass_that_git_takes_back_is_over_at_once(fleet: Fleet) -> None:
@@ -153,6 +175,7 @@ def test_no_break_glass_where_the_window_forbids_it(fleet: Fleet) -> None:
     fleet.annotate("b", break_glass_reason="INC-7", break_glass_until=(SATURDAY + timedelta(hours=1)).isoformat())
     fleet.step()
     assert fleet.at("two") == []
+    assert "a window that governs it forbids that" in fleet.propagated("b")[1]
 
 
 def test_a_window_on_one_node_holds_that_node_and_what_depends_on_it(fleet: Fleet) -> None:

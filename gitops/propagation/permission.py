@@ -1,0 +1,83 @@
+"""May a change start now? A person's word comes first, then the rollout, then the gates of the node, then the calendar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from applier.plan import Change, Effect
+from applier.reasons import Blocked, Reason
+from gitops.propagation.judge import Verdict
+from gitops.propagation.node_gates import NodeGates
+from gitops.propagation.policy import DEFAULT, Policy
+from gitops.propagation.situation import Situation
+from gitops.propagation.verdicts import Verdicts, instance_of
+from gitops.propagation.waits import Wait
+from gitops.propagation.window import Drain
+from renderer.identity import ObjectKey
+
+_CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+"""What a hold and a rollout hold back; healing goes on."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """By instance: who is `suspended`, `held` by a person, `frozen` where it is, and why one `stays`; `policies` are those of instances."""
+
+    situation: Situation
+    verdicts: Verdicts
+    suspended: Mapping[ObjectKey, Blocked]
+    held: Mapping[ObjectKey, Blocked]
+    frozen: frozenset[ObjectKey]
+    stays: Mapping[ObjectKey, Blocked]
+    policies: Mapping[ObjectKey, Policy]
+    _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
+
+    def __call__(self, change: Change) -> Blocked | None:
+        """Why not; None when it may."""
+        instance = instance_of(change)
+        if instance in self.suspended:
+            return self.suspended[instance]
+        if change.effect is Effect.RECORD:
+            return None
+        if change.effect in _CONTENT:
+            if instance in self.held:
+                return self.held[instance]
+            if instance in self.frozen and not change.set.is_source:
+                return self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
+            rules = self.situation.conditions.rules.get(change.set.source)
+            if rules and rules.closed:
+                return Blocked(Reason.GATE_ERROR, rules.closed)
+            if wait := self._at_node(change):
+                return wait.blocked("Node")
+        verdict = self.verdicts.of(change)
+        return None if verdict.open or self._drains(verdict, change) else self.verdicts.blocked(verdict, instance)
+
+    def _at_node(self, change: Change) -> Wait | None:
+        """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
+        found = self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
+        return found.wait(change.node, change.effect, change.live) if found else None
+
+    def _gates_of(self, instance: ObjectKey) -> NodeGates | None:
+        """Those of the nodes of an instance; None where it is not one that is rendered."""
+        if instance not in self._nodes:
+            here, kind = self.situation, instance.group_kind
+            is_rendered = instance in here.bundle.instances and instance in here.plans
+            policy = self.policies.get(instance, DEFAULT)
+            self._nodes[instance] = (
+                NodeGates(here.plans[instance], policy, here.facts(kind), here.closings(kind)) if is_rendered else None
+            )
+        return self._nodes[instance]
+
+    def _drains(self, verdict: Verdict, change: Change) -> bool:
+        """May what was begun before the window closed be finished? Deletions are not begun anew."""
+        if change.begun is None or change.effect is Effect.PRUNE:
+            return False
+        if verdict.drain is None:
+            return verdict.reason is Reason.WINDOW_CLOSED
+        if verdict.drain_until and self.situation.now >= verdict.drain_until:
+            return False
+        if verdict.drain is Drain.LEVEL:
+            return change.level is not None and change.level <= change.begun
+        return verdict.drain is Drain.ROLLOUT

@@ -1,0 +1,57 @@
+"""What was decided of what may move and what may be written, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from applier.plan import Change, Gates, Plan
+from applier.reasons import Blocked
+from gitops.propagation.deadlock import Awaited
+from gitops.propagation.state import Entry, State
+from renderer.errors import Problem
+from renderer.identity import ObjectKey
+from renderer.render import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Propagation:
+    """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `remembered` what the status of
+    an instance has to remember of its way, `rules` those in force by source, `awaited` who waits for whom. `wake_at`: when to look again although
+    nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a
+    change that is made in spite of a closed window, and what to record.
+    """
+
+    places: Mapping[ObjectKey, Place] = field(default_factory=dict)
+    gates: Gates = field(default_factory=Gates)
+    frozen: frozenset[ObjectKey] = frozenset()
+    states: Mapping[str, State] = field(default_factory=dict)
+    remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
+    rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    wake_at: datetime | None = None
+    problems: tuple[Problem, ...] = ()
+    stopped: Blocked | None = None
+    awaited: Awaited = field(default_factory=dict)
+    under_glass: Callable[[Change], tuple[str, Entry] | None] = lambda _: None
+
+    def after(self, plan: Plan) -> Propagation:
+        """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so
+        itself.
+        """
+        causes = [
+            *(one.stays for one in plan.sets),
+            *(node.blocked for one in plan.sets for node in one.nodes),
+            *(orphan.blocked for one in plan.sets for orphan in one.orphans),
+        ]
+        moments = {self.wake_at, *(cause.until for cause in causes if cause)} - {None}
+        states = dict(self.states)
+        for used in filter(None, map(self.under_glass, plan.changes)):
+            rollout, entry = used
+            states[rollout] = states.get(rollout, State()).noted(entry)
+        return replace(self, states=states, wake_at=min(filter(None, moments), default=None))
+
+    def decides_as(self, other: Propagation) -> bool:
+        """Would a pass do the same?"""
+        return (self.places, self.gates.targets, self.frozen) == (other.places, other.gates.targets, other.frozen)

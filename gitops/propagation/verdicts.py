@@ -1,0 +1,105 @@
+"""What the windows say of each change of a pass, judged once for changes that are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from applier.plan import Change, Effect
+from applier.reasons import Blocked
+from gitops.propagation import closed
+from gitops.propagation.judge import Verdict, judge
+from gitops.propagation.people import Asked
+from gitops.propagation.situation import Situation
+from gitops.propagation.state import OVERRIDDEN, Entry
+from gitops.propagation.window import Target
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+from renderer.model import RenderedSet
+
+
+@dataclass
+class Verdicts:
+    """`edges`: when to ask again, as the answer to something that is closed may change."""
+
+    situation: Situation
+    edges: set[datetime] = field(default_factory=set)
+    _known: dict[tuple[Any, ...], Verdict] = field(default_factory=dict)
+
+    def of_instance(self, rendered: RenderedSet) -> Verdict:
+        """May the instance be moved?"""
+        effect = Effect.UPDATE if rendered.applied else Effect.CREATE
+        key, labels = rendered.parent, rendered.manifest["metadata"].get("labels") or {}
+        cluster = self.situation.conditions.cluster
+        target = Target(key.group_kind, key.namespace, cluster, rendered.definition, "", labels)
+        return self._judged(target, effect, rendered.source, key)
+
+    def of(self, change: Change) -> Verdict:
+        """May this change be made?"""
+        return self._judged(self._target(change), change.effect, change.set.source, instance_of(change))
+
+    def blocked(self, verdict: Verdict, instance: ObjectKey) -> Blocked:
+        """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
+        found = closed.blocked(verdict)
+        asked = self.situation.asked.get(instance)
+        if asked is None or not asked.glass:
+            return found
+        refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
+        refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
+        return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
+
+    def under_glass(self, change: Change) -> Entry | None:
+        """For the record: that this change is made although a window is closed, because of whom and why."""
+        asked = self.situation.asked.get(instance_of(change))
+        overridden = self.of(change).overridden
+        if asked is None or not overridden or change.effect is Effect.RECORD:
+            return None
+        what = f"{change.effect} {change.key} past {', '.join(closed.named(one.window) for one in overridden)}"
+        commit = self.situation.conditions.commits.get(change.set.source, "")
+        return Entry(self.situation.now, OVERRIDDEN, what, asked.glass_by or f"commit {commit[:12]}", asked.glass)
+
+    def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
+        glass = self._glass(instance)
+        labels = tuple(sorted((target.labels or {}).items()))
+        place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass)
+        if place not in self._known:
+            conditions = self.situation.conditions
+            rules = conditions.rules
+            own = [rules[source]] if source in rules else list(rules.values())
+            verdict = judge([one.for_windows(glass) for one in own], target, effect, conditions.reading)
+            self._known[place] = verdict
+            if not verdict.open:
+                self.edges.add(verdict.next_edge)
+        return self._known[place]
+
+    def _glass(self, instance: ObjectKey) -> datetime | None:
+        """Until when somebody lets this instance pass windows."""
+        asked = self.situation.asked.get(instance)
+        return asked.past_windows_until(self._asked_since(instance, asked)) if asked and asked.glass else None
+
+    def _asked_since(self, instance: ObjectKey, asked: Asked) -> datetime:
+        return self.situation.since(instance, "breakGlass", str(asked.glass_until))
+
+    def _target(self, change: Change) -> Target:
+        """The object of a change as windows select it."""
+        situation, rendered = self.situation, change.set
+        kind, namespace, cluster = change.key.group_kind, change.key.namespace, situation.conditions.cluster
+        definitions = situation.bundle.definitions
+        if not rendered.is_source:
+            parent = situation.observed.objects.get(rendered.parent)
+            manifest = rendered.manifest or parent or {"metadata": {}}
+            owner = definitions.get(rendered.parent.group_kind)
+            name = rendered.definition or (owner.name if owner else "")
+            return Target(kind, namespace, cluster, name, change.node, manifest["metadata"].get("labels") or {})
+        if definition := definitions.get(kind):
+            instance = situation.bundle.instances.get(change.key)
+            manifest = instance.manifest if instance and instance.manifest else change.live or {"metadata": {}}
+            return Target(kind, namespace, cluster, definition.name, labels=manifest["metadata"].get("labels") or {})
+        names = (one.name for one in definitions.values() if one.crd["metadata"]["name"] == change.key.name)
+        return Target(kind, namespace, cluster, next(names, "") if kind == CRD else "")
+
+
+def instance_of(change: Change) -> ObjectKey:
+    """The instance that a change belongs to: its own parent object is one of the source's."""
+    return change.key if change.set.is_source else change.set.parent
