@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +12,10 @@ import click
 
 from applier.adoption import Adoption
 from applier.errors import ConfigurationError
+from gitops.durations import duration
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
-
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Duration(click.ParamType[timedelta]):
@@ -28,10 +26,10 @@ class Duration(click.ParamType[timedelta]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         if isinstance(value, timedelta):
             return value
-        parts = re.findall(r"([0-9]+)(ms|[smhd])", value)
-        if not parts or "".join(map("".join, parts)) != value:
-            self.fail(f"{value!r} is not a duration; write for example 30s, 5m or 1h30m", param, ctx)
-        return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
+        try:
+            return duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class AdoptionRule(click.ParamType[Adoption]):

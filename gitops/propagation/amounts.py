@@ -1,15 +1,12 @@
-"""Quantities as people write them in policies: a whole number or a share such as `25%`, and durations such as `1h30m`. Whole numbers only."""
+"""Quantities as people write them in policies: a whole number, or a share such as `25%`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 _PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
-_DURATION: Final = re.compile(r"([0-9]{1,9}[smhd])+")
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +42,3 @@ class Amount:
 
 NONE: Final = Amount(0)
 ONE: Final = Amount(1)
-
-
-def duration(text: str) -> timedelta:
-    """`30s`, `5m`, `1h30m`, `2d`. Raises ValueError."""
-    if not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration; write for example 30s, 5m, 1h30m or 2d")
-    return timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text)))

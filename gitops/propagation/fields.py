@@ -15,9 +15,10 @@ from typing import Any, Final, TypeVar
 
 from applier.plan import Effect
 from gitops.propagation import texts, zones
+from gitops.propagation.labels import LABEL_SELECTOR, LabelSelector
 from gitops.propagation.mistakes import Mistakes, Wrong, parsed
 from gitops.propagation.schedules import Times
-from gitops.propagation.window import GOVERNABLE, Drain, Kind, Operator, Requirement, Selector, Window
+from gitops.propagation.window import GOVERNABLE, Drain, Kind, Selector, Window
 from renderer import schema
 from renderer.catalog import Catalog
 from renderer.content import Declared
@@ -39,15 +40,9 @@ def _one_of(words: Iterable[str]) -> dict[str, Any]:
     return {"type": "string", "enum": [str(word) for word in words]}
 
 
-_REQUIREMENT: Final = _object(
-    "key", "operator", key=_TEXT, operator=_one_of(Operator), values={"type": "array", "items": _TEXT}
-)
 _SELECTOR: Final = _object(
     **dict.fromkeys(("clusters", "namespaces", "rgds", "nodes", "kinds"), _NAMES),
-    instances=_object(
-        matchLabels={"type": "object", "additionalProperties": _TEXT},
-        matchExpressions={"type": "array", "items": _REQUIREMENT},
-    ),
+    instances=LABEL_SELECTOR,
 )
 _SPEC: Final = _object(
     "kind",
@@ -166,19 +161,11 @@ class _Reader:
             return None
         return self.found.tried(partial(parsed, f"spec.{name}", parse, self.spec[name]))
 
-    def _instances(self) -> tuple[Requirement, ...] | None:
+    def _instances(self) -> LabelSelector | None:
         selector = self.spec.get("selector", {}).get("instances")
         if selector is None:
             return None
-        equal = [
-            Requirement(key, Operator.IN, frozenset({value})) for key, value in selector.get("matchLabels", {}).items()
-        ]
-        return (*equal, *(_requirement(index, term) for index, term in enumerate(selector.get("matchExpressions", []))))
-
-
-def _requirement(index: int, term: Mapping[str, Any]) -> Requirement:
-    operator, values = Operator(term["operator"]), term.get("values", [])
-    if bool(values) != (operator in {Operator.IN, Operator.NOT_IN}):
-        wanted = "takes no values" if values else "needs at least one value"
-        raise Wrong(f"spec.selector.instances.matchExpressions[{index}].values", f"{operator} {wanted}")
-    return Requirement(term["key"], operator, frozenset(values))
+        try:
+            return LabelSelector.read(selector)
+        except ValueError as error:
+            raise Wrong("spec.selector.instances", str(error)) from None

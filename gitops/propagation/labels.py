@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
+
+
+class Operator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 LABEL_SELECTOR: Final[Mapping[str, Any]] = {
@@ -18,7 +27,7 @@ LABEL_SELECTOR: Final[Mapping[str, Any]] = {
                 "required": ["key", "operator"],
                 "properties": {
                     "key": {"type": "string", "minLength": 1},
-                    "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                    "operator": {"type": "string", "enum": [str(operator) for operator in Operator]},
                     "values": _TEXTS,
                 },
             },
@@ -33,18 +42,19 @@ class Requirement:
     """One condition on one label. `NotIn` also holds where the label is absent."""
 
     key: str
-    operator: str
+    operator: Operator
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
-            case "In":
+            case Operator.IN:
                 return labels.get(self.key) in self.values
-            case "NotIn":
+            case Operator.NOT_IN:
                 return labels.get(self.key) not in self.values
-            case "Exists":
+            case Operator.EXISTS:
                 return self.key in labels
-        return self.key not in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +64,12 @@ class LabelSelector:
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> LabelSelector:
         """A selector that fits `LABEL_SELECTOR`. Raises ValueError where values and operator do not go together."""
-        found = [Requirement(key, "In", frozenset({value})) for key, value in written.get("matchLabels", {}).items()]
+        found = [
+            Requirement(key, Operator.IN, frozenset({value})) for key, value in written.get("matchLabels", {}).items()
+        ]
         for one in written.get("matchExpressions", ()):
-            requirement = Requirement(one["key"], one["operator"], frozenset(one.get("values", ())))
-            if (requirement.operator in {"In", "NotIn"}) != bool(requirement.values):
+            requirement = Requirement(one["key"], Operator(one["operator"]), frozenset(one.get("values", ())))
+            if (requirement.operator in {Operator.IN, Operator.NOT_IN}) != bool(requirement.values):
                 needs = "needs values" if not requirement.values else "takes no values"
                 raise ValueError(f"label {requirement.key}: operator {requirement.operator} {needs}")
             found.append(requirement)

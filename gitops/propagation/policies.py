@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from applier.plan import Barrier
-from gitops.propagation.amounts import Amount, duration
+from gitops.durations import duration
+from gitops.propagation.amounts import Amount
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.policy import (
     ALL,

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from gitops import durations
 from gitops.propagation import zones
 from gitops.propagation.recurrence import Refused
 
 LONGEST: Final = timedelta(days=366)
 _YEARS: Final = range(1970, 2500)
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
@@ -29,13 +29,11 @@ def zone(name: str) -> ZoneInfo:
 
 
 def duration(text: str) -> timedelta:
-    """`90s`, `30m`, `8h`, `1h30m`, `2d` (48 hours)."""
-    parts = re.findall(r"([0-9]{1,9})([smhd])", text)
-    if text.startswith("-"):
-        raise Refused(f"{text!r} is negative; write a duration such as 30m")
-    if not parts or "".join(map("".join, parts)) != text:
-        raise Refused(f"{text!r} is not a duration; write for example 90s, 30m, 8h or 1h30m")
-    found = timedelta(seconds=sum(int(number) * _UNITS[unit] for number, unit in parts))
+    """At most a year."""
+    try:
+        found = durations.duration(text)
+    except ValueError as error:
+        raise Refused(str(error)) from None
     if found > LONGEST:
         raise Refused(f"{text!r} is longer than {LONGEST.days} days")
     return found

@@ -11,6 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from applier.plan import Effect
+from gitops.propagation.labels import LabelSelector
 from gitops.propagation.occurrences import Timeline
 from renderer.identity import GroupKind
 from renderer.model import Origin
@@ -32,34 +33,6 @@ class Drain(IntEnum):
     UNIT = 1
     LEVEL = 2
     ROLLOUT = 3
-
-
-class Operator(StrEnum):
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One term of a label selector."""
-
-    key: str
-    operator: Operator
-    values: frozenset[str] = frozenset()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """As Kubernetes judges it: `NotIn` holds for objects without the label, too."""
-        match self.operator:
-            case Operator.IN:
-                return labels.get(self.key) in self.values
-            case Operator.NOT_IN:
-                return labels.get(self.key) not in self.values
-            case Operator.EXISTS:
-                return self.key in labels
-            case Operator.DOES_NOT_EXIST:
-                return self.key not in labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +58,7 @@ class Selector:
     rgds: tuple[str, ...] | None = None
     nodes: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
-    instances: tuple[Requirement, ...] | None = None
+    instances: LabelSelector | None = None
 
     def matches(self, target: Target) -> bool:
         return (
@@ -94,17 +67,13 @@ class Selector:
             and _named(self.rgds, target.rgd)
             and _named(self.nodes, target.node)
             and (_named(self.kinds, target.kind.kind) or _named(self.kinds, str(target.kind)))
-            and (self.instances is None or _fits(self.instances, target.labels))
+            and (self.instances is None or (target.labels is not None and self.instances.matches(target.labels)))
         )
 
 
 def _named(patterns: tuple[str, ...] | None, name: str) -> bool:
     """What a target does not have (a namespace, a node) no pattern names, not even `*`."""
     return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
-
-
-def _fits(requirements: tuple[Requirement, ...], labels: Mapping[str, str] | None) -> bool:
-    return labels is not None and all(requirement.matches(labels) for requirement in requirements)
 
 
 @dataclass(frozen=True, slots=True)

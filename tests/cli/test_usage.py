@@ -119,7 +119,7 @@ def test_an_unknown_command_is_told_with_those_that_there_are(capsys: pytest.Cap
 def test_a_duration_that_is_none_says_how_to_write_one(capsys: pytest.CaptureFixture[str], text: str) -> None:
     code, _, err = called(capsys, "run", "--source", ".", "--wait", text)
     assert code == USAGE
-    assert "write for example 30s, 5m or 1h30m" in err
+    assert "write for example 90s, 30m, 1h30m or 2d" in err
 
 
 @pytest.mark.parametrize("command", ["render", "plan"])

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.propagation.amounts import Amount, duration
+from gitops.durations import duration
+from gitops.propagation.amounts import Amount
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.policies import policies_of, read
 from gitops.propagation.policy import (
@@ -154,7 +155,7 @@ spec:
         ("spec: {shape: {exponential: {factor: 1}}}", "spec.shape.exponential.factor: 1 is below the minimum 2"),
         ("spec: {shape: {}}", "spec.shape: must be exactly one of linear"),
         ("spec: {shape: {linear: {}, exponential: {}}}", "spec.shape: must be exactly one of linear"),
-        ("spec: {bake: 5 minutes}", "spec.bake: '5 minutes' is not a duration; write for example 30s, 5m"),
+        ("spec: {bake: 5 minutes}", "spec.bake: '5 minutes' is not a duration; write for example 90s, 30m"),
         ("spec: {bake: 300}", "spec.bake: 300 is not text; put it in quotes"),
         ("spec: {maxFailures: -1}", "spec.maxFailures: -1 is below 0"),
         ("spec: {maxFailures: ten}", "spec.maxFailures: 'ten' is neither a whole number nor a percentage such as 25%"),
