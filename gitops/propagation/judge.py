@@ -10,22 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.occurrences import HORIZON
-from gitops.propagation.window import Drain, Kind, Target, Window
+from gitops.propagation.window import Drain, Kind, Openness, Target, Window
 
 MAX_SKEW: Final = timedelta(minutes=5)
 _STEPS: Final = 10_000
 """So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
-
-
-class Default(StrEnum):
-    OPEN = "Open"
-    CLOSED = "Closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +28,8 @@ class Rules:
 
     windows: Sequence[Window] = ()
     source: str = ""
-    no_window: Default = Default.OPEN
-    expired_allow: Default = Default.CLOSED
+    no_window: Openness = Openness.OPEN
+    expired_allow: Openness = Openness.CLOSED
     break_glass: datetime | None = None
 
 
@@ -203,7 +197,7 @@ class _Gate:
             window
             for window in self.allows
             if window.timeline.has_begun(now)
-            and not (self.rules.expired_allow is Default.OPEN and window.timeline.has_ended(now))
+            and not (self.rules.expired_allow is Openness.OPEN and window.timeline.has_ended(now))
         ]
 
     def active_denies(self, now: datetime) -> list[Window]:
@@ -215,7 +209,7 @@ class _Gate:
         next_deny = [window.timeline.span(now).until for window in self.denies]
         begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
         if not (allows := self.allows_at(now)):
-            is_open = self.rules.no_window is Default.OPEN
+            is_open = self.rules.no_window is Openness.OPEN
             return State(is_open, _earliest([*next_deny, *begins] if is_open else begins))
         states = [startable(window, now) for window in allows]
         if any(state.open for state in states):
@@ -225,7 +219,7 @@ class _Gate:
 
     def _no_allow_left(self, allows: Sequence[Window]) -> list[datetime | None]:
         """When all these Allows have ended and govern no more, where the policy says so."""
-        if self.rules.expired_allow is Default.CLOSED:
+        if self.rules.expired_allow is Openness.CLOSED:
             return []
         return [_latest([window.timeline.ends for window in allows])]
 

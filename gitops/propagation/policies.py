@@ -23,7 +23,6 @@ from gitops.propagation.policy import (
     OnHalt,
     OnNewRevision,
     OnViolation,
-    Openness,
     Order,
     Policy,
     PolicySelector,
@@ -33,6 +32,7 @@ from gitops.propagation.policy import (
 )
 from gitops.propagation.policy_schema import SPEC
 from gitops.propagation.shapes import Exponential, Linear, Shape
+from gitops.propagation.window import Openness
 from renderer import schema
 from renderer.catalog import Catalog
 from renderer.content import Declared

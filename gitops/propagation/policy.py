@@ -17,6 +17,7 @@ from applier.plan import Barrier
 from gitops.propagation.amounts import NONE, Amount
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.shapes import Exponential, Shape
+from gitops.propagation.window import Openness
 from renderer.errors import Problem
 from renderer.model import Origin
 
@@ -61,11 +62,6 @@ class OnNewRevision(StrEnum):
 class OnViolation(StrEnum):
     WARN = "Warn"
     REJECT = "Reject"
-
-
-class Openness(StrEnum):
-    OPEN = "Open"
-    CLOSED = "Closed"
 
 
 @dataclass(frozen=True, slots=True)

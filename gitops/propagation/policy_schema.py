@@ -13,9 +13,9 @@ from gitops.propagation.policy import (
     OnHalt,
     OnNewRevision,
     OnViolation,
-    Openness,
     Order,
 )
+from gitops.propagation.window import Openness
 
 
 def _fields(required: tuple[str, ...] = (), /, **properties: Any) -> dict[str, Any]:

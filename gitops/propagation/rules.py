@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, Final
 
 from gitops.propagation.fields import windows_of
-from gitops.propagation.judge import Default
 from gitops.propagation.judge import Rules as WindowRules
 from gitops.propagation.policies import policies_of
 from gitops.propagation.policy import DEFAULT, Policy
@@ -57,8 +56,8 @@ class SourceRules:
         return WindowRules(
             tuple(self.windows.values()),
             self.source,
-            Default(said.default_when_no_window),
-            Default(said.expired_allow),
+            said.default_when_no_window,
+            said.expired_allow,
             break_glass,
         )
 

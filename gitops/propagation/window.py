@@ -26,6 +26,11 @@ GOVERNABLE: Final = (Effect.CREATE, Effect.UPDATE, Effect.PRUNE, Effect.HEAL)
 """What `verbs` may name."""
 
 
+class Openness(StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
 class Drain(IntEnum):
     """What may be finished after closing, the strictest first."""
 

@@ -10,9 +10,9 @@ import pytest
 from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation import zones
-from gitops.propagation.judge import Default, Reading, Rules, in_window, judge
+from gitops.propagation.judge import Reading, Rules, in_window, judge
 from gitops.propagation.lint import meeting, warnings
-from gitops.propagation.window import Drain, Window
+from gitops.propagation.window import Drain, Openness, Window
 from tests.gitops.propagation.windows import PROD, active, between, following, manifest, read, utc, verdict, window
 
 NEW_YORK = "America/New_York"
@@ -160,7 +160,7 @@ def test_w24_without_a_window_that_governs_the_default_holds() -> None:
     found = verdict(elsewhere, at="2026-03-16 03:00")
     assert (found.open, found.closings, found.until) == (True, (), None)
     closed = judge(
-        [Rules([elsewhere], no_window=Default.CLOSED)], PROD, Effect.UPDATE, Reading(utc("2026-03-16 03:00"))
+        [Rules([elsewhere], no_window=Openness.CLOSED)], PROD, Effect.UPDATE, Reading(utc("2026-03-16 03:00"))
     )
     assert (closed.open, closed.closings, closed.reason) == (False, (), Reason.NEVER_OPENS)
 
@@ -170,7 +170,7 @@ def test_w25_an_allow_that_has_ended_still_governs_and_never_opens() -> None:
     found = verdict(ended, at="2026-04-01 10:00")
     assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
     assert [closing.reason for closing in found.closings] == [Reason.NEVER_OPENS]
-    by_policy = Rules([ended], expired_allow=Default.OPEN)
+    by_policy = Rules([ended], expired_allow=Openness.OPEN)
     assert judge([by_policy], PROD, Effect.UPDATE, Reading(utc("2026-04-01 10:00"))).open
     assert "does not open again after 2026-03-31 17:00" in str(warnings([ended], utc("2026-03-05 10:00"))[0])
     assert "has ended; it still governs" in str(warnings([ended], utc("2026-04-01 10:00"))[0])

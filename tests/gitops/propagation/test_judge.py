@@ -9,8 +9,8 @@ import pytest
 
 from applier.plan import Effect
 from applier.reasons import Reason
-from gitops.propagation.judge import Check, Default, Reading, Rules, in_window, judge, steady
-from gitops.propagation.window import Drain, Target, Window
+from gitops.propagation.judge import Check, Reading, Rules, in_window, judge, steady
+from gitops.propagation.window import Drain, Openness, Target, Window
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 from tests.gitops.propagation.windows import DEPLOYMENT, PROD, utc, verdict, window
@@ -181,7 +181,7 @@ def test_a_check_answers_as_judge_does_at_every_edge() -> None:
                 window("a", zone="UTC", cron="0 9 * * *", until="17:00", cutoff="30m"),
                 window("b", kind="Deny", zone="UTC", cron="0 12 * * 1", duration="1h"),
             ],
-            no_window=Default.CLOSED,
+            no_window=Openness.CLOSED,
         )
     ]
     check = Check(rules, PROD, Effect.UPDATE)

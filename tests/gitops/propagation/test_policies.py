@@ -21,7 +21,6 @@ from gitops.propagation.policy import (
     OnHalt,
     OnNewRevision,
     OnViolation,
-    Openness,
     Order,
     Policy,
     PolicySelector,
@@ -30,6 +29,7 @@ from gitops.propagation.policy import (
     governing,
 )
 from gitops.propagation.shapes import Exponential, Linear
+from gitops.propagation.window import Openness
 from renderer import documents
 from renderer.catalog import Declared, load
 from renderer.errors import Problem
