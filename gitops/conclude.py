@@ -14,6 +14,7 @@ from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed, label
 from applier.plan import Plan, SetPlan
+from applier.prune import Fate
 from applier.reasons import Blocked, Reason
 from gitops import calendar, causes
 from gitops.causes import Row, blocked_rows, timestamp
@@ -118,9 +119,6 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     instances = [one for one in mine if not one.rendered.is_source]
     existing = Tally.of(instances)
     target = state.catalog.revision
-    current = all(node.is_current for one in mine for node in one.nodes if not node.node.external) and not any(
-        one.error for one in mine
-    )
     scopes = {one.rendered.parent: one.current or Scope() for one in instances if one.current.kinds}
     kept = {key: scope for key, scope in before.scopes.items() if any(one.rendered.parent == key for one in instances)}
     problems = [*state.catalog.problems, *(problem for one in mine for problem in one.rendered.problems)]
@@ -129,13 +127,21 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         path=state.path,
         ref=state.ref,
         target=target,
-        applied=target if current else before.applied,
+        applied=target if all(map(_is_brought_about, mine)) else before.applied,
+        own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
         since=before.since if before.target == target and before.since else now,
         state="Failed" if problems else Tally.of(mine).state,
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
         causes=_source_causes(problems, mine, before.causes, now),
         scopes={**kept, **scopes},
     )
+
+
+def _is_brought_about(one: SetPlan) -> bool:
+    """Is all of the set as Git says, and nothing left that Git no longer wants?"""
+    leaves = any(orphan.fate is Fate.DELETE for orphan in one.orphans)
+    waits = one.error or one.stays or leaves
+    return not waits and all(node.is_current for node in one.nodes if not node.node.external)
 
 
 def _source_causes(

@@ -316,10 +316,10 @@ def _world(known: _Known, catalogs: Sequence[Catalog]) -> World:
 
 
 def _settled(observed: Observed, catalogs: Sequence[Catalog]) -> Iterator[str]:
-    """Sources whose commit was brought about before: what differs since is drift."""
+    """Sources whose own objects were brought to this commit before: what differs since is drift."""
     for catalog in catalogs:
         parent = observed.objects.get(source_parent(catalog.source))
-        if parent and SourceRecord.read(parent).applied == catalog.revision:
+        if parent and SourceRecord.read(parent).own == catalog.revision:
             yield catalog.source
 
 

@@ -25,7 +25,8 @@ SHORTEST_COMMIT: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """`applied` is the newest commit that everything was brought to, `target` the commit being worked on since `since` (RFC 3339).
+    """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
+    wait for; `target` is the commit being worked on since `since` (RFC 3339).
 
     `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first.
     """
@@ -35,6 +36,7 @@ class SourceRecord:
     ref: str = ""
     target: str = ""
     applied: str = ""
+    own: str = ""
     since: str = ""
     state: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class SourceRecord:
             ref=data.get("ref", ""),
             target=data.get("target", ""),
             applied=data.get("applied", ""),
+            own=data.get("own", ""),
             since=data.get("since", ""),
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
@@ -65,6 +68,7 @@ class SourceRecord:
             "ref": self.ref,
             "target": self.target,
             "applied": self.applied,
+            "own": self.own,
             "since": self.since,
             "state": self.state,
             "counts": _dumps(self.counts),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from gitops.record import SourceRecord
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 
 HOURS: dict[str, Any] = {
@@ -279,3 +281,31 @@ def test_a_window_taken_out_of_git_lets_go(fleet: Fleet) -> None:
     fleet.step()
     fleet.push(freeze=None)
     assert fleet.move("two") == [["a"], ["b"], ["c"]]
+
+
+def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: Fleet) -> None:
+    """The source's own objects are there before; what somebody does to these while the rollout waits is drift, and healed."""
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": "default"}}
+    fleet.rules["plain.json"] = json.dumps(plain)
+    fleet.start(hours=HOURS)
+    first = record(fleet)
+    assert first.applied == first.own == first.target
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", hours={**HOURS, "selector": {"rgds": ["*"]}})
+    fleet.step()
+    waiting = record(fleet)
+    assert (waiting.applied, waiting.own) == (first.target, waiting.target)
+    fleet.push(hours=HOURS)
+    fleet.step()
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/plain")
+    fleet.step()
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/plain")
+    assert fleet.waits() == dict.fromkeys(fleet.names, "WindowClosed")
+    fleet.clock.moment = MONDAY
+    fleet.move("two")
+    fleet.step()
+    assert record(fleet).applied == record(fleet).target
+
+
+def record(fleet: Fleet) -> SourceRecord:
+    return SourceRecord.read(fleet.request("GET", "/api/v1/namespaces/levelgate-system/configmaps/source-platform"))
