@@ -163,12 +163,14 @@ class Issued:
 class Bundle:
     """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
 
+    `leaving` are instances that nothing wants any more and that may not go yet, as they were applied.
     `definitions` are those that kinds are rendered from, and `owners` the sources that they come from. `issued` are the definition revisions that
     are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first.
     """
 
     sources: Mapping[str, RenderedSet]
     instances: Mapping[ObjectKey, RenderedSet]
+    leaving: Mapping[ObjectKey, RenderedSet] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     issued: tuple[Issued, ...] = ()
     unread: frozenset[str] = frozenset()

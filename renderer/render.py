@@ -114,12 +114,20 @@ class _Render:
         return Bundle(
             sources=sources,
             instances=dict(ordered),
+            leaving=dict(self._leaving()),
             problems=tuple(sorted(set(self.problems))),
             issued=tuple(self._issued(sources)),
             unread=frozenset(self.definitions.unread),
             definitions=self.definitions.current,
             owners=self.definitions.owner,
         )
+
+    def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedSet]]:
+        """Gated instances that nothing wants any more, as they were applied."""
+        for key in sorted(set(self.world.gated) - self.instances.keys()):
+            pair = self.world.stored.applied.get(key)
+            if pair and (found := self._before(key, pair, source=pair.source, owner=source_parent(pair.source))):
+                yield key, found
 
     def _issued(self, sources: Mapping[str, RenderedSet]) -> Iterator[Issued]:
         for kind, definition in sorted(self.definitions.issued.items()):

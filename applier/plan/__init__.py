@@ -61,11 +61,11 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
-        going: set[ObjectKey] = set()
+        going: dict[ObjectKey, Orphan] = {}
         sets = []
         for rendered in self.sets.values():
-            decided = self._unless_stuck(self._set(rendered, going=rendered.parent in going))
-            going |= {orphan.member.key for orphan in decided.orphans if orphan.is_leaving}
+            decided = self._unless_stuck(self._set(rendered, going.get(rendered.parent)))
+            going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is Fate.DELETE}
             sets.append(decided)
         return Plan(tuple(sets))
 
@@ -83,11 +83,12 @@ class _Planner:
         while pending:
             for key in self.observed.members.get(pending.pop(), ()):
                 if label(self.observed.objects[key], keys.PARENT_ID) and key not in self.bundle.instances:
-                    unwanted = RenderedSet(parent=key)
+                    before = self.bundle.leaving.get(key)
+                    unwanted = replace(before, nodes=(), before=before) if before else RenderedSet(parent=key)
                     pending.append(unwanted.id)
                     yield unwanted
 
-    def _set(self, rendered: RenderedSet, *, going: bool) -> SetPlan:
+    def _set(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
         parent = self.observed.objects.get(rendered.parent)
         heirs_of = self.records.adoption.get(rendered.source, NEVER).heirs_of
         try:
@@ -98,7 +99,7 @@ class _Planner:
         if not (parent and label(parent, keys.PARENT_ID)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
-            return self._unwanted(rendered, parent, current, going=going)
+            return self._unwanted(rendered, parent, current, going)
         if why := self.gates.suspended.get(rendered.parent):
             nodes = self.judge.nodes(rendered, ready_to_write=False)
             return SetPlan(rendered, parent, current, nodes, target=_target(parent), error=why)
@@ -110,10 +111,16 @@ class _Planner:
             return self._detaching(rendered, parent, current)
         return self._working(rendered, parent, current)
 
-    def _unwanted(self, rendered: RenderedSet, parent: Object | None, current: Scope, *, going: bool) -> SetPlan:
-        """An instance that is not rendered. Only if its owner lets it go its members go; else it may still be wanted, and stays as it is."""
-        if parent is None or not going:
+    def _unwanted(self, rendered: RenderedSet, parent: Object | None, current: Scope, going: Orphan | None) -> SetPlan:
+        """An instance that is not rendered. Only if its owner lets it go its members go; while it may not be deleted yet it is healed, and else
+        it may still be wanted, and stays as it is.
+        """
+        if parent is None or going is None:
             return SetPlan(rendered, parent, current, untouched=True)
+        if going.is_held:
+            before = None if is_terminating(parent) else rendered.before
+            repairs = self.judge.repairs(before, ready_to_write=True) if before else ()
+            return SetPlan(rendered, parent, current, repairs=repairs, stays=going.blocked, untouched=True)
         return (
             self._deleting(rendered, parent, current)
             if is_terminating(parent)
@@ -189,7 +196,8 @@ class _Planner:
             return ()
         gated = {node.node.key for node in nodes if node.is_gated and node.node.key}
         gated |= {orphan.member.key for orphan in orphans if orphan.blocked and orphan.blocked.reason.is_gate}
-        return self.judge.repairs(rendered.before, gated, ready_to_write=covered)
+        found = self.judge.repairs(rendered.before, ready_to_write=covered)
+        return tuple(plan for plan in found if plan.node.key in gated)
 
     def _is_listed(self, scope: Scope) -> bool:
         return all(kind in self.observed.listed or self.observed.is_unserved(kind) for kind in scope.kinds)

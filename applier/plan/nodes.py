@@ -61,14 +61,11 @@ class Judge:
             clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
 
-    def repairs(
-        self, before: RenderedSet, gated: Collection[ObjectKey], *, ready_to_write: bool
-    ) -> tuple[NodePlan, ...]:
-        """What heals, at the applied pair, objects whose change or removal waits at a gate."""
+    def repairs(self, before: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+        """What heals an instance at its applied pair, and what has to be looked at for that."""
         judged = self.nodes(before, ready_to_write=ready_to_write)
-        return tuple(
-            plan for plan in judged if plan.allowed and plan.verb in {Verb.CREATE, Verb.HEAL} and plan.node.key in gated
-        )
+        heals = {Verb.CREATE, Verb.HEAL}
+        return tuple(plan for plan in judged if plan.verb is Verb.LOOK or (plan.allowed and plan.verb in heals))
 
     def _begun(self, rendered: RenderedSet) -> int | None:
         """The highest level with a node that carries what is new; None where there is none, or it is not known what is new."""

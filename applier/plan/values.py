@@ -141,10 +141,10 @@ class NodePlan:
 class SetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
-    `repairs` heal, from the applied pair, what waits at a gate; `target` is the revision that it was let move to, 0 where nobody said. `stays` says
-    why it is not moved to where Git wants it, `deadlock` that it never will be as things are, `error` why nothing of it may be touched, `stuck` why
-    its parent could not be written in this pass. An `untouched` set is one of which nothing is known but that it may still be wanted: its status
-    stays as well.
+    `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
+    nobody said. `stays` says why it is not moved to where Git wants it, `deadlock` that it never will be as things are, `error` why nothing of it
+    may be touched, `stuck` why its parent could not be written in this pass. An `untouched` set is one of which nothing is known but that it may
+    still be wanted: its status stays as well.
     """
 
     rendered: RenderedSet
@@ -189,6 +189,8 @@ class SetPlan:
     def needs_applied_pair(self) -> bool:
         """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
         rendered = self.rendered
+        if self.untouched:
+            return self.stays is not None and rendered.before is None
         if not rendered.applied or rendered.is_applied or rendered.held or rendered.before is not None:
             return False
         return any(node.is_gated for node in self.nodes) or any(orphan.allowed for orphan in self.orphans)
@@ -204,7 +206,7 @@ class SetPlan:
         return self._to_read(external=True)
 
     def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
-        looks = (plan.node for plan in self.nodes if plan.verb is Verb.LOOK)
+        looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is Verb.LOOK)
         return tuple(node.key for node in looks if node.key and node.external is external)
 
     @property

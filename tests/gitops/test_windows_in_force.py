@@ -98,6 +98,27 @@ def test_a_removal_waits_for_the_window(fleet: Fleet) -> None:
     assert not fleet.status("c")
 
 
+def test_what_may_not_be_removed_yet_is_healed(fleet: Fleet) -> None:
+    """Until the window opens an instance that Git no longer wants is what it was; then it goes."""
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.names = ("a", "b")
+    fleet.push()
+    fleet.step()
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/c-app")
+    fleet.step()
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/c-app")["data"] == {"image": "one"}
+    assert fleet.step().changed == 0
+    fleet.restart()
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/c-app")
+    fleet.step()
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/c-app")
+    fleet.clock.moment = MONDAY
+    for _ in range(4):
+        fleet.step()
+    assert not fleet.status("c")
+
+
 @pytest.mark.parametrize(("drain", "goes_on"), [("Unit", False), ("Level", False), ("Rollout", True), ("None", False)])
 def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) -> None:
     """W28: what was written is followed to readiness; what else may be finished is what `drain` says, and no other instance starts."""

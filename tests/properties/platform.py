@@ -206,7 +206,9 @@ def _essence(obj: Object) -> dict[str, Any]:
     metadata = obj["metadata"]
     annotations = metadata.get("annotations") or {}
     record = {
-        name: text for name, text in (obj.get("data") or {}).items() if name not in {"target", "applied", "since"}
+        name: text
+        for name, text in (obj.get("data") or {}).items()
+        if name not in {"target", "applied", "own", "since"}
     }
     status = obj.get("status") or {}
     return {
