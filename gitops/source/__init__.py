@@ -5,9 +5,10 @@ Nothing is ever checked out, and nothing that a repository holds is ever run.
 """
 
 from gitops.source.credentials import Credentials
-from gitops.source.mirror import Mirror, default_cache
+from gitops.source.mirror import Mirror, Tip, default_cache
 from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
-from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, is_url, parse_ref, redact
+from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
+from gitops.source.versions import Range
 from gitops.source.worktree import LocalRepository, working_tree
 
 __all__ = [
@@ -19,11 +20,14 @@ __all__ = [
     "Limits",
     "LocalRepository",
     "Mirror",
+    "Range",
     "Ref",
     "Snapshot",
     "SourceProblem",
     "Tag",
     "Target",
+    "Tip",
+    "Versions",
     "default_cache",
     "is_url",
     "parse_ref",

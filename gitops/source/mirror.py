@@ -12,20 +12,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound, SourceError
 from gitops.source.credentials import Credentials
 from gitops.source.home import Home, sweep
 from gitops.source.process import Git, GitError
-from gitops.source.remote import Remote
+from gitops.source.remote import Remote, first_of, with_peeled
 from gitops.source.repository import Repository
 from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
-from gitops.source.target import Branch, Commit, Head, Tag, Target, parse_ref
+from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
 
 T = TypeVar("T")
 
@@ -44,6 +44,13 @@ def default_cache() -> Path:
     """Where mirrors are kept unless told otherwise: `levelgate/git` below `$XDG_CACHE_HOME` or `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "levelgate" / "git"
+
+
+class Tip(NamedTuple):
+    """Where a target stands on the server: the full name of the ref, for a commit its id, and the id of its commit."""
+
+    name: str
+    commit: str
 
 
 class Mirror:
@@ -74,22 +81,50 @@ class Mirror:
         self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout)
         self._repository = Repository(self._git, self._name, limits=limits)
 
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The refs that tell where the target stands, to be asked for with `refs`; none for a commit."""
+        match self.target.ref:
+            case Commit():
+                return ()
+            case Versions():
+                return ("refs/tags/*",)
+        return with_peeled([_remote_name(self.target)])
+
+    def refs(self, *names: str) -> Mapping[str, str]:
+        """The server's answer for these `wanted`, which may be those of other targets at the same server as well. Fetches nothing."""
+        return self._remote.refs("--quiet", *names) if names else {}
+
+    def tip(self, refs: Mapping[str, str] | None = None) -> Tip:
+        """Where the target stands, by the server's `refs`; without them the server is asked."""
+        refs = self.refs(*self.wanted) if refs is None else refs
+        match self.target.ref:
+            case Commit(sha):
+                return Tip(sha, sha)
+            case Versions(versions):
+                tags = (name.removeprefix("refs/tags/") for name in refs if name.startswith("refs/tags/"))
+                names = [f"refs/tags/{versions.highest(tags)}"]
+            case _:
+                names = [_remote_name(self.target)]
+        if found := first_of(names, refs):
+            return Tip(*found)
+        if isinstance(self.target.ref, Versions):
+            raise self._not_found(
+                f"no tag has a version in the range {self.target.ref.range}", "check `ref`, or push one"
+            )
+        raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
+
     def head(self) -> str:
         """The id of the commit that the ref names on the server now. Asks the server, unless the target is a commit;
         fetches nothing.
         """
-        name = _remote_name(self.target)
-        if isinstance(self.target.ref, Commit):
-            return name
-        if found := self._remote.first([name]):
-            return found[1]
-        raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
+        return self.tip().commit
 
-    def fetch(self) -> str:
-        """Bring the copy to the ref's commit and give its id. If that is here already, the only request is the one of
-        `head`.
+    def fetch(self, tip: Tip | None = None) -> str:
+        """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
+        already, that is the only request.
         """
-        return self._obtain(_remote_name(self.target), self.head())
+        return self._obtain(*(tip or self.tip()))
 
     def snapshot(self, revision: str) -> Snapshot:
         """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
@@ -98,7 +133,7 @@ class Mirror:
             with self._home.shared():
                 return self._repository.snapshot(revision, self.target.path)
 
-        return self._recovering(read, _remote_name(self.target))
+        return self._recovering(read, self._fallback(revision))
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`. False after a force push that dropped `old`, also if it was
@@ -109,7 +144,7 @@ class Mirror:
             with self._home.shared():
                 return self._repository.is_ancestor(old, new)
 
-        return self._recovering(compare, _remote_name(self.target))
+        return self._recovering(compare, self._fallback(new))
 
     def resolve(self, rev: str) -> str:
         """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
@@ -127,11 +162,9 @@ class Mirror:
             raise self._not_found(f"{match['name']} has no commit {match['steps']}")
         return found
 
-    def tags(self) -> dict[str, str]:
-        """The id of the commit, or other object, of every tag on the server, by name without `refs/tags/`."""
-        refs = self._remote.refs("--tags")
-        names = [name for name in refs if not name.endswith("^{}")]
-        return {name.removeprefix("refs/tags/"): refs.get(f"{name}^{{}}", refs[name]) for name in names}
+    def _fallback(self, otherwise: str) -> str:
+        """What to fetch where the copy is damaged; a range of versions says nothing without the server."""
+        return otherwise if isinstance(self.target.ref, Versions) else _remote_name(self.target)
 
     def _named(self, name: str) -> str:
         ref = parse_ref(name)
@@ -162,7 +195,7 @@ class Mirror:
                 self._check_complete(self._repository, commit)
                 return commit
 
-        return self._recovering(search, _remote_name(self.target))
+        return self._recovering(search, self._fallback("HEAD"))
 
     def _obtain(self, remote_name: str, commit: str) -> str:
         """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
@@ -281,7 +314,7 @@ def _remote_name(target: Target) -> str:
             return f"refs/tags/{name}"
         case Commit(sha):
             return sha
-        case Head():
+        case Versions() | Head():
             return "HEAD"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,9 @@ class Remote:
         self._limits = limits
 
     def refs(self, option: str, *names: str) -> dict[str, str]:
-        """Id by full ref name, of those that end in `names`; `^{}` behind a tag's name stands for what it points to."""
+        """Id by full ref name, of those that end in `names`, where `*` stands for anything (git-ls-remote(1)); `^{}` behind a tag's name stands
+        for what it points to.
+        """
         timeout = min(_ASKING_TIMEOUT, self._limits.network_timeout)
         with self._home.prepared():
             git = self._allowed(Git(self._home.path, timeout=timeout))
@@ -45,9 +48,7 @@ class Remote:
 
     def first(self, names: list[str]) -> tuple[str, str] | None:
         """The first of the full ref names that the server has, with the id of its commit."""
-        peeled = [f"{name}^{{}}" for name in names if name.startswith("refs/tags/")]
-        refs = self.refs("--quiet", *names, *peeled)
-        return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)
+        return first_of(names, self.refs("--quiet", *with_peeled(names)))
 
     def transfer(self, git: Git, *refspecs: str) -> None:
         """Fetch into the repository of `git`. Raises `GitError`, and `RefusedContent` when it takes too much of the
@@ -90,3 +91,13 @@ class Remote:
                     used += entry.stat(follow_symlinks=False).st_size
         if used > self._limits.repository:
             raise RefusedContent(str(self._target), f"is larger than {self._limits.repository} bytes")
+
+
+def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
+    """What to ask for, so that of a tag the commit is told too."""
+    return tuple(one for name in names for one in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
+
+
+def first_of(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first of the full ref names that is among `refs`, with the id of its commit."""
+    return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)

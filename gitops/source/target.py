@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
+from gitops.source.versions import Range
 
 SCHEMES = ("https", "ssh", "http", "file")
 
@@ -74,7 +75,17 @@ class Commit:
         return f"commit {self.sha[:7]}"
 
 
-Ref = Branch | Tag | Commit | Head
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The tag with the highest version in a range (`>=1.0.0 <2.0.0`), whatever it is at the time; `v1.2.0` and `1.2.0` are the same version."""
+
+    range: Range
+
+    def __str__(self) -> str:
+        return f"versions {self.range}"
+
+
+Ref = Branch | Tag | Commit | Versions | Head
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import RefusedContent, RefusedUrl, RevisionNotFound
-from gitops.source import Branch, Commit, Head, Limits, Mirror, Tag, Target, working_tree
+from gitops.source import Branch, Commit, Head, Limits, Mirror, Range, Tag, Target, Tip, Versions, working_tree
 from gitops.source.process import Git
 from tests.gitops.source.real_git import GitServer, Work, give_away
 
@@ -68,6 +68,39 @@ def test_sources_with_one_url_share_the_copy(work: Work, cache: Path, server: Gi
     assert len(list(cache.iterdir())) == 1
 
 
+def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: Path, server: GitServer) -> None:
+    main = work.commit(a="1")
+    work.git("tag", "--annotate", "--message", "first", "v1.0.0")
+    other = work.commit(a="2")
+    refs = (Branch("main"), Tag("v1.0.0"), Versions(Range.parse("1.x")), Commit(main), Head())
+    mirrors = [Mirror(Target(server.url(), ref), cache) for ref in refs]
+    asked = mirrors[0].refs(*(name for mirror in mirrors for name in mirror.wanted))
+    requests = len(server.requests)
+    assert [mirror.tip(asked).commit for mirror in mirrors] == [other, main, main, main, other]
+    assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+def test_a_range_of_versions_follows_the_highest_tag_in_it(work: Work, cache: Path, *, annotated: bool) -> None:
+    kind = ("--annotate", "--message", "release") if annotated else ()
+    commits = {}
+    for tag in ("v1.9.0", "v1.10.0", "v2.0.0", "v1.11.0-rc.1", "nightly"):
+        commits[tag] = work.commit(a=tag)
+        work.git("tag", *kind, tag)
+    mirror = Mirror(Target(str(work.path), Versions(Range.parse(">=1.0.0 <2.0.0"))), cache)
+    assert mirror.tip() == Tip("refs/tags/v1.10.0", commits["v1.10.0"])
+    assert mirror.snapshot(mirror.fetch()).files["a.yaml"].data == b"v1.10.0"
+    work.git("tag", *kind, "v1.10.1")
+    assert mirror.fetch() == commits["nightly"]
+
+
+def test_a_range_that_no_tag_is_in(work: Work, cache: Path) -> None:
+    work.commit(a="1")
+    work.git("tag", "v0.9.0")
+    with pytest.raises(RevisionNotFound, match=r"no tag has a version in the range \^1"):
+        Mirror(Target(str(work.path), Versions(Range.parse("^1"))), cache).head()
+
+
 def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = work.commit(a="1", b="2")
     mirror = Mirror(Target(str(work.path)), cache)
@@ -97,7 +130,7 @@ def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool
     assert mirror.head() == commit
     assert mirror.fetch() == commit
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
-    assert mirror.tags() == {"v1": commit}
+    assert mirror.tip() == Tip("refs/tags/v1", commit)
 
 
 def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) -> None:
