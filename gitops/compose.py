@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
+from applier.adoption import NEVER, Adoption
 from gitops.errors import SourceError
 from gitops.source import (
+    Credentials,
     LocalRepository,
     Mirror,
     Snapshot,
@@ -26,13 +29,23 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else."""
+    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked."""
 
     name: str
     target: Target
+    credentials: Credentials = field(default_factory=Credentials)
+    interval: timedelta = timedelta(seconds=30)
+    adoption: Adoption = NEVER
 
 
-def source_config(text: str, *, ref: str = "", path: str = "") -> SourceConfig:
+def source_config(
+    text: str,
+    *,
+    ref: str = "",
+    path: str = "",
+    interval: timedelta = timedelta(seconds=30),
+    adoption: Adoption = NEVER,
+) -> SourceConfig:
     """Read `[NAME=]URL`; without a name the last path segment without `.git` is taken.
 
     Raises SourceError (and RefusedUrl) with what to write instead.
@@ -48,7 +61,7 @@ def source_config(text: str, *, ref: str = "", path: str = "") -> SourceConfig:
             f"{name!r} cannot name a source",
             advice="write NAME=URL with a name of small letters, digits and dashes",
         )
-    return SourceConfig(name, Target(url, parse_ref(ref), path))
+    return SourceConfig(name, Target(url, parse_ref(ref), path), interval=interval, adoption=adoption)
 
 
 def default_name(url: str) -> str:
@@ -66,7 +79,7 @@ def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[
                 f"two sources are called {source.name!r}",
                 advice="give one of them a name: NAME=URL",
             )
-        found[source.name] = Mirror(source.target, cache or default_cache())
+        found[source.name] = Mirror(source.target, cache or default_cache(), credentials=source.credentials)
     return found
 
 

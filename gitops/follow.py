@@ -1,18 +1,19 @@
 """Follow sources: fetch what moved, run passes while they change something, wait for what is in flight, wake by timer and by hint.
 
-A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it.
+A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it. Servers are
+asked for the sources that are due, each server once for all of these.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from applier.adoption import NEVER, Adoption
 from applier.errors import ClusterError
 from gitops.clock import Clock
+from gitops.compose import SourceConfig
 from gitops.errors import SourceError
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
@@ -30,7 +31,7 @@ MAX_PASSES = 500
 
 @dataclass
 class Follower:
-    """The sources of one cluster.
+    """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
 
     `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
     happens (None: never). Once `stop` is set the round under way is finished and no
@@ -44,15 +45,28 @@ class Follower:
     notice: Callable[[str, str], None] = lambda _source, _text: None
     passed: Callable[[Pass], None] = lambda _: None
     wake_at: Callable[[datetime | None], None] = lambda _: None
-    adoption: Adoption = NEVER
+    configs: Mapping[str, SourceConfig] = field(default_factory=dict)
+    _due: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
     _stopped: str = ""
 
+    def poll(self, *names: str) -> None:
+        """Before the next pass the servers are asked where these sources stand; without names, all sources."""
+        self._due |= set(names or self.mirrors)
+
     async def fetch(self) -> list[SourceState]:
-        """The newest readable state of every source, in the order of their names."""
-        await asyncio.gather(*(self._fetch(name, mirror) for name, mirror in sorted(self.mirrors.items())))
-        return [self._states[name] for name in sorted(self._states)]
+        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        servers: dict[Hashable, dict[str, Mirror]] = {}
+        for name in sorted(self._due & self.mirrors.keys()):
+            mirror = self.mirrors[name]
+            servers.setdefault(mirror.server, {})[name] = mirror
+        self._due.clear()
+        await asyncio.gather(*map(self._ask, servers.values()))
+        return [
+            state.configured(self.configs[name]) if name in self.configs else state
+            for name, state in sorted(self._states.items())
+        ]
 
     @property
     def errors(self) -> list[SourceError]:
@@ -60,7 +74,8 @@ class Follower:
         return list(self._errors.values())
 
     async def once(self, *, wait: timedelta) -> Pass:
-        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`."""
+        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once."""
+        self.poll()
         states = await self.fetch()
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
@@ -77,7 +92,10 @@ class Follower:
         return found
 
     async def forever(self, wake: asyncio.Event) -> None:
-        """Passes whenever `wake` is set, and while something is in flight, until `stop` is set."""
+        """Passes whenever `wake` is set, and while something is in flight, until `stop` is set. All sources are asked at the first one, after
+        that those that `poll` names.
+        """
+        self.poll()
         delay = FIRST_LOOK
         while not self.stop.is_set():
             wake.clear()
@@ -113,20 +131,34 @@ class Follower:
             for task in tasks:
                 task.cancel()
 
-    async def _fetch(self, name: str, mirror: Mirror) -> None:
+    async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
+        """Ask one server for all of these, and read what has moved."""
+        names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
+        try:
+            refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
+        except SourceError as error:
+            for name in mirrors:
+                self._failed(name, error)
+            return
+        await asyncio.gather(*(self._fetch(name, mirror, refs) for name, mirror in mirrors.items()))
+
+    async def _fetch(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
         known = self._states.get(name)
         try:
-            head = await asyncio.to_thread(mirror.head)
-            if known is None or known.catalog.revision != head:
-                snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch()))
-                previous = known.catalog if known else None
-                self._states[name] = state_of(name, mirror, snapshot, self.adoption, previous)
+            tip = mirror.tip(refs)
+            if known is None or known.catalog.revision != tip.commit:
+                snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch(tip)))
+                self._states[name] = state_of(name, mirror.target, snapshot, known.catalog if known else None)
                 self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
             self._errors.pop(name, None)
         except SourceError as error:
-            if str(error) != str(self._errors.get(name, "")):
-                self.notice(name, f"cannot be read: {error}" + ("; going on with what was read last" if known else ""))
-            self._errors[name] = error
+            self._failed(name, error)
+
+    def _failed(self, name: str, error: SourceError) -> None:
+        if str(error) != str(self._errors.get(name, "")):
+            kept = "; going on with what was read last" if name in self._states else ""
+            self.notice(name, f"cannot be read: {error}{kept}")
+        self._errors[name] = error
 
 
 def in_flight(found: Pass) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from applier.adoption import NEVER, Adoption
 from gitops import compose
-from gitops.source import Mirror, Snapshot
+from gitops.compose import SourceConfig
+from gitops.source import Snapshot, Target
 from renderer.catalog import Catalog
 
 
@@ -21,21 +22,22 @@ class SourceState:
     hold: str = ""
     adoption: Adoption = NEVER
 
+    def configured(self, config: SourceConfig) -> SourceState:
+        """What was read, under what the configuration says now."""
+        return replace(self, adoption=config.adoption)
 
-def state_of(
-    name: str, mirror: Mirror, snapshot: Snapshot, adoption: Adoption, previous: Catalog | None = None
-) -> SourceState:
-    """A snapshot as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
+
+def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+    """A snapshot of `target` as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
     hold = ""
     if not snapshot.path_exists:
-        hold = f"the path {mirror.target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
+        hold = f"the path {target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
     elif not snapshot.files and not snapshot.problems:
         hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
     return SourceState(
         compose.catalog_of(snapshot, source=name, previous=previous),
-        ref=str(mirror.target.ref),
-        url=str(mirror.target),
-        path=mirror.target.path,
+        ref=str(target.ref),
+        url=str(target),
+        path=target.path,
         hold=hold,
-        adoption=adoption,
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
+from gitops.compose import SourceConfig
 from gitops.errors import SourceError
 from gitops.follow import Follower
 from gitops.reconcile import Pass, Reconciler
@@ -90,29 +92,31 @@ def command(
     levelgate run --source . --once --context dev
     levelgate run --source . --sandbox
     """
-    configured = [compose.source_config(text, ref=ref, path=path) for text in sources]
+    configured = [
+        compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
+    ]
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
+        sources={one.name: one for one in configured},
         mirrors=compose.mirrors(configured),
         progress=progress,
         choice=choice,
         concurrency=apply_concurrency,
         fail_on_held=fail_on_held,
-        adoption=adopt,
     )
-    return asyncio.run(daemon.run(wait if once else None, interval))
+    return asyncio.run(daemon.run(wait if once else None))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Daemon:
-    mirrors: dict[str, Mirror]
+    sources: Mapping[str, SourceConfig]
+    mirrors: Mapping[str, Mirror]
     progress: Progress
     choice: ClusterChoice
     concurrency: int
     fail_on_held: bool
-    adoption: Adoption
 
-    async def run(self, wait: timedelta | None, interval: timedelta) -> int:
+    async def run(self, wait: timedelta | None) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
@@ -129,14 +133,16 @@ class _Daemon:
                 stop,
                 self.progress.notice,
                 self.progress.summary if wait is not None else self.progress.passed,
-                adoption=self.adoption,
+                configs=self.sources,
             )
-            names = ", ".join(self.mirrors)
-            every = "" if wait is not None else f" every {interval.total_seconds():g}s. Ctrl-C stops safely"
-            self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {names}{every}.")
-            work = asyncio.ensure_future(
-                self._once(follower, wait) if wait is not None else self._forever(follower, interval)
+            is_daemon = wait is None
+            told = ", ".join(
+                f"{one.name} every {one.interval.total_seconds():g}s" if is_daemon else one.name
+                for one in self.sources.values()
             )
+            ends = ". Ctrl-C stops safely" if is_daemon else ""
+            self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
+            work = asyncio.ensure_future(self._once(follower, wait) if wait is not None else self._forever(follower))
             with self.progress:
                 return await _until_signalled(work, stop)
 
@@ -156,7 +162,7 @@ class _Daemon:
         found = await follower.once(wait=wait)
         return report(self.progress, found, follower.errors, fail_on_held=self.fail_on_held)
 
-    async def _forever(self, follower: Follower, interval: timedelta) -> int:
+    async def _forever(self, follower: Follower) -> int:
         from gitops.schedule import Schedule
         from gitops.watch import RefWatch
 
@@ -164,10 +170,18 @@ class _Daemon:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             schedule = await stack.enter_async_context(Schedule())
+
+            def look(*names: str) -> None:
+                follower.poll(*names)
+                wake.set()
+
+            for location, group in groupby(sorted(self.sources.values(), key=_location), key=_location):
+                together = list(group)
+                names = [one.name for one in together]
+                schedule.every(f"poll {location}", min(one.interval for one in together), partial(look, *names))
             for name, mirror in self.mirrors.items():
-                schedule.every(f"poll {name}", interval, wake.set)
                 if mirror.target.scheme == "file":
-                    hint = partial(_in_loop, loop, wake.set)
+                    hint = partial(_in_loop, loop, look, name)
                     warn = partial(_in_loop, loop, self.progress.notice, name)
                     stack.enter_context(RefWatch(Path(mirror.target.location), hint, warn=warn))
             follower.wake_at = lambda moment: (
@@ -175,6 +189,10 @@ class _Daemon:
             )
             await follower.forever(wake)
         return 0
+
+
+def _location(source: SourceConfig) -> str:
+    return source.target.location
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, act: Callable[..., None], *arguments: str) -> None:

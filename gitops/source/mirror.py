@@ -77,9 +77,15 @@ class Mirror:
         self._name = str(target)
         self._limits = limits
         self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout)
-        self._remote = Remote(target, self._home, credentials=credentials or Credentials(), limits=limits)
+        self._credentials = credentials or Credentials()
+        self._remote = Remote(target, self._home, credentials=self._credentials, limits=limits)
         self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout)
         self._repository = Repository(self._git, self._name, limits=limits)
+
+    @property
+    def server(self) -> tuple[str, Credentials]:
+        """What is asked, and as whom: targets for which this is equal can share one answer."""
+        return self.target.location, self._credentials
 
     @property
     def wanted(self) -> tuple[str, ...]:

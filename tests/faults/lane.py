@@ -21,7 +21,7 @@ from applier.kube import connect
 from gitops.clock import SystemClock
 from gitops.follow import Follower
 from gitops.reconcile import Pass, Reconciler
-from gitops.source import Mirror, Snapshot, Target
+from gitops.source import Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
@@ -66,7 +66,22 @@ class Branch:
     def head(self) -> str:
         return f"{self.number:012d}".ljust(40, "0")
 
-    fetch = head
+    @property
+    def server(self) -> str:
+        return self.target.location
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return ()
+
+    def refs(self) -> Mapping[str, str]:
+        return {}
+
+    def tip(self, _refs: Mapping[str, str]) -> Tip:
+        return Tip("refs/heads/main", self.head())
+
+    def fetch(self, tip: Tip) -> str:
+        return tip.commit
 
     def snapshot(self, revision: str) -> Snapshot:
         files = {name: File(revision, text.encode()) for name, text in sorted(self.files.items())}

@@ -21,7 +21,7 @@ from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.propagation.propagation import Propagation
 from gitops.reconcile import Pass, Reconciler
-from gitops.source import Snapshot
+from gitops.source import Branch, Snapshot, Target, Tip
 from gitops.sources import SourceState
 from gitops.tally import Tally
 from renderer.identity import GroupKind, ObjectKey
@@ -73,14 +73,10 @@ class Script:
 class Silent:
     """A mirror that cannot be reached."""
 
-    def head(self) -> str:
+    server, wanted = "https://x", ("HEAD",)
+
+    def refs(self, *_names: str) -> dict[str, str]:
         raise Unreachable("https://x", "no answer")
-
-    def fetch(self) -> str:
-        raise AssertionError("not asked")
-
-    def snapshot(self, revision: str) -> Snapshot:
-        raise AssertionError("not asked")
 
 
 def follower(
@@ -129,6 +125,65 @@ async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
     assert script.asked == [[], []]
     assert told == ["platform: cannot be read: https://x: no answer"]
     assert len(following.errors) == 1
+
+
+@dataclass
+class Listed:
+    """A mirror that answers, and counts the questions of all that share its `log`."""
+
+    name: str
+    log: list[str]
+    server: str = "https://x"
+    commit: str = "1" * 40
+
+    @property
+    def target(self) -> Target:
+        return Target("https://x.example.com/x.git", Branch(self.name))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def refs(self, *names: str) -> dict[str, str]:
+        self.log.append(f"{self.server} {' '.join(names)}")
+        return dict.fromkeys(names, self.commit)
+
+    def tip(self, refs: dict[str, str]) -> Tip:
+        return Tip(self.name, refs[self.name])
+
+    def fetch(self, tip: Tip) -> str:
+        self.log.append(f"fetch {tip.name}")
+        return tip.commit
+
+    def snapshot(self, revision: str) -> Snapshot:
+        return Snapshot(revision, revision, {}, (), True, "subject", "Ada", None)
+
+
+async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:
+    log: list[str] = []
+    mirrors = {name: Listed(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
+    following, script, _ = follower(found(), mirrors=mirrors)
+    await following.once(wait=timedelta(0))
+    assert sorted(log) == ["fetch a", "fetch b", "fetch c", "s a b", "t c"]
+    assert [state.catalog.source for state in script.asked[0]] == ["a", "b", "c"]
+    log.clear()
+    following.poll("b")
+    assert [state.catalog.source for state in await following.fetch()] == ["a", "b", "c"]
+    assert log == ["s b"]
+
+
+async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
+    log: list[str] = []
+    following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
+    wake = asyncio.Event()
+    running = asyncio.ensure_future(following.forever(wake))
+    await _until(lambda: len(script.asked) == 6)
+    assert log == ["https://x a", "fetch a"]
+    following.poll("a")
+    wake.set()
+    await _until(lambda: len(script.asked) == 7)
+    assert log == ["https://x a", "fetch a", "https://x a"]
+    await _stopped(following, running)
 
 
 async def test_forever_sleeps_until_it_is_woken() -> None:
