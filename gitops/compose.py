@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from applier.adoption import NEVER, Adoption
+from applier.plan import BRAKE, Brake
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,
@@ -29,13 +30,19 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked."""
+    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked.
+
+    `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
+    """
 
     name: str
     target: Target
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
     adoption: Adoption = NEVER
+    brake: Brake = BRAKE
+    suspend: str = ""
+    depends_on: tuple[str, ...] = ()
 
 
 def source_config(

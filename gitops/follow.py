@@ -50,6 +50,7 @@ class Follower:
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
     _stopped: str = ""
+    _stays: Mapping[str, str] = field(default_factory=dict)
 
     def poll(self, *names: str) -> None:
         """Before the next pass the servers are asked where these sources stand; without names, all sources."""
@@ -114,11 +115,20 @@ class Follower:
             await self._any(wake.wait(), self.clock.sleep(delay))
 
     def _told(self, found: Pass) -> Pass:
-        """Tell how a pass ended, and when a person has stopped everything or lets it go on."""
+        """Tell how a pass ended, when a person has stopped everything or lets it go on, and why nothing of a source is written."""
         stopped = found.propagation.stopped.message if found.propagation.stopped else ""
         if stopped != self._stopped:
             self.notice("cluster", stopped or "no longer suspended")
         self._stopped = stopped
+        stays = {
+            one.rendered.source: one.error.message
+            for one in found.plan.sets
+            if one.rendered.is_source and one.error and not stopped
+        }
+        for source, why in stays.items():
+            if self._stays.get(source) != why:
+                self.notice(source, why)
+        self._stays = stays
         self.passed(found)
         return found
 

@@ -186,7 +186,14 @@ class Reconciler:
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
         rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
         commits = {catalog.source: catalog.revision for catalog in catalogs}
-        conditions = Conditions(rules, {}, self.seen.reading, commits=commits)
+        conditions = Conditions(
+            rules,
+            {},
+            self.seen.reading,
+            commits=commits,
+            suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
+            depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
+        )
         begun = governor.begin(observed, archive.stored)
         known = _Known(observed, archive, rollouts, windows, conditions, begun, lost)
         return known.hearing(rollouts)
@@ -343,4 +350,5 @@ def _records(sources: Sequence[SourceState], known: _Known) -> Records:
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
         approved=frozenset(approved),
         adoption={state.catalog.source: state.adoption for state in sources},
+        brakes={state.catalog.source: state.brake for state in sources},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from applier.adoption import NEVER, Adoption
+from applier.plan import BRAKE, Brake
 from gitops import compose
 from gitops.compose import SourceConfig
 from gitops.source import Snapshot, Target
@@ -13,7 +14,9 @@ from renderer.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """One source as fetched: its catalog, which ref it follows, why its deletions are held back, if they are, and what it may adopt."""
+    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. The rest is as in
+    `SourceConfig`.
+    """
 
     catalog: Catalog
     ref: str = ""
@@ -21,10 +24,15 @@ class SourceState:
     path: str = ""
     hold: str = ""
     adoption: Adoption = NEVER
+    brake: Brake = BRAKE
+    suspend: str = ""
+    depends_on: tuple[str, ...] = ()
 
     def configured(self, config: SourceConfig) -> SourceState:
         """What was read, under what the configuration says now."""
-        return replace(self, adoption=config.adoption)
+        return replace(
+            self, adoption=config.adoption, brake=config.brake, suspend=config.suspend, depends_on=config.depends_on
+        )
 
 
 def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:

@@ -17,14 +17,27 @@ from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.brake import brake
 from applier.plan.nodes import Judge
-from applier.plan.values import Barrier, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
+from applier.plan.values import BRAKE, Barrier, Brake, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import Bundle, RenderedSet
 
-__all__ = ["Barrier", "Change", "Effect", "Gates", "NodePlan", "Plan", "Records", "SetPlan", "Verb", "plan"]
+__all__ = [
+    "BRAKE",
+    "Barrier",
+    "Brake",
+    "Change",
+    "Effect",
+    "Gates",
+    "NodePlan",
+    "Plan",
+    "Records",
+    "SetPlan",
+    "Verb",
+    "plan",
+]
 
 
 def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gates: Gates | None = None) -> Plan:
@@ -34,7 +47,8 @@ def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gat
     held = {
         source: why
         for source in bundle.sources
-        if source not in records.approved and (why := brake(decided, observed, source))
+        if source not in records.approved
+        and (why := brake(decided, observed, source, records.brakes.get(source, BRAKE)))
     }
     if not held:
         return decided

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from applier.observed import Observed
-from applier.plan.values import Plan
+from applier.plan.values import Brake, Plan
 from renderer import keys
 
-MOST_DELETIONS, MOST_PERCENT = 5, 20
-"""The brake: deletions of one commit beyond both are held for approval."""
 
-
-def brake(decided: Plan, observed: Observed, source: str) -> str:
-    """Why a source's deletions wait for a person: more than 5 and more than 20 % of its members would go; empty where they need not.
+def brake(decided: Plan, observed: Observed, source: str, most: Brake) -> str:
+    """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not.
 
     Counted are members of the source's set and of instances that go with it, against all live members; one instance alone is exempt.
     """
@@ -28,7 +25,7 @@ def brake(decided: Plan, observed: Observed, source: str) -> str:
             pending += below
     mine = [one.rendered.id for one in decided.sets if one.rendered.source == source or one.rendered.parent in leaving]
     live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
-    if len(leaving) <= MOST_DELETIONS or len(leaving) * 100 <= live * MOST_PERCENT:
+    if len(leaving) <= most.deletions or len(leaving) * 100 <= live * most.percent:
         return ""
     return (
         f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation "

@@ -237,10 +237,22 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Brake:
+    """How many deletions of one commit are too many: more than `deletions`, and more than `percent` of the source's live members."""
+
+    deletions: int = 5
+    percent: int = 20
+
+
+BRAKE = Brake()
+"""The default."""
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
-    sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and what each source may
-    adopt.
+    sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
+    what it may adopt and when the brake holds its deletions.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -249,3 +261,4 @@ class Records:
     approved: frozenset[str] = frozenset()
     fights: Mapping[ObjectKey, str] = field(default_factory=dict)
     adoption: Mapping[str, Adoption] = field(default_factory=dict)
+    brakes: Mapping[str, Brake] = field(default_factory=dict)

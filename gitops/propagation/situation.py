@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -27,7 +27,8 @@ from renderer.revision import Stored
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, one `reading` of
-    the clock for all of it, and the commit of each source.
+    the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, and `depends_on`
+    after which others a source is applied for the first time.
     """
 
     rules: Mapping[str, SourceRules]
@@ -36,6 +37,8 @@ class Conditions:
     cluster: str = ""
     requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
+    suspended: Mapping[str, str] = field(default_factory=dict)
+    depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,10 @@ class Situation:
 
     @cached_property
     def suspensions(self) -> suspension.Suspensions:
-        sources = suspension.sources(self.bundle, self.observed)
-        return suspension.Suspensions(sources, self._definitions, self.asked, self.plans, self.bundle)
+        said, here = self.conditions, self.observed
+        configured = {**dict(suspension.not_yet(said.depends_on, here)), **suspension.configured(said.suspended)}
+        sources = suspension.sources(self.bundle, here)
+        return suspension.Suspensions(sources, self._definitions, self.asked, self.plans, self.bundle, configured)
 
     @cached_property
     def _definitions(self) -> Mapping[GroupKind, Asked]:

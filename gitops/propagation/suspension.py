@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from applier.reasons import Because, Reason
 from gitops.installation import INSTALLATION
 from gitops.propagation.people import Asked
 from gitops.propagation.waits import Wait
+from gitops.record import SourceRecord
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey
@@ -39,15 +40,44 @@ def sources(bundle: Bundle, observed: Observed) -> dict[str, Asked]:
     return {name: Asked.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
 
 
+def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
+    """Sources that the operator's configuration suspends, each with why."""
+    return {
+        name: Wait(
+            Reason.SUSPENDED,
+            f"source {name} is suspended by the configuration: {why}",
+            because=(Because("Source", name, Reason.SUSPENDED),),
+        )
+        for name, why in suspended.items()
+    }
+
+
+def not_yet(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
+    """Sources without a record, so never written, that wait for others of which no commit has been brought about yet."""
+    for name, others in depends_on.items():
+        missing = [one for one in others if not _record(one, observed).applied]
+        if missing and source_parent(name) not in observed.objects:
+            told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
+            because = tuple(Because("Source", one, Reason.PROGRESSING) for one in missing)
+            yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)
+
+
+def _record(source: str, observed: Observed) -> SourceRecord:
+    return SourceRecord.read(observed.objects.get(source_parent(source)) or {})
+
+
 @dataclass(frozen=True)
 class Suspensions:
-    """What people ask, by what they ask it of; `plans` are those of instances."""
+    """What people ask, by what they ask it of; `plans` are those of instances. `configured` is the configuration's word on sources, which comes
+    first.
+    """
 
     sources: Mapping[str, Asked]
     definitions: Mapping[GroupKind, Asked]
     instances: Mapping[ObjectKey, Asked]
     plans: Mapping[ObjectKey, SetPlan]
     bundle: Bundle
+    configured: Mapping[str, Wait] = field(default_factory=dict)
 
     @cached_property
     def sets(self) -> Mapping[str, RenderedSet]:
@@ -60,7 +90,10 @@ class Suspensions:
 
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
-        sources = {name: _suspended(one, "source", name, now) for name, one in self.sources.items()}
+        sources = {
+            name: self.configured.get(name) or _suspended(one, "source", name, now)
+            for name, one in self.sources.items()
+        }
         kinds = {kind: _suspended(one, "definition", self._name(kind), now) for kind, one in self.definitions.items()}
         found = [(source_parent(name), wait) for name, wait in sources.items()]
         found += [(key_of(kind), wait) for kind, wait in kinds.items()]

@@ -1,0 +1,98 @@
+"""What the configuration says of sources, in whole passes over several of them (docs/configuration.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from applier.plan import Brake
+from applier.reasons import Reason
+from gitops.reconcile import Pass
+from gitops.sources import SourceState
+from renderer.catalog import load
+from tests.gitops.fleet import Fleet
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=()) as found:
+        yield found
+
+
+def source(name: str, *maps: str, **said: Any) -> SourceState:
+    """A source that holds these ConfigMaps."""
+    manifests = {
+        one: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": one, "namespace": "default"}}
+        for one in maps
+    }
+    files = {f"{one}.json": json.dumps(manifest).encode() for one, manifest in manifests.items()}
+    return SourceState(load(files, source=name, revision="1" * 40), **said)
+
+
+def passed(fleet: Fleet, *sources: SourceState) -> Pass:
+    return fleet.call(fleet.reconciler.reconcile(sources))
+
+
+def live(fleet: Fleet) -> set[str]:
+    found = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
+    return {one["metadata"]["name"] for one in found}
+
+
+def said_of(found: Pass, name: str) -> tuple[Reason, str]:
+    """Why nothing of this source is written."""
+    error = next(one.error for one in found.plan.sets if one.rendered.is_source and one.rendered.source == name)
+    assert error
+    return error.reason, error.message
+
+
+def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fleet: Fleet) -> None:
+    shop = source("shop", "s", depends_on=("platform",))
+    alone = passed(fleet, shop)
+    assert said_of(alone, "shop") == (
+        Reason.DEPENDENCY_NOT_READY,
+        "source shop waits until platform has been applied once",
+    )
+    first = passed(fleet, source("platform", "p"), shop)
+    assert said_of(first, "shop")[0] is Reason.DEPENDENCY_NOT_READY
+    assert live(fleet) == {"p"}
+    passed(fleet, source("platform", "p"), shop)
+    assert live(fleet) == {"p", "s"}
+
+
+def test_what_was_applied_before_does_not_wait_again(fleet: Fleet) -> None:
+    """A restart at which the other source cannot be read holds nothing up, and removes nothing."""
+    passed(fleet, source("shop", "s"))
+    passed(fleet, source("shop", "s", "t", depends_on=("platform",)))
+    assert live(fleet) == {"s", "t"}
+
+
+def test_of_a_source_that_the_configuration_suspends_nothing_is_written_not_even_healing(fleet: Fleet) -> None:
+    passed(fleet, source("shop", "s"), source("platform", "p"))
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/s")
+    found = passed(fleet, source("shop", "s", "t", suspend="INC-7"), source("platform", "p", "q"))
+    assert live(fleet) == {"p", "q"}
+    assert said_of(found, "shop") == (Reason.SUSPENDED, "source shop is suspended by the configuration: INC-7")
+    passed(fleet, source("shop", "s", "t"), source("platform", "p", "q"))
+    assert live(fleet) == {"p", "q", "s", "t"}
+
+
+@pytest.mark.parametrize(
+    ("brake", "held"),
+    [
+        (Brake(), False),
+        (Brake(deletions=2, percent=20), True),
+        (Brake(deletions=3, percent=20), False),
+        (Brake(deletions=2, percent=60), False),
+        (Brake(deletions=0, percent=0), True),
+    ],
+)
+def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(fleet: Fleet, brake: Brake, held: bool) -> None:
+    """Rule 12: three of five objects go."""
+    passed(fleet, source("shop", *"abcde"), source("other", *"vwxyz"))
+    found = passed(fleet, source("shop", *"ab", brake=brake), source("other", *"vwxyz"))
+    assert live(fleet) == (set("abcdevwxyz") if held else set("abvwxyz"))
+    reasons = {orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans if orphan.blocked}
+    assert reasons == ({Reason.BRAKE_ENGAGED} if held else set())
