@@ -6,7 +6,8 @@ refused connections) happen inside the adapter, bounded, so that what arrives he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
 
@@ -70,6 +71,24 @@ class Permission:
         return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{place}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """What is watched: objects of a kind, in one namespace or (empty) all of them, with these labels, or the one of this name."""
+
+    kind: GroupKind
+    namespace: str = ""
+    selector: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event of a watch: the metadata of the object after it, or, where it was `deleted`, as it was last."""
+
+    object: Object
+    deleted: bool = False
+
+
 class Cluster(Protocol):
     """One cluster."""
 
@@ -107,6 +126,11 @@ class Cluster(Protocol):
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
         """Delete exactly this object; success when absent already. Raises StaleWrite if uid or resourceVersion differ."""
+
+    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+        """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a
+        gap, entering or iterating raises ClusterError (KindNotServed, Denied, Unavailable), and what was missed has to be read.
+        """
 
     async def close(self) -> None:
         """Give back connections."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from applier.execute import Result
 from applier.ownership import Lost
+from applier.reasons import Blocked, Reason
 from renderer.identity import ObjectKey
 
 PATIENCE = 3
@@ -65,6 +66,10 @@ class Fights:
             elif result.error is None and result.action.startswith("deleted"):
                 self._fights.pop(result.key, None)
 
-    def held_back(self, now: datetime) -> Mapping[ObjectKey, str]:
-        """Objects whose next repair has to wait, and what is told of them."""
-        return {key: str(fight) for key, fight in self._fights.items() if fight.wait and now < fight.last + fight.wait}
+    def held_back(self, now: datetime) -> Mapping[ObjectKey, Blocked]:
+        """Objects whose next repair has to wait, until when, and what is told of them."""
+        return {
+            key: Blocked(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
+            for key, fight in self._fights.items()
+            if fight.wait and now < fight.last + fight.wait
+        }

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from applier.errors import ClusterError
+from applier.reasons import Reason
+from gitops.attention import Attention
+from gitops.causes import blocked_rows
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
@@ -24,6 +27,11 @@ FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
 
 LAST_LOOK = 5.0
+LAST_LOOK_WATCHED = 60.0
+"""The same where a watch tells when something has come further."""
+
+LONGEST_REST = 5.0
+"""Seconds between two passes that change nothing, however long they take."""
 
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
@@ -34,7 +42,7 @@ class Follower:
     """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
 
     `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
-    happens (None: never). Once `stop` is set the round under way is finished and no
+    happens (None: never). `attention` watches what passes rest on. Once `stop` is set the round under way is finished and no
     other begins.
     """
 
@@ -46,6 +54,10 @@ class Follower:
     passed: Callable[[Pass], None] = lambda _: None
     wake_at: Callable[[datetime | None], None] = lambda _: None
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
+    attention: Attention | None = None
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _hinted: bool = False
+    _moved: bool = False
     _due: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
@@ -53,8 +65,10 @@ class Follower:
     _stays: Mapping[str, str] = field(default_factory=dict)
 
     def poll(self, *names: str) -> None:
-        """Before the next pass the servers are asked where these sources stand; without names, all sources."""
+        """Ask the servers soon where these sources stand; without names, all sources. What cannot be watched is looked at, too."""
         self._due |= set(names or self.mirrors)
+        self._hinted = self._hinted or (self.attention is not None and self.attention.is_blind)
+        self._wake.set()
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
@@ -92,27 +106,61 @@ class Follower:
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
         return found
 
-    async def forever(self, wake: asyncio.Event) -> None:
-        """Passes whenever `wake` is set, and while something is in flight, until `stop` is set. All sources are asked at the first one, after
-        that those that `poll` names.
+    def hint(self) -> None:
+        """Run a pass soon: something has changed, or may have."""
+        self._hinted = True
+        self._wake.set()
+
+    async def forever(self) -> None:
+        """A pass at the start, at every hint, when a source has moved, and while something is in flight, until `stop` is set. All sources are asked
+        at the start, after that those that `poll` names.
         """
         self.poll()
-        delay = FIRST_LOOK
+        self._hinted, delay = True, FIRST_LOOK
         while not self.stop.is_set():
-            wake.clear()
+            self._wake.clear()
+            states = await self.fetch()
+            if not (self._hinted or self._moved):
+                await self._any(self._wake.wait())
+                continue
+            self._hinted = self._moved = False
+            begun = self.clock.now()
             try:
-                found = self._told(await self.reconciler.reconcile(await self.fetch()))
+                found = await self._pass(states)
             except ClusterError as error:
                 self.notice("cluster", f"{error}; trying again")
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
                 self.wake_at(found.propagation.wake_at)
-                if not found.changed and not in_flight(found):
-                    await self._any(wake.wait())
+                if not found.changed:
+                    # At most half of the time goes into passes; what others do meanwhile is one hint.
+                    await self._rest((self.clock.now() - begun).total_seconds())
+                if not found.changed and not (in_flight(found) or is_refused(found)):
                     delay = FIRST_LOOK
                     continue
-                delay = FIRST_LOOK if found.changed else min(delay * 2, LAST_LOOK)
-            await self._any(wake.wait(), self.clock.sleep(delay))
+                delay = FIRST_LOOK if found.changed else min(delay * 2, self._last_look)
+            await self._any(self._wake.wait(), self.clock.sleep(delay))
+            self._hinted = True
+
+    async def _pass(self, states: list[SourceState]) -> Pass:
+        if self.attention is None:
+            return self._told(await self.reconciler.reconcile(states))
+        self.attention.before()
+        found = None
+        try:
+            found = await self.reconciler.reconcile(states)
+        finally:
+            await self.attention.after(found)
+        return self._told(found)
+
+    async def _rest(self, seconds: float) -> None:
+        if seconds > 0:
+            await self._any(self.clock.sleep(min(seconds, LONGEST_REST)))
+
+    @property
+    def _last_look(self) -> float:
+        """What is watched tells itself when it has come further."""
+        return LAST_LOOK if self.attention is None or self.attention.is_blind else LAST_LOOK_WATCHED
 
     def _told(self, found: Pass) -> Pass:
         """Tell how a pass ended, when a person has stopped everything or lets it go on, and why nothing of a source is written."""
@@ -159,6 +207,7 @@ class Follower:
             if known is None or known.catalog.revision != tip.commit:
                 snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch(tip)))
                 self._states[name] = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+                self._moved = True
                 self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
             self._errors.pop(name, None)
         except SourceError as error:
@@ -169,6 +218,12 @@ class Follower:
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self._errors[name] = error
+
+
+def is_refused(found: Pass) -> bool:
+    """Has the cluster refused something that it may accept later, such as a write beyond a quota?"""
+    causes = (cause for one in found.plan.sets for _, cause, _ in blocked_rows(one))
+    return any(cause.reason is Reason.APPLY_FAILED for cause in causes)
 
 
 def in_flight(found: Pass) -> bool:

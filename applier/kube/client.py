@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -114,6 +115,20 @@ class Client:
         """The JSON object that answers. Raises ClusterError, also where something between here and the server answers otherwise."""
         return json_object(call, await self.ask(call))
 
+    @asynccontextmanager
+    async def lines(self, call: Call, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
+        self.requests[call.verb] += 1
+        try:
+            async with self.transport.stream(call.path, headers=call.headers, silence=silence) as answer:
+                if answer.status >= 400:
+                    raise _refused(call, Answer(answer.status, answer.headers, answer.body)).error
+                yield _lines(answer.parts)
+        except NotSentError as error:
+            raise Unavailable(f"{call.about}: cannot connect: {error}") from None
+        except BrokenError as error:
+            raise Unavailable(f"{call.about}: broken off: {error}") from None
+
     def _wait(self, attempt: int, asked: float | None) -> float:
         backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt)
         return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
@@ -128,6 +143,16 @@ class Client:
             text = f"{call.about}: no complete answer: {error}"
             return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
         return answer if answer.status < 400 else _refused(call, answer)
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines, without their ends; one that is not whole when the body ends is dropped."""
+    rest = b""
+    async for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
 
 
 def json_object(call: Call, answer: Answer) -> dict[str, Any]:

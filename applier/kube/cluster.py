@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
 
-from applier.cluster import ClusterName, Discovery, Object, Permission, Resource
+from applier.cluster import Change, ClusterName, Discovery, Object, Permission, Resource, Subject
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import Call, Client
 from applier.kube.discovery import DiscoveryCache, served
 from applier.kube.exchange import Transport
+from applier.kube.watching import changes
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ class KubeCluster:
         self.namespace = transport.namespace
         self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng)
         self._discovery = DiscoveryCache(self._client)
+        self._rng = rng
 
     @property
     def requests(self) -> Counter[str]:
@@ -156,6 +159,28 @@ class KubeCluster:
                 return  # absent is what was wanted
 
         await self._served(key.group_kind, ask)
+
+    @asynccontextmanager
+    async def watch(self, subject: Subject) -> AsyncIterator[AsyncIterator[Change]]:
+        resource = await self._discovery.resource(subject.kind)
+        path = _collection_path(resource, subject.namespace)
+        query = {"labelSelector": subject.selector} if subject.selector else {}
+        query |= {"fieldSelector": f"metadata.name={subject.name}"} if subject.name else {}
+        first = urlencode({**query, "limit": "1"})
+        listed = await self._client.document(
+            _call("list", "GET", f"{path}?{first}", about=subject.kind, accept=_METADATA_LIST)
+        )
+
+        def call_from(since: str, seconds: int) -> Call:
+            moving = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since, "timeoutSeconds": seconds}
+            return _call(
+                "watch", "GET", f"{path}?{urlencode({**query, **moving})}", about=subject.kind, accept=_METADATA
+            )
+
+        async with aclosing(
+            changes(self._client, call_from, listed["metadata"]["resourceVersion"], rng=self._rng)
+        ) as found:
+            yield (Change(_named(one.object, resource), one.deleted) async for one in found)
 
     async def version(self) -> str:
         """The Kubernetes version that the server says of itself: `v1.36.4`. Raises ClusterError."""

@@ -5,7 +5,8 @@ Apart from the transports, so that a cluster behind another one (the sandbox) ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +36,16 @@ class Answer:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that goes on: `parts` of its body as they come, lines cut anywhere. One that refuses has its whole `body` instead."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    parts: AsyncIterator[bytes]
+
+
 class Transport(Protocol):
     """Carries requests to one API server."""
 
@@ -48,6 +59,9 @@ class Transport(Protocol):
 
     async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
         """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
+
+    def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AbstractAsyncContextManager[Streamed]:
+        """One GET. Raises as `send`; reading raises BrokenError, also after so many seconds of `silence`."""
 
     async def close(self) -> None:
         """Give back connections."""

@@ -8,7 +8,8 @@ certainly not seen the request) and `BrokenError` (it may have): see `exchange`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import aiohttp
@@ -16,7 +17,7 @@ from yarl import URL
 
 from applier.errors import ConfigurationError
 from applier.kube.configuration import Endpoint, Source
-from applier.kube.exchange import Answer, BrokenError, NotSentError
+from applier.kube.exchange import Answer, BrokenError, NotSentError, Streamed
 
 CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
 
@@ -64,13 +65,33 @@ class HttpTransport:
         return await self._once(method, path, headers=headers, body=body)
 
     async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        async with self._request(method, path, headers=headers, silence=READ_SECONDS, data=body) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
+        """One GET whose answer goes on; a 401 renews the credentials for the next one."""
+        epoch = self._epoch
+        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        async with self._request("GET", path, headers=headers, silence=silence, timeout=timeout) as response:
+            refuses = response.status >= 400
+            body = await response.read() if refuses else b""
+            if response.status == 401:
+                await self._renew(epoch)
+            yield Streamed(response.status, response.headers, body, response.content.iter_any())
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, path: str, *, headers: Mapping[str, str], silence: float, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer of which the body is still to be read. Translates what goes wrong until that is done."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         merged = {**headers, **self._endpoint.headers, **await self._authorization()}
         try:
             async with self._session.request(
-                method, url, headers=merged, data=body, allow_redirects=False, **self._options
+                method, url, headers=merged, allow_redirects=False, **self._options, **options
             ) as response:
-                return Answer(response.status, response.headers, await response.read())
+                yield response
         except aiohttp.ClientSSLError as error:
             raise NotSentError(_words(error), final=True) from None
         except aiohttp.ConnectionTimeoutError:
@@ -78,7 +99,7 @@ class HttpTransport:
         except aiohttp.ClientConnectorError as error:
             raise NotSentError(_words(error)) from None
         except TimeoutError:
-            raise BrokenError(f"no answer within {READ_SECONDS:g} s", seconds=READ_SECONDS) from None
+            raise BrokenError(f"no answer within {silence:g} s", seconds=silence) from None
         except (aiohttp.ClientError, OSError) as error:
             raise BrokenError(_words(error)) from None
 

@@ -207,7 +207,7 @@ class Judge:
         if failure and verb is not Verb.REPLACE:
             return Blocked.by_failure(failure)
         if verb in {Verb.CREATE, Verb.HEAL} and (why := self.records.fights.get(node.key)):
-            return Blocked(Reason.CONFLICT, why, at=node.key)
+            return why
         if owner := self._owned_elsewhere(rendered, node.key, live):
             return owner
         if live is not None:

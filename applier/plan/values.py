@@ -259,6 +259,6 @@ class Records:
     unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
     hold_pruning: Mapping[str, str] = field(default_factory=dict)
     approved: frozenset[str] = frozenset()
-    fights: Mapping[ObjectKey, str] = field(default_factory=dict)
+    fights: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     adoption: Mapping[str, Adoption] = field(default_factory=dict)
     brakes: Mapping[str, Brake] = field(default_factory=dict)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 
 from applier.kube.cluster import KubeCluster
-from applier.kube.exchange import Answer, BrokenError, NotSentError
+from applier.kube.exchange import Answer, BrokenError, NotSentError, Streamed
 from applier.sandbox.wire import DroppedError, Request, Response
 
 Door = Callable[[Request], Awaitable[Response]]
@@ -51,5 +52,32 @@ class SandboxTransport:
         assert response.stream is None, "a watch is read by Sandbox.handle"
         return Answer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
 
+    @asynccontextmanager
+    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
+        lower = {key.lower(): value for key, value in headers.items()}
+        try:
+            response = await self._door(Request("GET", path, lower, b""))
+            async with aclosing(_parts(response, silence)) as parts:
+                yield Streamed(response.status, response.headers, response.body, parts)
+        except DroppedError as dropped:
+            if dropped.sent:
+                raise BrokenError(str(dropped)) from None
+            raise NotSentError(str(dropped)) from None
+
     async def close(self) -> None:
         return
+
+
+async def _parts(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
+    """Of a watch what comes; an answer that refuses has none."""
+    if response.stream is None:
+        return
+    stream = aiter(response.stream)
+    while True:
+        try:
+            part = await asyncio.wait_for(anext(stream), silence)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise BrokenError(f"no answer within {silence:g} s", seconds=silence) from None
+        yield part

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _CONFIG_MAP = GroupKind("", "ConfigMap")
 _EVERYTHING = Permission("*", "*", verb="*")
-_VERBS = ("get", "list", "create", "patch", "delete")
+_VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
 class Examined(Cluster, Protocol):

@@ -17,6 +17,7 @@ import click
 
 from applier.adoption import Adoption
 from gitops import compose
+from gitops.attention import Attention
 from gitops.causes import blocked_rows
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
@@ -56,7 +57,14 @@ NOT_YET = 3
     type=Duration(),
     default="30s",
     show_default=True,
-    help="Look at the sources, and for drift, so often.",
+    help="Ask so often whether the sources have moved.",
+)
+@click.option(
+    "--resync",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    help="Read everything anew so often; changes in the cluster are watched, and seen at once.",
 )
 @click.option(
     "--apply-concurrency",
@@ -77,6 +85,7 @@ def command(
     wait: timedelta,
     fail_on_held: bool,
     interval: timedelta,
+    resync: timedelta,
     apply_concurrency: int,
     log_format: str,
     verbose: bool,
@@ -103,6 +112,7 @@ def command(
         choice=choice,
         concurrency=apply_concurrency,
         fail_on_held=fail_on_held,
+        resync=resync,
     )
     return asyncio.run(daemon.run(wait if once else None))
 
@@ -115,6 +125,7 @@ class _Daemon:
     choice: ClusterChoice
     concurrency: int
     fail_on_held: bool
+    resync: timedelta
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -166,28 +177,28 @@ class _Daemon:
         from gitops.schedule import Schedule
         from gitops.watch import RefWatch
 
-        wake = asyncio.Event()
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             schedule = await stack.enter_async_context(Schedule())
-
-            def look(*names: str) -> None:
-                follower.poll(*names)
-                wake.set()
-
+            notice = partial(self.progress.notice, "cluster")
+            follower.attention = await stack.enter_async_context(
+                Attention(follower.reconciler.cluster, follower.hint, notice)
+            )
+            schedule.every("resync", self.resync, follower.hint)
             for location, group in groupby(sorted(self.sources.values(), key=_location), key=_location):
                 together = list(group)
                 names = [one.name for one in together]
-                schedule.every(f"poll {location}", min(one.interval for one in together), partial(look, *names))
+                interval = min(one.interval for one in together)
+                schedule.every(f"poll {location}", interval, partial(follower.poll, *names))
             for name, mirror in self.mirrors.items():
                 if mirror.target.scheme == "file":
-                    hint = partial(_in_loop, loop, look, name)
+                    hint = partial(_in_loop, loop, follower.poll, name)
                     warn = partial(_in_loop, loop, self.progress.notice, name)
                     stack.enter_context(RefWatch(Path(mirror.target.location), hint, warn=warn))
             follower.wake_at = lambda moment: (
-                schedule.at("gates", moment, wake.set) if moment else schedule.cancel("gates")
+                schedule.at("gates", moment, follower.hint) if moment else schedule.cancel("gates")
             )
-            await follower.forever(wake)
+            await follower.forever()
         return 0
 
 

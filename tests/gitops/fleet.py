@@ -182,11 +182,15 @@ class Fleet:
     def step(self, after: timedelta = timedelta()) -> Pass:
         """One pass of the same process, so much later."""
         self.clock.moment += after
-        assert self.catalog is not None
-        state = SourceState(self.catalog, ref="main", url="file:///platform")
-        found = self.call(self.reconciler.reconcile([state]))
+        found = self.call(self.reconciler.reconcile([self.state]))
         assert self.words() <= set(Reason), "a reason that is not in the vocabulary"
         return found
+
+    @property
+    def state(self) -> SourceState:
+        """The source as it was committed last."""
+        assert self.catalog is not None
+        return SourceState(self.catalog, ref="main", url="file:///platform")
 
     def words(self) -> set[str]:
         """Every reason that is told of the instances, conditions that are kro's aside."""

@@ -175,34 +175,31 @@ async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() ->
 async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
     log: list[str] = []
     following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
-    wake = asyncio.Event()
-    running = asyncio.ensure_future(following.forever(wake))
+    running = asyncio.ensure_future(following.forever())
     await _until(lambda: len(script.asked) == 6)
     assert log == ["https://x a", "fetch a"]
     following.poll("a")
-    wake.set()
-    await _until(lambda: len(script.asked) == 7)
-    assert log == ["https://x a", "fetch a", "https://x a"]
+    await _until(lambda: log == ["https://x a", "fetch a", "https://x a"])
+    assert len(script.asked) == 6
     await _stopped(following, running)
 
 
 async def test_forever_sleeps_until_it_is_woken() -> None:
     following, script, clock = follower(found())
-    wake = asyncio.Event()
-    running = asyncio.ensure_future(following.forever(wake))
+    running = asyncio.ensure_future(following.forever())
     for passes in (1, 2, 3):
         await _until(lambda passes=passes: len(script.asked) == passes)
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(script.asked) == passes
-        wake.set()
+        following.hint()
     await _stopped(following, running)
     assert clock.slept == []
 
 
 async def test_forever_looks_again_while_something_is_in_flight() -> None:
     following, script, clock = follower(found(changed=True), *[found(moving=True)] * 9, found())
-    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    running = asyncio.ensure_future(following.forever())
     await _until(lambda: len(script.asked) == 11)
     await _stopped(following, running)
     assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
@@ -213,7 +210,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
     following, script, clock = follower(*[Unavailable("down")] * 8, found())
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
-    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    running = asyncio.ensure_future(following.forever())
     await _until(lambda: len(script.asked) == 9)
     await _stopped(following, running)
     assert told == ["cluster: down; trying again"] * 8
@@ -223,7 +220,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
 @pytest.mark.parametrize("state", [found(), found(moving=True)])
 async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
     following, script, _ = follower(state)
-    running = asyncio.ensure_future(following.forever(asyncio.Event()))
+    running = asyncio.ensure_future(following.forever())
     await _until(lambda: bool(script.asked))
     await _stopped(following, running)
 
@@ -257,7 +254,7 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
         following.stop.set()
 
     following.wake_at = told
-    await following.forever(asyncio.Event())
+    await following.forever()
     assert moments == [due]
 
 

@@ -61,7 +61,7 @@ class Platform:
         self._loop = (
             asyncio.new_event_loop()
         )  # a runner of asyncio writes out the result of every run, to handle signals
-        self.cluster.watch = self._watch
+        self.cluster.witness = self._watch
         return self
 
     def __exit__(

@@ -49,7 +49,7 @@ class Write:
 
 class World(KubeCluster):
     """`faults` maps the number of a write request, from 0 since `revive`, to what befalls it: `before` and `after` kill the
-    process there, `unavailable` refuses it, `unknown` carries it out and loses the answer. `watch` is called after every
+    process there, `unavailable` refuses it, `unknown` carries it out and loses the answer. `witness` is called after every
     write carried out. `pause` says how often a request gives way to others, so that answers come in any order.
 
     Controllers work after every write if they are `instant`, else when `tick` is called.
@@ -68,7 +68,7 @@ class World(KubeCluster):
         self.sent = 0
         self.reads = 0
         self.dead = False
-        self.watch: Callable[[Write], None] = lambda _: None
+        self.witness: Callable[[Write], None] = lambda _: None
         self._instant = instant
         self._pause = pause
         self._objects: dict[Key, tuple[Stored, ObjectKey, Object]] = {}
@@ -177,7 +177,7 @@ class World(KubeCluster):
             verb = "apply" if media_type(request) == APPLY else verb
             write = Write(verb, key, where.query.get("fieldManager", ""), before != after, before, after)
             self.writes.append(write)
-            self.watch(write)
+            self.witness(write)
         return response
 
     def _shown(self, kind: Kind | None, place: Key | None) -> Object | None:

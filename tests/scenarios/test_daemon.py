@@ -18,7 +18,7 @@ def daemon(platform: Platform) -> Iterator[subprocess.Popen[str]]:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     )
-    process = platform.start("--interval", "1s")
+    process = platform.start("--interval", "1h")
     yield process
     if process.poll() is None:
         kill(process)
