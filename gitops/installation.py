@@ -1,10 +1,11 @@
-"""The ConfigMap `levelgate`: which version looks after this cluster, and whether a person has stopped it altogether."""
+"""Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster, and whether a person has stopped it altogether."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from applier.cluster import Object
+from applier.cluster import PARENT, Cluster, Object
+from applier.inventory import TOOL
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.render import OWN_NAMESPACE
@@ -27,3 +28,11 @@ def installation(version: str) -> Object:
         },
         "data": {"version": version, "format": FORMAT},
     }
+
+
+async def ensure_namespace(cluster: Cluster) -> None:
+    """Make sure that the namespace of our own records exists. Raises ClusterError."""
+    key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
+    if await cluster.get(key, metadata_only=True) is None:
+        metadata = {"name": key.name, "labels": {keys.MANAGED_BY: TOOL}}
+        await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT)

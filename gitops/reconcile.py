@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from applier import kro, observe
-from applier.cluster import PARENT, Cluster, Object
+from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
 from applier.fights import Fights
-from applier.inventory import TOOL, Scope, scope_of
+from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
 from applier.write import Writer
 from gitops import calendar, conclude
 from gitops.clock import Clock
-from gitops.installation import INSTALLATION
+from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.propagation import deadlock, governor
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
@@ -268,13 +268,8 @@ class Reconciler:
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""
-        key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
         try:
-            if await self.cluster.get(key, metadata_only=True) is None:
-                metadata = {"name": key.name, "labels": {keys.MANAGED_BY: TOOL}}
-                await self.cluster.apply(
-                    {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, manager=PARENT
-                )
+            await ensure_namespace(self.cluster)
         except ClusterError as error:
             return error
         return None

@@ -78,6 +78,9 @@ def needed(found: Survey) -> list[Permission]:
     instances = {key.group_kind for key, obj in found.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
     wanted = {Permission("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}
     wanted |= {Permission("apps", "controllerrevisions", OWN_NAMESPACE, verb=verb) for verb in _VERBS}
+    wanted |= {
+        Permission("coordination.k8s.io", "leases", OWN_NAMESPACE, verb=verb) for verb in ("get", "create", "patch")
+    }
     wanted |= {Permission("", "namespaces", verb=verb) for verb in ("get", "create", "patch")}
     for one in (served[kind] for kind in {CRD, *members, *instances} if kind in served):
         wanted |= {Permission(one.group, one.plural, verb=verb) for verb in _VERBS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +16,8 @@ from pathlib import Path
 import click
 
 from applier.adoption import Adoption
+from applier.fenced import Fenced
+from applier.kube.cluster import KubeCluster
 from gitops import compose
 from gitops.attention import Attention
 from gitops.causes import blocked_rows
@@ -26,6 +28,7 @@ from gitops.clock import SystemClock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
 from gitops.follow import Follower
+from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror
 from gitops.tally import Tally
@@ -132,11 +135,12 @@ class _Daemon:
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
                 await self._sandbox(stack)
-            cluster = await self.choice.connect(concurrency=self.concurrency)
-            stack.push_async_callback(cluster.close)
+            cluster = await self._connection(stack, concurrency=self.concurrency)
             clock = SystemClock()
             stop = asyncio.Event()
-            reconciler = Reconciler(cluster, program_version(), clock, self.progress.result, stop.is_set)
+            leadership = Leadership(await self._connection(stack, concurrency=2), own_identity(), clock)
+            fenced = Fenced(cluster, leadership.check)
+            reconciler = Reconciler(fenced, program_version(), clock, self.progress.result, stop.is_set)
             follower = Follower(
                 self.mirrors,
                 reconciler,
@@ -153,9 +157,31 @@ class _Daemon:
             )
             ends = ". Ctrl-C stops safely" if is_daemon else ""
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
-            work = asyncio.ensure_future(self._once(follower, wait) if wait is not None else self._forever(follower))
+            work = asyncio.ensure_future(self._leading(leadership, follower, wait))
             with self.progress:
                 return await _until_signalled(work, stop)
+
+    async def _connection(self, stack: AsyncExitStack, *, concurrency: int) -> KubeCluster:
+        cluster = await self.choice.connect(concurrency=concurrency)
+        stack.push_async_callback(cluster.close)
+        return cluster
+
+    async def _leading(self, leadership: Leadership, follower: Follower, wait: timedelta | None) -> int:
+        """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
+        waits = partial(self.progress.notice, "cluster")
+        acquiring = leadership.acquire(lambda other: waits(f"waits for the lead: {other} works"), patient=wait is None)
+        if not await _unless(follower.stop, acquiring):
+            return INTERRUPTED
+        holding = asyncio.ensure_future(leadership.hold())
+        working = asyncio.ensure_future(self._once(follower, wait) if wait is not None else self._forever(follower))
+        try:
+            await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else holding.result()
+        finally:
+            for task in (working, holding):
+                task.cancel()
+            await asyncio.gather(working, holding, return_exceptions=True)
+            await leadership.release()
 
     async def _sandbox(self, stack: AsyncExitStack) -> None:
         """Use the sandbox that runs; where none does, serve one for as long as this command runs."""
@@ -200,6 +226,18 @@ class _Daemon:
             )
             await follower.forever()
         return 0
+
+
+async def _unless(stop: asyncio.Event, awaited: Coroutine[None, None, None]) -> bool:
+    """Did it come to its end before it was to stop?"""
+    task, stopped = asyncio.ensure_future(awaited), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        await task
+        return True
+    task.cancel()
+    return False
 
 
 def _location(source: SourceConfig) -> str:

@@ -190,6 +190,7 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
     assert sorted((event.verb, event.resource) for event in reads) == [
         ("get", "configmaps"),  # the source
         ("get", "configmaps"),  # the installation
+        ("get", "leases"),  # who leads
         ("list", "chains"),
         ("list", "configmaps"),  # members
         ("list", "configmaps"),  # our own records: rollouts, the calendar

@@ -155,7 +155,7 @@ def without_secrets(platform: Platform, control_plane: ControlPlane) -> None:
     """The user `tenant` may do everything in the test's group, and to what instances are made of, but nothing to Secrets."""
     everything = {"verbs": ["*"], "resources": ["*"]}
     core = {"apiGroups": [""], "verbs": ["*"], "resources": ["configmaps", "namespaces", "events"]}
-    groups = ["apps", "apiextensions.k8s.io", platform.group]
+    groups = ["apps", "apiextensions.k8s.io", "coordination.k8s.io", platform.group]
     role = {"rules": [core, {**everything, "apiGroups": groups}]}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": platform.namespace}

@@ -1,0 +1,59 @@
+"""A cluster that is written to only while one may: before every write it is asked whether that is still so."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
+from renderer.identity import GroupKind, ObjectKey
+
+
+@dataclass
+class Fenced:
+    """See `applier.cluster.Cluster`. `check` raises where nothing may be written any more; reads and dry runs pass."""
+
+    cluster: Cluster
+    check: Callable[[], None]
+    name: ClusterName = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.cluster.name
+
+    async def discover(self, *, refresh: bool = False) -> Discovery:
+        return await self.cluster.discover(refresh=refresh)
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        return await self.cluster.get(key, metadata_only=metadata_only)
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> builtins.list[Object]:
+        return await self.cluster.list(kind, namespace, selector=selector, metadata_only=metadata_only)
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        if not dry_run:
+            self.check()
+        return await self.cluster.apply(
+            manifest, manager=manager, force=force, dry_run=dry_run, subresource=subresource
+        )
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        self.check()
+        return await self.cluster.merge(key, patch, manager=manager)
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        self.check()
+        await self.cluster.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
+
+    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+        return self.cluster.watch(subject)
+
+    async def close(self) -> None:
+        await self.cluster.close()

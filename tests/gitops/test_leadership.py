@@ -1,0 +1,233 @@
+"""Who may write: the Lease, its takeover, and that nobody writes who may not (I6, threats-and-faults 5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from applier.cluster import Object
+from applier.fenced import Fenced
+from applier.kube import connect
+from applier.kube.cluster import KubeCluster
+from applier.sandbox.api import Sandbox
+from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.transport import cluster_of
+from gitops.leadership import LEASE, Leadership, NotLeading, is_gone, own_identity
+from renderer.identity import ObjectKey
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+class Time:
+    """One clock for all processes. `stopped` are those that sleep on whatever the time is, as after SIGSTOP."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.seconds + seconds, future))
+        await future
+
+    async def pass_by(self, seconds: float) -> None:
+        """So much time, step by step, and all that happens in it."""
+        end = self.seconds + seconds
+        while True:
+            for _ in range(50):
+                await asyncio.sleep(0)
+            due = [one for one in self._sleepers if one[0] <= end and not one[1].done()]
+            if not due:
+                break
+            at, future = min(due, key=lambda one: one[0])
+            self.seconds = max(self.seconds, at)
+            self._sleepers.remove((at, future))
+            future.set_result(None)
+        self.seconds = end
+
+
+@dataclass
+class Process:
+    """One that wants to lead, and what became of it."""
+
+    leads: Leadership
+    waited_for: list[str] = field(default_factory=list)
+    is_leader: bool = False
+    end: str = ""
+
+    async def run(self, *, patient: bool = True) -> None:
+        try:
+            await self.leads.acquire(self.waited_for.append, patient=patient)
+            self.is_leader = True
+            await self.leads.hold()
+        except NotLeading as error:
+            self.is_leader, self.end = False, str(error)
+
+
+@asynccontextmanager
+async def processes(
+    *names: str, time: Time, cluster: KubeCluster, patient: bool = True
+) -> AsyncIterator[list[tuple[Process, asyncio.Task[None]]]]:
+    """Those that want to lead, one after another."""
+    found = []
+    for name in names:
+        one = Process(Leadership(cluster, name, time, lambda: time.seconds))
+        found.append((one, asyncio.create_task(one.run(patient=patient))))
+        await time.pass_by(0)
+    yield found
+    for _, task in found:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def holder(lease: Object | None) -> str:
+    assert lease
+    return str(lease["spec"]["holderIdentity"])
+
+
+@pytest.fixture
+def sandbox() -> KubeCluster:
+    return cluster_of(Sandbox().answer)
+
+
+async def test_one_leads_and_the_other_waits_until_it_falls_silent(sandbox: KubeCluster) -> None:
+    """A killed holder is followed after the time that its Lease lasts, counted from the last change that was seen."""
+    time = Time()
+    async with processes("one", "two", time=time, cluster=sandbox) as ((one, first), (two, _)):
+        await time.pass_by(60)
+        assert (one.is_leader, two.is_leader, two.waited_for) == (True, False, ["one"])
+        first.cancel()
+        await time.pass_by(14)
+        assert not two.is_leader
+        await time.pass_by(6)
+        assert two.is_leader
+        assert (await sandbox.get(LEASE) or {})["spec"]["leaseTransitions"] == 2
+
+
+async def test_who_gives_the_lead_back_is_followed_at_once(sandbox: KubeCluster) -> None:
+    time = Time()
+    async with processes("one", "two", time=time, cluster=sandbox) as ((one, first), (two, _)):
+        await time.pass_by(10)
+        first.cancel()
+        await one.leads.release()
+        await time.pass_by(2)
+        assert two.is_leader
+
+
+async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: KubeCluster) -> None:
+    """I6: SIGSTOP for longer than the Lease, then SIGCONT: it has not heard of anything yet, and its own clock forbids the write."""
+    time = Time()
+    async with processes("one", time=time, cluster=sandbox) as ((one, task),):
+        writes = Fenced(sandbox, one.leads.check)
+        await writes.apply(CONFIG_MAP, manager="levelgate")
+        task.cancel()  # it hears nothing while it is stopped
+        time.seconds += 9.9
+        found = await writes.apply(CONFIG_MAP, manager="levelgate")
+        time.seconds += 0.1
+        key, uid = ObjectKey.of(found), found["metadata"]["uid"]
+        with pytest.raises(NotLeading, match="was not renewed for 10 seconds"):
+            await writes.apply(CONFIG_MAP, manager="levelgate")
+        with pytest.raises(NotLeading):
+            await writes.merge(key, {"data": {"a": "1"}}, manager="levelgate")
+        with pytest.raises(NotLeading):
+            await writes.delete(key, uid=uid, resource_version=None)
+        assert await writes.get(key) == found
+
+
+async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
+    """Ten seconds of errors end it; the other waits fifteen."""
+    time = Time()
+    faulty = Faulty(Sandbox().answer, [Fault(Refuse(500), verb="patch", plural="leases", after=2)])
+    cluster = cluster_of(faulty.answer, sleep=time.sleep)
+    async with processes("one", time=time, cluster=cluster) as ((one, _),):
+        await time.pass_by(9)
+        assert one.is_leader
+        await time.pass_by(3)
+        assert (one.is_leader, one.end[:16]) == (False, "the lead was not")
+
+
+@pytest.mark.parametrize("edit", ["taken", "deleted"])
+async def test_who_lost_the_lease_stops_for_good(sandbox: KubeCluster, edit: str) -> None:
+    time = Time()
+    async with processes("one", time=time, cluster=sandbox) as ((one, task),):
+        lease = await sandbox.get(LEASE)
+        assert lease
+        if edit == "taken":
+            await sandbox.merge(LEASE, {"spec": {"holderIdentity": "somebody"}}, manager="kubectl-edit")
+        else:
+            await sandbox.delete(LEASE, uid=lease["metadata"]["uid"], resource_version=None)
+        await time.pass_by(3)
+        assert task.done()
+        assert "has taken the lead" in one.end
+        with pytest.raises(NotLeading):
+            one.leads.check()
+
+
+async def test_who_is_not_patient_is_told_who_works(sandbox: KubeCluster) -> None:
+    """`run --once` beside a daemon that is alive."""
+    time = Time()
+    async with (
+        processes("one", time=time, cluster=sandbox),
+        processes("two", time=time, cluster=sandbox, patient=False) as ((two, _),),
+    ):
+        await time.pass_by(3)
+        assert two.end == "one works on cluster sandbox: stop it, or leave the work to it"
+
+
+@pytest.mark.cluster
+async def test_of_many_that_begin_at_once_one_leads(kubeconfig: object) -> None:
+    """On the real server: the version that was read decides who of them writes."""
+    time = Time()
+    cluster = await connect(kubeconfig=str(kubeconfig))
+    if lease := await cluster.get(LEASE):
+        await cluster.merge(LEASE, {"spec": {"holderIdentity": ""}}, manager="test")
+        assert lease
+    leaders = [Leadership(cluster, f"p{number}", time, lambda: time.seconds) for number in range(8)]
+    tasks = [asyncio.create_task(one.acquire(lambda _: None, patient=True)) for one in leaders]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    assert len(done) == 1
+    (leader,) = (one for one, task in zip(leaders, tasks, strict=True) if task in done)
+    assert holder(await cluster.get(LEASE)) == leader.identity
+    await leader.release()
+    await cluster.close()
+
+
+def test_a_process_of_this_machine_that_does_not_run_is_gone() -> None:
+    """Nobody has to wait for it; whether one of another machine runs cannot be told."""
+    running = own_identity()
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    other = running.replace(running.rpartition("_")[2], f"{child.pid}-{_started(child.pid)}")
+    assert not is_gone(running)
+    assert not is_gone(other)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert is_gone(other)  # killed, and nobody has asked how it ended
+    child.communicate()
+    assert is_gone(other)
+    assert is_gone(running.replace(running.rpartition("-")[2], "1"))  # the number of the process was given again
+    assert not is_gone(other.replace(other.split("_")[1], "another-machine"))
+    assert not is_gone("")
+
+
+def _started(process: int) -> str:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def test_an_identity_is_that_of_this_process() -> None:
+    assert str(os.getpid()) in own_identity()
