@@ -33,6 +33,7 @@ class SourceConfig:
     """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked.
 
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
+    With `governs_all` its windows and policies govern all sources, not only itself.
     """
 
     name: str
@@ -43,6 +44,7 @@ class SourceConfig:
     brake: Brake = BRAKE
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
+    governs_all: bool = False
 
 
 def source_config(

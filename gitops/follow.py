@@ -78,8 +78,9 @@ class Follower:
             servers.setdefault(mirror.server, {})[name] = mirror
         self._due.clear()
         await asyncio.gather(*map(self._ask, servers.values()))
+        governors = frozenset(name for name, config in self.configs.items() if config.governs_all)
         return [
-            state.configured(self.configs[name]) if name in self.configs else state
+            state.configured(self.configs[name], governors) if name in self.configs else state
             for name, state in sorted(self._states.items())
         ]
 

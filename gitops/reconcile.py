@@ -24,7 +24,7 @@ from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.propagation import deadlock, governor
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
-from gitops.propagation.rules import in_force
+from gitops.propagation.rules import in_force, unread
 from gitops.propagation.situation import Conditions, Situation
 from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
@@ -185,6 +185,8 @@ class Reconciler:
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
         rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
+        governors = {state.catalog.source: state.governors for state in sources}
+        rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
         commits = {catalog.source: catalog.revision for catalog in catalogs}
         conditions = Conditions(
             rules,
@@ -192,6 +194,7 @@ class Reconciler:
             self.seen.reading,
             commits=commits,
             suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
+            governors=governors,
             depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
         )
         begun = governor.begin(observed, archive.stored)

@@ -14,8 +14,8 @@ from renderer.catalog import Catalog
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. The rest is as in
-    `SourceConfig`.
+    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
+    sources whose windows and policies govern this one beside its own. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -27,11 +27,17 @@ class SourceState:
     brake: Brake = BRAKE
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
+    governors: frozenset[str] = frozenset()
 
-    def configured(self, config: SourceConfig) -> SourceState:
+    def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""
         return replace(
-            self, adoption=config.adoption, brake=config.brake, suspend=config.suspend, depends_on=config.depends_on
+            self,
+            adoption=config.adoption,
+            brake=config.brake,
+            suspend=config.suspend,
+            depends_on=config.depends_on,
+            governors=governors - {config.name},
         )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.judge import Closing, Verdict, not_startable, startable
 from gitops.propagation.policy import Policy
-from gitops.propagation.rules import SourceRules
 from gitops.propagation.waits import Wait
 from gitops.propagation.window import Kind, Window
 
@@ -21,11 +20,11 @@ def blocked(verdict: Verdict) -> Blocked:
     )
 
 
-def waves(policy: Policy, rules: SourceRules | None, now: datetime) -> Iterator[tuple[str, Wait]]:
+def waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Wait]]:
     """Waves whose own windows are not all open, each with why."""
     for wave in policy.waves:
         for name in wave.windows:
-            window = rules.windows.get(name) if rules else None
+            window = windows.get(name)
             if window is None:
                 yield wave.name, Wait(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
             elif not startable(window, now).open:

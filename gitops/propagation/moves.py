@@ -15,7 +15,7 @@ from gitops.propagation.explain import progress_of, waits
 from gitops.propagation.gates import paced
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.orders import carried_out, unanswerable
-from gitops.propagation.policy import DEFAULT, Policy, governing
+from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import decide, reserve
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import State, Target
@@ -68,8 +68,7 @@ class Moves:
             definition = here.bundle.definitions.get(kind)
             if definition is None or not here.stored.revisions.get(kind) or key not in here.plans:
                 continue
-            rules = here.rules_of(kind)
-            policy = governing(rules.policies, definition.name, _labels(rendered)) if rules else DEFAULT
+            policy = here.policy(kind, definition.name, _labels(rendered))
             if isinstance(policy, Problem):
                 self.problems.append(policy)
                 self.stays[key] = Blocked(Reason.GATE_ERROR, policy.message)
@@ -84,10 +83,11 @@ class Moves:
         here, now = self.situation, self.situation.now
         kind = members[0].group_kind
         written = here.bundle.definitions[kind].propagate_when
+        windows = here.wave_windows(kind, policy)
         policy = paced(policy, written)
         state = aim(policy, self.states.get(name, State()), newest(here.stored.revisions[kind]), now=now)
         baking = bakes(policy, state)
-        shut = dict(closed.waves(policy, here.rules_of(kind), now))
+        shut = dict(closed.waves(policy, windows, now))
         by_name = {items.name_of(key): key for key in members}
         waves = {key: policy.wave_of(_labels(here.bundle.instances[key])) for key in members}
         aims = {key: state.targets[wave] for key, wave in waves.items()}
@@ -122,9 +122,9 @@ class Moves:
         held = asked.held(policy, here.now, since=here.since(key, "hold", asked.hold))
         if held:
             self.holds[key] = held.blocked("Instance")
-        rules = here.conditions.rules.get(one.rendered.source)
+        unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
-        shut = Blocked(Reason.GATE_ERROR, rules.closed) if rules and rules.closed else None
+        shut = Blocked(Reason.GATE_ERROR, unreadable) if unreadable else None
         if shut is None and not verdict.open:
             shut = self.verdicts.blocked(verdict, key)
         return items.item(

@@ -46,9 +46,8 @@ class Permission:
                 return self.held[instance]
             if instance in self.frozen and not change.set.is_source:
                 return self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
-            rules = self.situation.conditions.rules.get(change.set.source)
-            if rules and rules.closed:
-                return Blocked(Reason.GATE_ERROR, rules.closed)
+            if closed := self.situation.conditions.closed(change.set.source):
+                return Blocked(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
                 return wait.blocked("Node")
         verdict = self.verdicts.of(change)

@@ -104,6 +104,14 @@ def restored(source: str, stored: Stored) -> SourceRules:
     return SourceRules(source, named, policies.policies, accepted=stored)
 
 
+def unread(source: str, stored: Stored) -> SourceRules:
+    """The rules of a source that has not been read since the start: those accepted before. Without any, nobody knows whether there are some."""
+    if stored:
+        return restored(source, stored)
+    closed = f"source {source}, whose windows and policies govern all sources, has not been read yet"
+    return SourceRules(source, {}, closed=f"{closed}, so nothing new is started")
+
+
 def _calendars(stored: Stored) -> dict[str, FileContent]:
     return {file: FileContent(base64.b64decode(data)) for file, data in (stored.get("calendars") or {}).items()}
 

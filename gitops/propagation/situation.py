@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -15,10 +15,12 @@ from gitops.propagation.gates import Facts
 from gitops.propagation.judge import Closing, Reading, in_window, not_startable
 from gitops.propagation.orders import Request
 from gitops.propagation.people import Asked, first_seen
+from gitops.propagation.policy import DEFAULT, Policy, governing
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.state import State
 from gitops.propagation.window import Window
+from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Bundle
 from renderer.revision import Stored
@@ -27,8 +29,8 @@ from renderer.revision import Stored
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, one `reading` of
-    the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, and `depends_on`
-    after which others a source is applied for the first time.
+    the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, `depends_on` after
+    which others a source is applied for the first time, `governors` whose rules govern it beside its own.
     """
 
     rules: Mapping[str, SourceRules]
@@ -39,6 +41,19 @@ class Conditions:
     commits: Mapping[str, str] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    governors: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def governing(self, source: str) -> tuple[SourceRules, ...]:
+        """The rules that govern a source, its own first; all there are, where it is not known what the source is."""
+        if source not in self.rules:
+            return tuple(self.rules.values())
+        return tuple(self.rules[name] for name in (source, *sorted(self.governors.get(source, ()))))
+
+    def closed(self, source: str) -> str:
+        """Why nothing of a source may be started, because rules that govern it cannot be read; empty where all can."""
+        return (
+            "; ".join(rules.closed for rules in self.governing(source) if rules.closed) if source in self.rules else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -89,20 +104,38 @@ class Situation:
         """Since when this word of somebody is said of an instance, so that it can lapse."""
         return first_seen((self.plans[key].parent or {}).get("status") or {}, name, word, self.now)
 
-    def rules_of(self, kind: GroupKind) -> SourceRules | None:
-        """The rules of the source that defines a kind."""
-        return self.conditions.rules.get(self.bundle.owners.get(kind, ""))
+    def _rules_of(self, kind: GroupKind) -> tuple[SourceRules, ...]:
+        """The rules that govern the source which defines a kind, its own first."""
+        owner = self.bundle.owners.get(kind, "")
+        return self.conditions.governing(owner) if owner in self.conditions.rules else ()
+
+    def policy(self, kind: GroupKind, definition: str, labels: Mapping[str, str]) -> Policy | Problem:
+        """The policy of one instance: the most specific, and the source's own before one that governs all sources."""
+        own, *others = self._rules_of(kind) or (None,)
+        mine = governing(own.policies, definition, labels) if own else DEFAULT
+        common = governing([one for rules in others if rules for one in rules.policies], definition, labels)
+        if isinstance(mine, Problem) or common is DEFAULT:
+            return mine
+        if mine is DEFAULT or isinstance(common, Problem):
+            return common
+        return max(mine, common, key=lambda policy: policy.selector.rank(definition))
+
+    def wave_windows(self, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
+        """The windows that the waves of this policy name: first those of the source that says it, so that nobody replaces them by his own."""
+        rules = self._rules_of(kind)
+        return _windows(sorted(rules, key=lambda one: all(policy is not other for other in one.policies)))
 
     def facts(self, kind: GroupKind) -> Facts:
         """What the gates of a definition may read of the world."""
         revisions = self.stored.revisions.get(kind)
-        windows = {name: in_window(window, self.now) for name, window in self._windows(kind).items()}
+        windows = {name: in_window(window, self.now) for name, window in _windows(self._rules_of(kind)).items()}
         return Facts(self.now, TargetRevision(revisions[-1].number if revisions else 0), windows)
 
     def closings(self, kind: GroupKind) -> dict[str, Closing]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
-        return {name: not_startable(window, self.now) for name, window in self._windows(kind).items()}
+        return {name: not_startable(window, self.now) for name, window in _windows(self._rules_of(kind)).items()}
 
-    def _windows(self, kind: GroupKind) -> Mapping[str, Window]:
-        rules = self.rules_of(kind)
-        return rules.windows if rules else {}
+
+def _windows(rules: Iterable[SourceRules]) -> Mapping[str, Window]:
+    """By name; of two with one name that of the rules which come first."""
+    return {name: window for one in reversed(tuple(rules)) for name, window in one.windows.items()}

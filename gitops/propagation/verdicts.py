@@ -46,6 +46,9 @@ class Verdicts:
         if asked is None or not asked.glass:
             return found
         refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
+        source = self.situation.plans[instance].rendered.source
+        if not refusal and not asked.glass_by and any(one.source != source for one in verdict.closings):
+            refusal = "said in Git it passes windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
         return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
 
@@ -60,23 +63,27 @@ class Verdicts:
         return Entry(self.situation.now, OVERRIDDEN, what, asked.glass_by or f"commit {commit[:12]}", asked.glass)
 
     def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
-        glass = self._glass(instance)
+        glass, everywhere = self._glass(instance)
         labels = tuple(sorted((target.labels or {}).items()))
-        place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass)
+        place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass, everywhere)
         if place not in self._known:
             conditions = self.situation.conditions
-            rules = conditions.rules
-            own = [rules[source]] if source in rules else list(rules.values())
-            verdict = judge([one.for_windows(glass) for one in own], target, effect, conditions.reading)
+            passes = None if everywhere or source not in conditions.rules else source
+            rules = [
+                one.for_windows(glass if passes in (None, one.source) else None) for one in conditions.governing(source)
+            ]
+            verdict = judge(rules, target, effect, conditions.reading)
             self._known[place] = verdict
             if not verdict.open:
                 self.edges.add(verdict.next_edge)
         return self._known[place]
 
-    def _glass(self, instance: ObjectKey) -> datetime | None:
-        """Until when somebody lets this instance pass windows."""
+    def _glass(self, instance: ObjectKey) -> tuple[datetime | None, bool]:
+        """Until when somebody lets this instance pass windows, and whether those of all sources: what is said in Git passes those of its own."""
         asked = self.situation.asked.get(instance)
-        return asked.past_windows_until(self._asked_since(instance, asked)) if asked and asked.glass else None
+        if not asked or not asked.glass:
+            return None, False
+        return asked.past_windows_until(self._asked_since(instance, asked)), bool(asked.glass_by)
 
     def _asked_since(self, instance: ObjectKey, asked: Asked) -> datetime:
         return self.situation.since(instance, "breakGlass", str(asked.glass_until))
