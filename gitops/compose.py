@@ -25,7 +25,7 @@ from gitops.source import (
 )
 from renderer.catalog import Catalog, load
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def source_config(
         name, url = "", text
     url = url if is_url(url) else str(Path(url).expanduser().absolute())
     name = name or default_name(url)
-    if not _NAME.fullmatch(name):
+    if not SOURCE_NAME.fullmatch(name):
         raise SourceError(
             text,
             f"{name!r} cannot name a source",

@@ -7,13 +7,14 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from applier.adoption import Adoption
 from applier.fenced import Fenced
@@ -26,6 +27,7 @@ from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_op
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.compose import SourceConfig
+from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.follow import Follower
 from gitops.leadership import Leadership, own_identity
@@ -42,8 +44,17 @@ NOT_YET = 3
     "sources",
     metavar="[NAME=]URL",
     multiple=True,
-    required=True,
     help="A Git repository to follow; may be given several times.",
+)
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    envvar="LEVELGATE_CONFIG",
+    help="Follow the sources of this configuration file instead; --source, --ref, --path, --adopt and --interval then stand in it.  "
+    "[env: LEVELGATE_CONFIG]",
 )
 @click.option(
     "--ref", metavar="REF", default="", help="Branch, tag or commit to follow.  [default: the default branch]"
@@ -72,15 +83,15 @@ NOT_YET = 3
 @click.option(
     "--apply-concurrency",
     type=click.IntRange(1, 256),
-    default=16,
-    show_default=True,
-    help="Requests to the cluster at the same time.",
+    envvar="LEVELGATE_APPLY_CONCURRENCY",
+    help="Requests to the cluster at the same time.  [default: 16, or applyConcurrency of the configuration]",
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
 @cluster_options
 def command(
     sources: tuple[str, ...],
+    file: Path | None,
     ref: str,
     path: str,
     adopt: Adoption,
@@ -89,7 +100,7 @@ def command(
     fail_on_held: bool,
     interval: timedelta,
     resync: timedelta,
-    apply_concurrency: int,
+    apply_concurrency: int | None,
     log_format: str,
     verbose: bool,
     choice: ClusterChoice,
@@ -103,21 +114,38 @@ def command(
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
     levelgate run --source . --once --context dev
     levelgate run --source . --sandbox
+    levelgate run --config /etc/levelgate/levelgate.yaml
     """
-    configured = [
-        compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
-    ]
+    if file is None:
+        if not sources:
+            raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
+        found = [compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources]
+        config = Config(tuple(found))
+    else:
+        _refuse_what_stands_in_the_file()
+        config = read(file)
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
-        sources={one.name: one for one in configured},
-        mirrors=compose.mirrors(configured),
+        sources={one.name: one for one in config.sources},
+        mirrors=compose.mirrors(config.sources),
         progress=progress,
-        choice=choice,
-        concurrency=apply_concurrency,
+        choice=choice if choice.sandbox or choice.context else replace(choice, context=config.context or None),
+        concurrency=apply_concurrency or config.apply_concurrency or 16,
         fail_on_held=fail_on_held,
         resync=resync,
     )
     return asyncio.run(daemon.run(wait if once else None))
+
+
+def _refuse_what_stands_in_the_file() -> None:
+    """Flags that say something of sources: nobody could tell of which."""
+    context = click.get_current_context()
+    names = {"sources": "--source", **{name: f"--{name}" for name in ("ref", "path", "adopt", "interval")}}
+    given = [flag for name, flag in names.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise click.UsageError(
+            f"{', '.join(given)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

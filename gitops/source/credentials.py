@@ -35,13 +35,15 @@ class Credentials:
     """Files that hold secrets, never the secrets. `username` is what the server wants beside a token; most take any.
 
     Without `known_hosts_file` the system's and the user's own are used; an unknown host key is always refused. With
-    `ssh_key_file` only that key is offered and the user's SSH configuration is not read.
+    `ssh_key_file` only that key is offered and the user's SSH configuration is not read. Of https, only certificates that `ca_file` vouches for are
+    accepted; without it, those that the system trusts.
     """
 
     token_file: Path | None = None
     username: str = "git"
     ssh_key_file: Path | None = None
     known_hosts_file: Path | None = None
+    ca_file: Path | None = None
 
     def environment(self, target: Target, home: Path) -> dict[str, str]:
         """The variables that let Git reach `target`. Writes the asking script into `home`.
@@ -51,9 +53,11 @@ class Credentials:
         self._check_readable(target)
         if target.scheme == "ssh":
             return {"GIT_SSH_COMMAND": shlex.join(self._ssh()), "GIT_SSH_VARIANT": "ssh"}
+        found = {"GIT_SSL_CAINFO": str(self.ca_file.absolute())} if self.ca_file else {}
         if self.token_file is None:
-            return {}
+            return found
         return {
+            **found,
             "GIT_ASKPASS": str(_askpass(home)),
             "LEVELGATE_GIT_USERNAME": self.username,
             "LEVELGATE_GIT_TOKEN_FILE": str(self.token_file.absolute()),
@@ -82,7 +86,7 @@ class Credentials:
         return command
 
     def _check_readable(self, target: Target) -> None:
-        for file in (self.token_file, self.ssh_key_file, self.known_hosts_file):
+        for file in (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file):
             if file is not None and not os.access(file, os.R_OK):
                 raise Unauthorized(
                     str(target), f"the credentials file {file} cannot be read", advice="check path and permissions"

@@ -87,6 +87,8 @@ def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) ->
         ["render", ".", "--nosuch"],
         ["render", ".", "more"],
         ["run"],
+        ["run", "--config", "levelgate.yaml", "--source", "."],
+        ["run", "--config", "levelgate.yaml", "--interval", "30s"],
         ["lint"],
         ["lint", ".", "-o", "xml"],
         ["generate"],
@@ -120,6 +122,26 @@ def test_a_duration_that_is_none_says_how_to_write_one(capsys: pytest.CaptureFix
     code, _, err = called(capsys, "run", "--source", ".", "--wait", text)
     assert code == USAGE
     assert "write for example 90s, 30m, 1h30m or 2d" in err
+
+
+def test_flags_of_sources_and_a_configuration_exclude_each_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELGATE_CONFIG", "levelgate.yaml")
+    code, _, err = called(capsys, "run", "--source", ".", "--ref", "main")
+    assert code == USAGE
+    assert "--source, --ref cannot be combined with --config (or $LEVELGATE_CONFIG)" in err
+
+
+def test_mistakes_in_a_configuration_are_told_by_file_and_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "levelgate.yaml"
+    file.write_text("apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources:\n- name: a\n  interval: 5\n")
+    code, out, err = called(capsys, "run", "--config", str(file), "--once")
+    assert (code, out) == (1, "")
+    assert f"{file}:4: sources[0].url: is required and not given" in err
+    assert f"{file}:5: sources[0].interval: 5 is not text; put it in quotes" in err
 
 
 @pytest.mark.parametrize("command", ["render", "plan"])

@@ -183,11 +183,16 @@ def test_every_permission_that_lacks_is_named(
     assert run([*tenant, "-o", "json"]) == 1
     found = [one["message"] for one in json.loads(capsys.readouterr().out)["findings"] if one["area"] == "permissions"]
     assert (
-        "not allowed: create, delete, get, list, patch, watch controllerrevisions.apps in namespace levelgate-system" in found
+        "not allowed: create, delete, get, list, patch, watch controllerrevisions.apps in namespace levelgate-system"
+        in found
     )
     assert "not allowed: create, get, patch namespaces" in found
     rules = [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+        },
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch"]},
         {

@@ -203,6 +203,14 @@ def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
     assert "StrictHostKeyChecking=yes" in Credentials().environment(target, tmp_path)["GIT_SSH_COMMAND"]
 
 
+def test_https_trusts_the_named_authority_only(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.touch()
+    target = Target("https://git.example.com/platform.git")
+    assert Credentials(ca_file=authority).environment(target, tmp_path) == {"GIT_SSL_CAINFO": str(authority)}
+    assert Credentials().environment(target, tmp_path) == {}
+
+
 def test_the_caller_s_git_variables_do_not_reach_git(
     work: Work, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,8 @@
+"""The configuration file `levelgate.yaml`: which sources are followed, in which cluster, and what the operator allows them.
+
+It is the operator's, never read from a repository that is followed. A file is taken whole or not at all; all its mistakes are told together.
+"""
+
+from gitops.config.read import Config, ConfigErrors, read
+
+__all__ = ["Config", "ConfigErrors", "read"]

@@ -1,0 +1,71 @@
+"""The form of `levelgate.yaml`, as OpenAPI v3. What a form cannot say (durations, URLs, files, names that belong together) is checked where it is
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from applier.adoption import TOOLS, AdoptPolicy
+from renderer.render import OWN_NAMESPACE
+
+API_VERSION: Final = "levelgate.dev/v1alpha1"
+KIND: Final = "Config"
+
+
+def _fields(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _one_of(words: Iterable[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": [str(word) for word in words]}
+
+
+_TEXT: Final = {"type": "string", "minLength": 1}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+_ADOPT_POLICY: Final = _one_of(AdoptPolicy)
+ADOPT: Final = _fields(
+    "policy", policy=_ADOPT_POLICY, **{"from": {"type": "array", "minItems": 1, "items": _one_of(TOOLS)}}
+)
+"""What `adopt` is where it is more than a word."""
+
+_SOURCE: Final = _fields(
+    "name",
+    "url",
+    name=_TEXT,
+    url=_TEXT,
+    ref=_fields(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
+    path=_TEXT,
+    interval=_TEXT,
+    policies=_one_of(("Own", "All")),
+    credentials=_fields(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
+    dependsOn=_TEXTS,
+    adopt={"oneOf": [_ADOPT_POLICY, ADOPT]},
+    brake=_fields(
+        deletions={"type": "integer", "minimum": 0}, percent={"type": "integer", "minimum": 0, "maximum": 100}
+    ),
+    suspend=_TEXT,
+)
+FORM: Final = _fields(
+    "apiVersion",
+    "kind",
+    "sources",
+    apiVersion=_one_of((API_VERSION,)),
+    kind=_one_of((KIND,)),
+    cluster=_fields(context=_TEXT),
+    namespace=_one_of((OWN_NAMESPACE,)),
+    applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
+    sources={"type": "array", "minItems": 1, "items": _SOURCE},
+)
+
+NOT_YET: Final = {
+    "maxConcurrentReconciles": "one pass works on everything that a cluster has to get",
+    "listen": "there is no server yet",
+}
+NOT_YET_OF_SOURCES: Final = {
+    "verify": "signatures of commits are not checked yet",
+    "serviceAccount": "all writes are made as Levelgate itself",
+    "requirePlan": "commits are not compared with plans yet",
+}
+"""Fields that are to come, with what is so today. They are refused: whoever writes one relies on it."""

@@ -1,0 +1,246 @@
+"""From the text of `levelgate.yaml` to values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from applier.adoption import NEVER, Adoption
+from applier.plan import Brake
+from gitops.compose import SOURCE_NAME, SourceConfig
+from gitops.config.form import ADOPT, FORM, NOT_YET, NOT_YET_OF_SOURCES
+from gitops.errors import GitopsError, RefusedUrl
+from gitops.propagation.amounts import duration
+from gitops.propagation.mistakes import Mistakes
+from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Versions, is_url
+from renderer import documents, schema
+from renderer.content import Declared
+from renderer.errors import Problem
+from renderer.model import Origin
+from renderer.scope import suggestion
+
+T = TypeVar("T")
+
+_LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
+_SHORTEST: Final = timedelta(seconds=1)
+_REFS: Final[Mapping[str, Callable[[str], Ref]]] = {
+    "branch": Branch,
+    "tag": Tag,
+    "semver": lambda text: Versions(Range.parse(text)),
+    "commit": Commit,
+}
+_OF_SCHEMES: Final = {
+    "tokenFile": ("https", "http"),
+    "username": ("https", "http"),
+    "caFile": ("https",),
+    "sshKeyFile": ("ssh",),
+    "knownHostsFile": ("ssh",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` is None where nothing is said."""
+
+    sources: tuple[SourceConfig, ...]
+    context: str = ""
+    apply_concurrency: int | None = None
+
+
+class ConfigErrors(GitopsError):
+    """The file cannot be taken; `problems` has everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def read(file: Path) -> Config:
+    """The configuration in a file. Files that it names are looked for beside it. Raises ConfigErrors."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ConfigErrors([Problem(str(file), 0, "", f"cannot be read: {error.strerror}")]) from None
+    found, problems = documents.load(str(file), data)
+    if not problems and len(found) != 1:
+        problems = [Problem(str(file), 0, "", f"holds {len(found)} objects; one of kind Config is expected")]
+    if problems:
+        raise ConfigErrors(problems)
+    document = found[0]
+    mistakes = Mistakes(Declared(document.value, Origin(document.file, document.line), document.line_of))
+    config = _Reader(mistakes, file.absolute().parent).config(document.value)
+    if mistakes.problems:
+        raise ConfigErrors(sorted(set(mistakes.problems)))
+    return config
+
+
+@dataclass
+class _Reader:
+    """Collects mistakes while it goes; a field that is wrong counts as not given, so that all others are looked at."""
+
+    found: Mistakes
+    directory: Path
+    value: dict[str, Any] = field(default_factory=dict)
+
+    def config(self, value: dict[str, Any]) -> Config:
+        self._form(value)
+        sources = [self._source(f"sources[{index}]", one) for index, one in enumerate(self._list("sources"))]
+        self._names("sources")
+        self._order()
+        return Config(
+            tuple(filter(None, sources)),
+            (self.value.get("cluster") or {}).get("context", ""),
+            self.value.get("applyConcurrency"),
+        )
+
+    def _form(self, value: dict[str, Any]) -> None:
+        """Names and types of fields; those that are wrong are taken out."""
+        self._not_yet("", value, NOT_YET)
+        self.value = value
+        for index, one in enumerate(self._list("sources")):
+            self._not_yet(f"sources[{index}].", one, NOT_YET_OF_SOURCES)
+        for mistake in schema.validate(FORM, value):
+            self.found.fail(mistake.path, mistake.message)
+            if match := _LIST_FIELD.match(mistake.path):
+                value[match[1]][int(match[2])].pop(match[3], None)
+            elif "[" not in mistake.path:
+                value.pop(mistake.path.partition(".")[0], None)
+
+    def _not_yet(self, path: str, value: dict[str, Any], words: Mapping[str, str]) -> None:
+        for name in [name for name in value if name in words]:
+            self.found.fail(f"{path}{name}", f"is not supported yet: {words[name]}; take it out")
+            del value[name]
+
+    def _list(self, name: str) -> list[dict[str, Any]]:
+        found = self.value.get(name)
+        return [one if isinstance(one, dict) else {} for one in found] if isinstance(found, list) else []
+
+    def _names(self, name: str) -> None:
+        """No two of one name."""
+        uses = Counter(one.get("name") for one in self._list(name))
+        seen = set()
+        for index, one in enumerate(self._list(name)):
+            written = one.get("name")
+            if written in seen:
+                self.found.fail(f"{name}[{index}].name", f"{uses[written]} {name} are called {written!r}; rename one")
+            seen.add(written)
+
+    def _order(self) -> None:
+        """Sources that depend on others: these exist, and nobody waits for himself."""
+        sources = {one["name"]: one for one in reversed(self._list("sources")) if "name" in one}
+        for index, one in enumerate(self._list("sources")):
+            for place, other in enumerate(one.get("dependsOn") or ()):
+                if other not in sources:
+                    message = f"no source {other!r}{suggestion(other, sources)}"
+                    self.found.fail(f"sources[{index}].dependsOn[{place}]", message)
+        graph = {
+            name: [other for other in one.get("dependsOn") or () if other in sources] for name, one in sources.items()
+        }
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = error.args[1]
+            index = next(index for index, one in enumerate(self._list("sources")) if one.get("name") == circle[0])
+            self.found.fail(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(circle)}")
+
+    def _source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
+        name = value.get("name", "")
+        if name and not SOURCE_NAME.fullmatch(name):
+            self.found.fail(f"{path}.name", f"{name!r} cannot name a source; write small letters, digits and dashes")
+        target = self._target(path, value)
+        credentials = self._credentials(f"{path}.credentials", value.get("credentials") or {}, target)
+        interval = self._parsed(f"{path}.interval", _interval, value.get("interval", "30s"))
+        adoption = self._adoption(f"{path}.adopt", value.get("adopt"))
+        if target is None or interval is None:
+            return None
+        return SourceConfig(
+            name,
+            target,
+            credentials,
+            interval=interval,
+            adoption=adoption,
+            brake=Brake(**(value.get("brake") or {})),
+            suspend=value.get("suspend", ""),
+            depends_on=tuple(value.get("dependsOn") or ()),
+            governs_all=value.get("policies") == "All",
+        )
+
+    def _target(self, path: str, value: dict[str, Any]) -> Target | None:
+        url: str = value.get("url", "")
+        if not is_url(url):
+            url = os.path.normpath(self.directory / Path(url).expanduser())
+        found = self._parsed(f"{path}.url", Target, url) if "url" in value else None
+        ref = self._ref(f"{path}.ref", value.get("ref"))
+        inside = self._parsed(
+            f"{path}.path", lambda text: Target(str(self.directory), path=text).path, value.get("path", "")
+        )
+        return None if found is None or ref is None or inside is None else Target(found.url, ref, inside)
+
+    def _ref(self, path: str, value: Mapping[str, str] | None) -> Ref | None:
+        match list((value or {"": ""}).items()):
+            case [("", "")]:
+                return Head()
+            case [(kind, text)]:
+                return self._parsed(f"{path}.{kind}", _REFS[kind], text)
+        self.found.fail(path, f"must be exactly one of {', '.join(_REFS)}, such as {{branch: main}}")
+        return None
+
+    def _adoption(self, path: str, value: Any) -> Adoption:
+        if isinstance(value, str):
+            value = {"policy": value}
+        if value is None:
+            return NEVER
+        mistakes = schema.validate(ADOPT, value)
+        for mistake in mistakes:
+            self.found.fail(f"{path}.{mistake.path}".removesuffix("."), mistake.message)
+        return NEVER if mistakes else Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}")
+
+    def _credentials(self, path: str, value: Mapping[str, str], target: Target | None) -> Credentials:
+        for name in value:
+            if target and target.scheme not in _OF_SCHEMES[name]:
+                wanted = " and ".join(_OF_SCHEMES[name])
+                self.found.fail(
+                    f"{path}.{name}", f"is for {wanted}, and the URL is one of {target.scheme}; take it out"
+                )
+        if "username" in value and "tokenFile" not in value:
+            self.found.fail(f"{path}.username", "counts beside tokenFile only, the file with the token or password")
+        files = dict(self._files(path, value))
+        return Credentials(
+            token_file=files.get("tokenFile"),
+            username=value.get("username", "git"),
+            ssh_key_file=files.get("sshKeyFile"),
+            known_hosts_file=files.get("knownHostsFile"),
+            ca_file=files.get("caFile"),
+        )
+
+    def _files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+        for name, text in value.items():
+            if name == "username":
+                continue
+            file = self.directory / text
+            if not file.is_file():
+                self.found.fail(f"{path}.{name}", f"there is no file {file}; relative paths begin at {self.directory}")
+            elif not os.access(file, os.R_OK):
+                self.found.fail(f"{path}.{name}", f"{file} cannot be read; check its permissions")
+            yield name, file
+
+    def _parsed(self, path: str, parse: Callable[[str], T], text: str) -> T | None:
+        try:
+            return parse(text)
+        except (ValueError, RefusedUrl) as error:
+            self.found.fail(path, str(error))
+            return None
+
+
+def _interval(text: str) -> timedelta:
+    found = duration(text)
+    if found < _SHORTEST:
+        raise ValueError(f"{text!r} is shorter than 1s")
+    return found
