@@ -60,13 +60,22 @@ class Follower:
     _moved: bool = False
     _due: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
+    _read_by: dict[str, Mirror] = field(default_factory=dict)
     _errors: dict[str, SourceError] = field(default_factory=dict)
     _stopped: str = ""
     _stays: Mapping[str, str] = field(default_factory=dict)
 
+    def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
+        """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
+        than before is read anew, and keeps what was read of it until that succeeds.
+        """
+        self.poll(*(name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror))
+        self.mirrors, self.configs = mirrors, configs
+        self._errors = {name: error for name, error in self._errors.items() if name in mirrors}
+
     def poll(self, *names: str) -> None:
-        """Ask the servers soon where these sources stand; without names, all sources. What cannot be watched is looked at, too."""
-        self._due |= set(names or self.mirrors)
+        """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
+        self._due |= set(names)
         self._hinted = self._hinted or (self.attention is not None and self.attention.is_blind)
         self._wake.set()
 
@@ -82,6 +91,7 @@ class Follower:
         return [
             state.configured(self.configs[name], governors) if name in self.configs else state
             for name, state in sorted(self._states.items())
+            if name in self.mirrors
         ]
 
     @property
@@ -91,7 +101,7 @@ class Follower:
 
     async def once(self, *, wait: timedelta) -> Pass:
         """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once."""
-        self.poll()
+        self.poll(*self.mirrors)
         states = await self.fetch()
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
@@ -116,7 +126,7 @@ class Follower:
         """A pass at the start, at every hint, when a source has moved, and while something is in flight, until `stop` is set. All sources are asked
         at the start, after that those that `poll` names.
         """
-        self.poll()
+        self.poll(*self.mirrors)
         self._hinted, delay = True, FIRST_LOOK
         while not self.stop.is_set():
             self._wake.clear()
@@ -205,8 +215,9 @@ class Follower:
         known = self._states.get(name)
         try:
             tip = mirror.tip(refs)
-            if known is None or known.catalog.revision != tip.commit:
+            if known is None or known.catalog.revision != tip.commit or self._read_by[name] is not mirror:
                 snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch(tip)))
+                self._read_by[name] = mirror
                 self._states[name] = state_of(name, mirror.target, snapshot, known.catalog if known else None)
                 self._moved = True
                 self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")

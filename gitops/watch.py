@@ -1,7 +1,7 @@
-"""Hints that a local repository has moved, sooner than the next poll would see it.
+"""Hints that a local repository, or a file, has changed, sooner than the next poll would see it.
 
-The only module that imports watchdog. A hint carries no data and may be missing or too many; whoever gets one asks
-Git. So the poll goes on whatever happens here.
+The only module that imports watchdog. A hint carries no data and may be missing or too many; whoever gets one looks
+itself. So the poll goes on whatever happens here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -36,12 +36,9 @@ _SILENT_FILE_SYSTEMS = (
 )
 
 
-class RefWatch:
-    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree, while the
-    context is open.
-
-    `changed` is called, from another thread, when refs have been quiet for 50 ms, but at the latest 1 s after the
-    first change. If the path cannot be watched, `warn` is told why once and nothing else happens.
+class _Watch:
+    """While the context is open, `changed` is called, from another thread, when what is watched at `path` has been quiet for 50 ms, but at the
+    latest 1 s after the first change. If it cannot be watched, `warn` is told why once and nothing else happens.
     """
 
     def __init__(self, path: Path, changed: Callable[[], None], *, warn: Callable[[str], None]) -> None:
@@ -49,6 +46,14 @@ class RefWatch:
         self._warn = warn
         self._debounce = Debounce(changed, trailing=_TRAILING, ceiling=_CEILING)
         self._observer: Any = None
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        """What to watch, and whether all below it too. Raises OSError."""
+        raise NotImplementedError
+
+    def matters(self, path: Path) -> bool:
+        """Can a change of this file mean anything?"""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         try:
@@ -76,18 +81,14 @@ class RefWatch:
         )
         from watchdog.observers import Observer
 
-        directory = git_directory(self._path)
-        if kind := _silent_file_system(directory):
-            raise OSError(f"a file system of type {kind} reports no changes")
         handler = FileSystemEventHandler()
         handler.on_any_event = self._on_event  # type: ignore[method-assign]
         kinds = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
         observer = Observer()
-        observer.schedule(handler, str(directory), recursive=False, event_filter=list(kinds))
-        for name in _WATCHED_DIRECTORIES:
-            if (directory / name).is_dir():
-                observer.schedule(handler, str(directory / name), recursive=True, event_filter=list(kinds))
-        self._top = directory
+        for directory, is_deep in self.directories():
+            if kind := _silent_file_system(directory):
+                raise OSError(f"a file system of type {kind} reports no changes")
+            observer.schedule(handler, str(directory), recursive=is_deep, event_filter=list(kinds))
         try:
             observer.start()
         except OSError:
@@ -98,8 +99,31 @@ class RefWatch:
 
     def _on_event(self, event: Any) -> None:
         paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
-        if any(is_ref(Path(path), self._top) for path in paths):
+        if any(self.matters(Path(path)) for path in paths):
             self._debounce.poke()
+
+
+class RefWatch(_Watch):
+    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree."""
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        self._top = git_directory(self._path)
+        yield self._top, False
+        yield from ((self._top / name, True) for name in _WATCHED_DIRECTORIES if (self._top / name).is_dir())
+
+    def matters(self, path: Path) -> bool:
+        return is_ref(path, self._top)
+
+
+class FileWatch(_Watch):
+    """Watches one file, and everything beside it: a mounted ConfigMap changes by a link beside the file that is moved to other contents."""
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        found = {self._path.absolute().parent, self._path.resolve().parent}
+        yield from ((directory, False) for directory in sorted(found))
+
+    def matters(self, path: Path) -> bool:
+        return True
 
 
 class Debounce:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import click
@@ -20,19 +19,16 @@ from applier.adoption import Adoption
 from applier.fenced import Fenced
 from applier.kube.cluster import KubeCluster
 from gitops import compose
-from gitops.attention import Attention
 from gitops.causes import blocked_rows
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
-from gitops.compose import SourceConfig
 from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.follow import Follower
 from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Pass, Reconciler
-from gitops.source import Mirror
 from gitops.tally import Tally
 
 NOT_YET = 3
@@ -126,8 +122,8 @@ def command(
         config = read(file)
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
-        sources={one.name: one for one in config.sources},
-        mirrors=compose.mirrors(config.sources),
+        config=config,
+        file=file,
         progress=progress,
         choice=choice if choice.sandbox or choice.context else replace(choice, context=config.context or None),
         concurrency=apply_concurrency or config.apply_concurrency or 16,
@@ -150,8 +146,8 @@ def _refuse_what_stands_in_the_file() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Daemon:
-    sources: Mapping[str, SourceConfig]
-    mirrors: Mapping[str, Mirror]
+    config: Config
+    file: Path | None
     progress: Progress
     choice: ClusterChoice
     concurrency: int
@@ -170,18 +166,18 @@ class _Daemon:
             fenced = Fenced(cluster, leadership.check)
             reconciler = Reconciler(fenced, program_version(), clock, self.progress.result, stop.is_set)
             follower = Follower(
-                self.mirrors,
+                compose.mirrors(self.config.sources),
                 reconciler,
                 clock,
                 stop,
                 self.progress.notice,
                 self.progress.summary if wait is not None else self.progress.passed,
-                configs=self.sources,
+                configs={one.name: one for one in self.config.sources},
             )
             is_daemon = wait is None
             told = ", ".join(
                 f"{one.name} every {one.interval.total_seconds():g}s" if is_daemon else one.name
-                for one in self.sources.values()
+                for one in self.config.sources
             )
             ends = ". Ctrl-C stops safely" if is_daemon else ""
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
@@ -228,31 +224,9 @@ class _Daemon:
         return report(self.progress, found, follower.errors, fail_on_held=self.fail_on_held)
 
     async def _forever(self, follower: Follower) -> int:
-        from gitops.schedule import Schedule
-        from gitops.watch import RefWatch
+        from gitops.daemon import Daemon
 
-        loop = asyncio.get_running_loop()
-        async with AsyncExitStack() as stack:
-            schedule = await stack.enter_async_context(Schedule())
-            notice = partial(self.progress.notice, "cluster")
-            follower.attention = await stack.enter_async_context(
-                Attention(follower.reconciler.cluster, follower.hint, notice)
-            )
-            schedule.every("resync", self.resync, follower.hint)
-            for location, group in groupby(sorted(self.sources.values(), key=_location), key=_location):
-                together = list(group)
-                names = [one.name for one in together]
-                interval = min(one.interval for one in together)
-                schedule.every(f"poll {location}", interval, partial(follower.poll, *names))
-            for name, mirror in self.mirrors.items():
-                if mirror.target.scheme == "file":
-                    hint = partial(_in_loop, loop, follower.poll, name)
-                    warn = partial(_in_loop, loop, self.progress.notice, name)
-                    stack.enter_context(RefWatch(Path(mirror.target.location), hint, warn=warn))
-            follower.wake_at = lambda moment: (
-                schedule.at("gates", moment, follower.hint) if moment else schedule.cancel("gates")
-            )
-            await follower.forever()
+        await Daemon(follower, self.config, self.file, self.progress.notice, self.resync).run()
         return 0
 
 
@@ -266,15 +240,6 @@ async def _unless(stop: asyncio.Event, awaited: Coroutine[None, None, None]) -> 
         return True
     task.cancel()
     return False
-
-
-def _location(source: SourceConfig) -> str:
-    return source.target.location
-
-
-def _in_loop(loop: asyncio.AbstractEventLoop, act: Callable[..., None], *arguments: str) -> None:
-    """Call from another thread."""
-    loop.call_soon_threadsafe(act, *arguments)
 
 
 async def _until_signalled(work: asyncio.Future[int], stop: asyncio.Event) -> int:

@@ -16,8 +16,8 @@ from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.form import ADOPT, FORM, NOT_YET, NOT_YET_OF_SOURCES
+from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
-from gitops.propagation.amounts import duration
 from gitops.propagation.mistakes import Mistakes
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Versions, is_url
 from renderer import documents, schema

@@ -1,0 +1,141 @@
+"""What keeps a follower going: timers, hints of the file system, and a configuration that may change meanwhile.
+
+Runs on one event loop. A configuration that cannot be taken changes nothing: the one before stays, and why is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gitops import compose
+from gitops.attention import Attention
+from gitops.compose import SourceConfig
+from gitops.config import Config, ConfigErrors, read
+from gitops.errors import SourceError
+from gitops.follow import Follower
+from gitops.schedule import Schedule
+from gitops.watch import FileWatch, RefWatch
+
+NOTICE: Final = "configuration"
+"""Under this name it is told what becomes of the file."""
+
+_LOOK_AT_FILE: Final = timedelta(minutes=1)
+"""A changed file is seen at once where the file system tells, and else after this."""
+
+
+@dataclass
+class Daemon:
+    """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change."""
+
+    follower: Follower
+    config: Config
+    file: Path | None
+    notice: Callable[[str, str], None]
+    resync: timedelta
+    _intervals: dict[str, timedelta] = field(default_factory=dict)
+    _watches: dict[str, ExitStack] = field(default_factory=dict)
+    _refused: str = ""
+
+    async def run(self) -> None:
+        """Until the follower is stopped."""
+        async with Schedule() as schedule:
+            self._schedule, self._loop = schedule, asyncio.get_running_loop()
+            with ExitStack() as stack:
+                stack.callback(self._look_no_more)
+                self._look_out()
+                if self.file is not None:
+                    warn = partial(self._from_thread, self.notice, NOTICE)
+                    stack.enter_context(FileWatch(self.file, partial(self._from_thread, self.reread), warn=warn))
+                    schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
+                    self.reread()  # it may have changed since it was read first
+                self.follower.wake_at = lambda moment: (
+                    schedule.at("gates", moment, self.follower.hint) if moment else schedule.cancel("gates")
+                )
+                schedule.every("resync", self.resync, self.follower.hint)
+                attention = Attention(
+                    self.follower.reconciler.cluster, self.follower.hint, partial(self.notice, "cluster")
+                )
+                async with attention as self.follower.attention:
+                    await self.follower.forever()
+
+    def reread(self) -> None:
+        """Take the file as it is now; where it is wrong, tell it and go on."""
+        assert self.file is not None
+        try:
+            config = read(self.file)
+            mirrors = compose.mirrors(config.sources)
+        except (ConfigErrors, SourceError) as error:
+            if str(error) != self._refused:
+                self.notice(NOTICE, f"not taken, going on with the one before: {error}")
+            self._refused = str(error)
+            return
+        self._refused = ""
+        if config == self.config:
+            return
+        self._tell(config)
+        before = {one.name: one for one in self.config.sources}
+        kept = {
+            one.name: self.follower.mirrors[one.name]
+            for one in config.sources
+            if (old := before.get(one.name)) and (old.target, old.credentials) == (one.target, one.credentials)
+        }
+        self.config = config
+        self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
+        self._look_out()
+        self.follower.hint()
+
+    def _tell(self, config: Config) -> None:
+        names = ", ".join(one.name for one in config.sources)
+        self.notice(NOTICE, f"taken anew; following {names}")
+        for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
+            self.notice(name, "not followed any more; what it deployed stays as it is")
+        if (config.context, config.apply_concurrency) != (self.config.context, self.config.apply_concurrency):
+            self.notice(NOTICE, "cluster and applyConcurrency count from the next start on")
+
+    def _look_out(self) -> None:
+        """A timer for each server, and a watch for each local repository, of the sources that there are now."""
+        sources = by_location(self.config)
+        intervals = {location: min(one.interval for one in together) for location, together in sources.items()}
+        for location in self._intervals.keys() - intervals.keys():
+            self._schedule.cancel(f"poll {location}")
+        for location, interval in intervals.items():
+            if self._intervals.get(location) != interval:
+                self._schedule.every(f"poll {location}", interval, partial(self._look, location))
+        self._intervals = intervals
+        local = {location for location, together in sources.items() if together[0].target.scheme == "file"}
+        for location in self._watches.keys() - local:
+            self._watches.pop(location).close()
+        for location in local - self._watches.keys():
+            name = sources[location][0].name
+            watch = RefWatch(
+                Path(location),
+                partial(self._from_thread, self._look, location),
+                warn=partial(self._from_thread, self.notice, name),
+            )
+            self._watches[location] = ExitStack()
+            self._watches[location].enter_context(watch)
+
+    def _look_no_more(self) -> None:
+        while self._watches:
+            self._watches.popitem()[1].close()
+
+    def _look(self, location: str) -> None:
+        self.follower.poll(*(one.name for one in by_location(self.config).get(location, ())))
+
+    def _from_thread(self, act: Callable[..., None], *arguments: str) -> None:
+        self._loop.call_soon_threadsafe(act, *arguments)
+
+
+def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:
+    """The sources by the server or directory that is asked for them."""
+    found: dict[str, list[SourceConfig]] = {}
+    for one in config.sources:
+        found.setdefault(one.target.location, []).append(one)
+    return found
