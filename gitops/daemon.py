@@ -19,6 +19,7 @@ from gitops.attention import Attention
 from gitops.compose import SourceConfig
 from gitops.config import Config, ConfigErrors, read
 from gitops.errors import SourceError
+from gitops.externals import External, Externals
 from gitops.follow import Follower
 from gitops.schedule import Schedule
 from gitops.watch import FileWatch, RefWatch
@@ -30,11 +31,16 @@ _LOOK_AT_FILE: Final = timedelta(minutes=1)
 """A changed file is seen at once where the file system tells, and else after this."""
 
 
+_FIRST_ANSWERS: Final = 2.0
+"""Seconds that the first pass waits for external facts; a later answer wakes the next one."""
+
+
 @dataclass
 class Daemon:
     """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change."""
 
     follower: Follower
+    externals: Externals
     config: Config
     file: Path | None
     notice: Callable[[str, str], None]
@@ -42,6 +48,7 @@ class Daemon:
     _intervals: dict[str, timedelta] = field(default_factory=dict)
     _watches: dict[str, ExitStack] = field(default_factory=dict)
     _refused: str = ""
+    _asking: dict[External, asyncio.Task[None]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Until the follower is stopped."""
@@ -50,6 +57,7 @@ class Daemon:
             with ExitStack() as stack:
                 stack.callback(self._look_no_more)
                 self._look_out()
+                self._listen()
                 if self.file is not None:
                     warn = partial(self._from_thread, self.notice, NOTICE)
                     stack.enter_context(FileWatch(self.file, partial(self._from_thread, self.reread), warn=warn))
@@ -59,6 +67,8 @@ class Daemon:
                     schedule.at("gates", moment, self.follower.hint) if moment else schedule.cancel("gates")
                 )
                 schedule.every("resync", self.resync, self.follower.hint)
+                if self._asking:
+                    await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
                 attention = Attention(
                     self.follower.reconciler.cluster, self.follower.hint, partial(self.notice, "cluster")
                 )
@@ -89,6 +99,7 @@ class Daemon:
         self.config = config
         self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
         self._look_out()
+        self._listen()
         self.follower.hint()
 
     def _tell(self, config: Config) -> None:
@@ -122,7 +133,30 @@ class Daemon:
             self._watches[location] = ExitStack()
             self._watches[location].enter_context(watch)
 
+    def _listen(self) -> None:
+        """A timer for each external fact that there is now; one that is new or declared otherwise is asked for at once."""
+        before = dict(self.externals.declared)
+        self.externals.declare(self.config.externals)
+        for name in before.keys() - self.externals.declared.keys():
+            self._schedule.cancel(f"external {name}")
+        for name, external in self.externals.declared.items():
+            if before.get(name) != external:
+                self._schedule.every(f"external {name}", external.interval, partial(self._ask, external), jitter=0.0)
+                self._ask(external)
+
+    def _ask(self, external: External) -> None:
+        """In a task of its own: whoever does not answer holds up nobody."""
+        self._asking = {one: asking for one, asking in self._asking.items() if not asking.done()}
+        if external not in self._asking:
+            self._asking[external] = asyncio.create_task(self._asked(external))
+
+    async def _asked(self, external: External) -> None:
+        if await self.externals.ask(external):
+            self.follower.hint()
+
     def _look_no_more(self) -> None:
+        for asking in self._asking.values():
+            asking.cancel()
         while self._watches:
             self._watches.popitem()[1].close()
 

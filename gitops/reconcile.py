@@ -22,6 +22,7 @@ from gitops import calendar, conclude
 from gitops.clock import Clock
 from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.propagation import deadlock, governor
+from gitops.propagation.gates import Fact
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import in_force, unread
@@ -104,7 +105,8 @@ class _Seen:
 class Reconciler:
     """Brings one cluster to what its sources say.
 
-    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `fights` and `seen` remember from pass to pass.
+    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
+    they are at a time, without asking anybody; `fights` and `seen` remember from pass to pass.
     """
 
     cluster: Cluster
@@ -112,6 +114,7 @@ class Reconciler:
     clock: Clock
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
+    facts: Callable[[datetime], Mapping[str, Fact]] | None = None
     memo: Memo = field(default_factory=Memo)
     fights: Fights = field(default_factory=Fights)
     seen: _Seen = field(default_factory=_Seen)
@@ -195,6 +198,7 @@ class Reconciler:
             commits=commits,
             suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
             governors=governors,
+            externals=self.facts(self.seen.reading.now) if self.facts else None,
             depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
         )
         begun = governor.begin(observed, archive.stored)

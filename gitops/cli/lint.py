@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import orjson
 
 from gitops import compose
 from gitops.clock import SystemClock
+from gitops.config import Config, ConfigErrors, read
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
@@ -25,7 +27,15 @@ from renderer.render import render
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
-def command(place: str, revision: str, output: str, strict: bool) -> int:
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Check this configuration of `run` too, and that it declares the external facts that gates ask for.",
+)
+def command(place: str, revision: str, output: str, strict: bool, file: Path | None) -> int:
     """Say everything that is wrong with a repository, sorted by file and line.
 
     Needs no cluster. Definitions are compiled and instances rendered, so what only an instance shows is found too. Warnings are legal, but
@@ -34,12 +44,14 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
     \b
     levelgate lint sample-repo
     levelgate lint . --strict -o json
+    levelgate lint . --config levelgate.yaml
     """
+    config, mistakes = _configuration(file)
     snapshot = compose.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
     bundle = render([catalog])
     found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle)
-    found = sorted([*found, *_of_rules(catalog, bundle)], key=lambda finding: finding.problem)
+    found = sorted([*found, *mistakes, *_of_rules(catalog, bundle, config)], key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
@@ -52,7 +64,17 @@ def command(place: str, revision: str, output: str, strict: bool) -> int:
     return 1 if errors or (strict and warnings) else 0
 
 
-def _of_rules(catalog: Catalog, bundle: Bundle) -> Iterator[Finding]:
+def _configuration(file: Path | None) -> tuple[Config | None, list[Finding]]:
+    """The configuration, or what is wrong with it."""
+    if file is None:
+        return None, []
+    try:
+        return read(file), []
+    except ConfigErrors as errors:
+        return None, [Finding(problem, Severity.ERROR) for problem in errors.problems]
+
+
+def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterator[Finding]:
     """What is wrong with windows, policies and gates, and which of them will not do what they seem to."""
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
@@ -65,7 +87,8 @@ def _of_rules(catalog: Catalog, bundle: Bundle) -> Iterator[Finding]:
     now, calendar = SystemClock().now(), windows_of(catalog)
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     windows = {*calendar.broken, *(window.name for window in calendar.windows)}
-    unknown = unknown_names(definitions.values(), windows, None)
+    externals = [one.name for one in config.externals] if config else None
+    unknown = unknown_names(definitions.values(), windows, externals)
     for problem in (*calendar.problems, *policies_of(catalog).problems, *unknown):
         yield Finding(problem, Severity.ERROR)
     governed = targets(bundle, catalog.definitions)

@@ -26,6 +26,7 @@ from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.errors import SourceError
+from gitops.externals import Externals
 from gitops.follow import Follower
 from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Pass, Reconciler
@@ -163,8 +164,10 @@ class _Daemon:
             clock = SystemClock()
             stop = asyncio.Event()
             leadership = Leadership(await self._connection(stack, concurrency=2), own_identity(), clock)
-            fenced = Fenced(cluster, leadership.check)
-            reconciler = Reconciler(fenced, program_version(), clock, self.progress.result, stop.is_set)
+            fenced, externals = Fenced(cluster, leadership.check), Externals(clock)
+            reconciler = Reconciler(
+                fenced, program_version(), clock, self.progress.result, stop.is_set, externals.facts
+            )
             follower = Follower(
                 compose.mirrors(self.config.sources),
                 reconciler,
@@ -181,7 +184,7 @@ class _Daemon:
             )
             ends = ". Ctrl-C stops safely" if is_daemon else ""
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
-            work = asyncio.ensure_future(self._leading(leadership, follower, wait))
+            work = asyncio.ensure_future(self._leading(leadership, follower, externals, wait))
             with self.progress:
                 return await _until_signalled(work, stop)
 
@@ -190,14 +193,18 @@ class _Daemon:
         stack.push_async_callback(cluster.close)
         return cluster
 
-    async def _leading(self, leadership: Leadership, follower: Follower, wait: timedelta | None) -> int:
+    async def _leading(
+        self, leadership: Leadership, follower: Follower, externals: Externals, wait: timedelta | None
+    ) -> int:
         """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
         waits = partial(self.progress.notice, "cluster")
         acquiring = leadership.acquire(lambda other: waits(f"waits for the lead: {other} works"), patient=wait is None)
         if not await _unless(follower.stop, acquiring):
             return INTERRUPTED
         holding = asyncio.ensure_future(leadership.hold())
-        working = asyncio.ensure_future(self._once(follower, wait) if wait is not None else self._forever(follower))
+        working = asyncio.ensure_future(
+            self._once(follower, externals, wait) if wait is not None else self._forever(follower, externals)
+        )
         try:
             await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
             return working.result() if working.done() else holding.result()
@@ -219,14 +226,16 @@ class _Daemon:
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
 
-    async def _once(self, follower: Follower, wait: timedelta) -> int:
+    async def _once(self, follower: Follower, externals: Externals, wait: timedelta) -> int:
+        externals.declare(self.config.externals)
+        await asyncio.gather(*map(externals.ask, self.config.externals))
         found = await follower.once(wait=wait)
         return report(self.progress, found, follower.errors, fail_on_held=self.fail_on_held)
 
-    async def _forever(self, follower: Follower) -> int:
+    async def _forever(self, follower: Follower, externals: Externals) -> int:
         from gitops.daemon import Daemon
 
-        await Daemon(follower, self.config, self.file, self.progress.notice, self.resync).run()
+        await Daemon(follower, externals, self.config, self.file, self.progress.notice, self.resync).run()
         return 0
 
 

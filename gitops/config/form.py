@@ -47,6 +47,14 @@ _SOURCE: Final = _fields(
     ),
     suspend=_TEXT,
 )
+_EXTERNAL: Final = _fields(
+    "name",
+    "http",
+    "maxAge",
+    name=_TEXT,
+    http=_fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
+    maxAge=_TEXT,
+)
 FORM: Final = _fields(
     "apiVersion",
     "kind",
@@ -57,6 +65,7 @@ FORM: Final = _fields(
     namespace=_one_of((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     sources={"type": "array", "minItems": 1, "items": _SOURCE},
+    externals={"type": "array", "items": _EXTERNAL},
 )
 
 NOT_YET: Final = {

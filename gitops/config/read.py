@@ -6,11 +6,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
@@ -18,6 +19,7 @@ from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.form import ADOPT, FORM, NOT_YET, NOT_YET_OF_SOURCES
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
+from gitops.externals import External
 from gitops.propagation.mistakes import Mistakes
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Versions, is_url
 from renderer import documents, schema
@@ -30,6 +32,7 @@ T = TypeVar("T")
 
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 _SHORTEST: Final = timedelta(seconds=1)
+_SHORTEST_AGE: Final = timedelta(seconds=3)
 _REFS: Final[Mapping[str, Callable[[str], Ref]]] = {
     "branch": Branch,
     "tag": Tag,
@@ -50,6 +53,7 @@ class Config:
     """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` is None where nothing is said."""
 
     sources: tuple[SourceConfig, ...]
+    externals: tuple[External, ...] = ()
     context: str = ""
     apply_concurrency: int | None = None
 
@@ -92,10 +96,13 @@ class _Reader:
     def config(self, value: dict[str, Any]) -> Config:
         self._form(value)
         sources = [self._source(f"sources[{index}]", one) for index, one in enumerate(self._list("sources"))]
+        externals = [self._external(f"externals[{index}]", one) for index, one in enumerate(self._list("externals"))]
         self._names("sources")
+        self._names("externals")
         self._order()
         return Config(
             tuple(filter(None, sources)),
+            tuple(filter(None, externals)),
             (self.value.get("cluster") or {}).get("context", ""),
             self.value.get("applyConcurrency"),
         )
@@ -172,6 +179,21 @@ class _Reader:
             governs_all=value.get("policies") == "All",
         )
 
+    def _external(self, path: str, value: dict[str, Any]) -> External | None:
+        http = value.get("http") or {}
+        url = self._parsed(f"{path}.http.url", _http, http["url"]) if "url" in http else None
+        age = self._parsed(f"{path}.maxAge", _age, value["maxAge"]) if "maxAge" in value else None
+        timeout = self._parsed(f"{path}.http.timeout", _interval, http.get("timeout", "10s"))
+        if not url or not age or not timeout or "expect" not in http:
+            return None
+        external = External(value.get("name", ""), url, http["expect"], age, timeout)
+        if "timeout" in http and timeout > external.interval:
+            most = f"{external.interval.total_seconds():g}s"
+            self.found.fail(
+                f"{path}.http.timeout", f"is longer than {most}, a third of maxAge, after which it is asked again"
+            )
+        return replace(external, timeout=min(timeout, external.interval))
+
     def _target(self, path: str, value: dict[str, Any]) -> Target | None:
         url: str = value.get("url", "")
         if not is_url(url):
@@ -237,6 +259,23 @@ class _Reader:
         except (ValueError, RefusedUrl) as error:
             self.found.fail(path, str(error))
             return None
+
+
+def _http(text: str) -> str:
+    """Raises ValueError, which does not repeat the URL: it may hold a secret."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isprintable() or " " in text:
+        raise ValueError("is not the URL of a web server; write https://HOST/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a credential; facts are read without one")
+    return text
+
+
+def _age(text: str) -> timedelta:
+    found = duration(text)
+    if found < _SHORTEST_AGE:
+        raise ValueError(f"{text!r} is shorter than 3s")
+    return found
 
 
 def _interval(text: str) -> timedelta:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from applier.adoption import LAST_APPLIED
 from applier.reasons import Because, Reason
@@ -56,16 +56,23 @@ class Change:
         }
 
 
+class Fact(NamedTuple):
+    """What is known of an external fact: is it so? None where that is not known; then `why`."""
+
+    answer: bool | None
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is the same for all items in one pass. `windows`: is each open, cutoff counted; it must hold all that gates name. `externals`: None
-    where it is not known, or too old.
+    """What is the same for all items in one pass. `windows`: is each open, cutoff counted; it must hold all that gates name. `externals` are all
+    that the operator declares, None where nobody knows which these are: then nothing is known of any.
     """
 
     now: datetime
     target: Change
     windows: Mapping[str, bool] = field(default_factory=dict)
-    externals: Mapping[str, bool | None] = field(default_factory=dict)
+    externals: Mapping[str, Fact] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,7 @@ class Judge:
             "now": facts.now.replace(microsecond=0),
             "target": facts.target.as_value(),
             WINDOWS: facts.windows,
-            EXTERNALS: {name: value for name, value in facts.externals.items() if value is not None},
+            EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
     def closed(self, view: View) -> tuple[Closed, ...]:
@@ -170,6 +177,9 @@ class Judge:
     def _judged(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
         if missing := sorted(gate.windows - self.facts.windows.keys()):
             return Closed(gate, Reason.GATE_ERROR, error=f"there is no window {missing[0]}")
+        if self.facts.externals is not None and (missing := sorted(gate.externals - self.facts.externals.keys())):
+            told = f"there is no external fact {missing[0]!r}; declare it under `externals` in levelgate.yaml"
+            return Closed(gate, Reason.GATE_ERROR, error=told)
         variables = {**self._common, **counted, **dict(self._variables(gate, view))}
         try:
             if as_bool(gate.program, self._value(gate, variables)):
@@ -181,7 +191,13 @@ class Judge:
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := key_of(node, WINDOWS)))
         reason = _reason(parts)
         awaits_opening = reason is Reason.WINDOW_CLOSED and not any(part.value for part in parts)
-        return Closed(gate, reason, tuple(map(_told, parts)), windows, awaits_opening=awaits_opening)
+        return Closed(gate, reason, tuple(map(self._told, parts)), windows, awaits_opening=awaits_opening)
+
+    def _told(self, part: Part) -> str:
+        if not (part.error and _is_unknown_fact(part.error)):
+            return str(part)
+        fact = (self.facts.externals or {}).get(key_of(part.node, EXTERNALS) or "")
+        return f"{part.text} = unknown" + (f" ({fact.why})" if fact and fact.why else "")
 
     def _value(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
         """Where a part that is the same for all fails, the whole is evaluated, because what stands around it may not need it."""
@@ -297,10 +313,6 @@ def _reason(parts: Sequence[Part]) -> Reason:
     if parts and all(key_of(part.node, RATES) or key_of(part.node, COUNTERS) for part in parts):
         return Reason.PACE_REACHED
     return Reason.GATE_CLOSED
-
-
-def _told(part: Part) -> str:
-    return f"{part.text} = unknown" if part.error and _is_unknown_fact(part.error) else str(part)
 
 
 def _is_unknown_fact(error: ExpressionError) -> bool:

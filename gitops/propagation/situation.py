@@ -11,7 +11,7 @@ from applier.observed import Observed
 from applier.plan import Plan, SetPlan
 from gitops.propagation import suspension
 from gitops.propagation.gates import Change as TargetRevision
-from gitops.propagation.gates import Facts
+from gitops.propagation.gates import Fact, Facts
 from gitops.propagation.judge import Closing, Reading, in_window, not_startable
 from gitops.propagation.orders import Request
 from gitops.propagation.people import Asked, first_seen
@@ -31,6 +31,7 @@ class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, one `reading` of
     the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, `depends_on` after
     which others a source is applied for the first time, `governors` whose rules govern it beside its own.
+    `externals` are the facts that the operator declares, None where that is not known.
     """
 
     rules: Mapping[str, SourceRules]
@@ -42,6 +43,7 @@ class Conditions:
     suspended: Mapping[str, str] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
+    externals: Mapping[str, Fact] | None = None
 
     def governing(self, source: str) -> tuple[SourceRules, ...]:
         """The rules that govern a source, its own first; all there are, where it is not known what the source is."""
@@ -129,7 +131,8 @@ class Situation:
         """What the gates of a definition may read of the world."""
         revisions = self.stored.revisions.get(kind)
         windows = {name: in_window(window, self.now) for name, window in _windows(self._rules_of(kind)).items()}
-        return Facts(self.now, TargetRevision(revisions[-1].number if revisions else 0), windows)
+        target = TargetRevision(revisions[-1].number if revisions else 0)
+        return Facts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, Closing]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""

@@ -176,3 +176,22 @@ def test_gates_are_checked_against_the_windows_of_the_repository(
             "${inWindow('night')}: asks for night, and those that govern it: morning; these are never open together",
         ),
     }
+
+
+def test_with_a_configuration_the_facts_that_gates_ask_for_are_known(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "platform").mkdir()
+    nodes = [config_map("a", propagateWhen=["${external('budgt')}"])]
+    place = written(tmp_path / "platform", d=definition("Link", nodes), i=instance("Link", "x"))
+    asked = [one for one in findings(capsys, place, code=0) if "external" in one["message"]]
+    assert asked == []
+    file = tmp_path / "levelgate.yaml"
+    file.write_text(
+        "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: a, url: /a}]\nexternals:\n"
+        '- {name: budget, maxAge: 1m, http: {url: "https://x/y", expect: "y"}}\n'
+    )
+    told = linted(capsys, place, "--config", str(file), code=1)
+    assert "no external fact 'budgt'; did you mean 'budget'?" in told
+    file.write_text("apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: a, url: /a, interval: 5}]\n")
+    assert f"{file}:3: sources[0].interval: 5 is not text" in linted(capsys, place, "--config", str(file), code=1)

@@ -10,6 +10,7 @@ import pytest
 from applier.adoption import Adoption
 from applier.plan import Brake
 from gitops.config import Config, ConfigErrors, read
+from gitops.externals import External
 from gitops.source import Branch, Commit, Credentials, Head, Ref, Tag
 
 HEAD = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
@@ -70,9 +71,20 @@ sources:
 - name: local
   url: ../work
   adopt: {policy: IfEqual, from: [flux, kro]}
+externals:
+- name: error-budget
+  http: {url: "https://slo.example.com/webapp/ok", expect: "true"}
+  maxAge: 60s
+- name: quick
+  http: {url: "http://slo.example.com:8080/?q=1", expect: ok, timeout: 2s}
+  maxAge: 9s
 """,
     )
     assert (config.context, config.apply_concurrency) == ("prod-eu", 8)
+    assert config.externals == (
+        External("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
+        External("quick", "http://slo.example.com:8080/?q=1", "ok", timedelta(seconds=9), timedelta(seconds=2)),
+    )
     platform, shop, local = config.sources
     assert (platform.name, str(platform.target), platform.target.path) == (
         "platform",
@@ -154,6 +166,34 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
 )  # fmt: skip
 def test_mistakes_of_a_source(tmp_path: Path, line: str, told: str) -> None:
     assert one(tmp_path, line) == [f"6: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('http: {url: "https://x/y", expect: "true"}', "4: externals[0].maxAge: is required and not given"),
+        ('{maxAge: 1m, http: {url: "https://x/y"}}', "4: externals[0].http.expect: is required and not given"),
+        ('{maxAge: 1m, http: {url: "https://x/y", expect: true}}', "4: externals[0].http.expect: true is not text; put it in quotes"),
+        ('{maxAge: 60, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: 60 is not text; put it in quotes"),
+        ('{maxAge: 2s, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: '2s' is shorter than 3s"),
+        ('{maxAge: 1m, http: {url: "ftp://x/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
+        ('{maxAge: 1m, http: {url: "https://a:b@x/y", expect: "y"}}', "4: externals[0].http.url: holds a credential; facts are read without one"),
+        (
+            '{maxAge: 9s, http: {url: "https://x/y", expect: "y", timeout: 4s}}',
+            "4: externals[0].http.timeout: is longer than 3s, a third of maxAge, after which it is asked again",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_of_a_fact(tmp_path: Path, line: str, told: str) -> None:
+    fields = line.removeprefix("{").removesuffix("}") if line.startswith("{") else line
+    assert told in refused(tmp_path, f"externals:\n- {{name: a, {fields}}}\nsources: [{{name: a, url: /a}}]\n")
+
+
+def test_two_facts_of_one_name(tmp_path: Path) -> None:
+    fact = '- {name: a, maxAge: 1m, http: {url: "https://x/y", expect: "y"}}\n'
+    assert refused(tmp_path, f"sources: [{{name: a, url: /a}}]\nexternals:\n{fact}{fact}") == [
+        "6: externals[1].name: 2 externals are called 'a'; rename one"
+    ]
 
 
 def test_files_that_cannot_be_read_are_told_with_the_place_where_they_are_looked_for(tmp_path: Path) -> None:

@@ -15,10 +15,13 @@ from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
 from gitops.daemon import Daemon
+from gitops.externals import Externals
 from gitops.follow import Follower
+from gitops.propagation.gates import Fact
 from gitops.reconcile import Pass, Reconciler
 from gitops.sources import SourceState
 from tests.gitops.source.real_git import Work
+from tests.gitops.test_externals import Answers
 from tests.gitops.test_follow import found
 
 T = TypeVar("T")
@@ -88,7 +91,9 @@ class Platform:
             SystemClock(),
             configs={one.name: one for one in config.sources},
         )
-        daemon = Daemon(follower, config, self.file, lambda name, text: told.put_nowait(f"{name}: {text}"))
+        daemon = Daemon(
+            follower, Externals(SystemClock()), config, self.file, lambda name, text: told.put_nowait(f"{name}: {text}")
+        )
         task = asyncio.create_task(daemon.run())
         try:
             yield Running(daemon, passes, told)
@@ -186,3 +191,23 @@ async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None
         (mount / "..new").symlink_to("..2")
         (mount / "..new").rename(mount / "..data")
         await run.passed(lambda given: set(given) == {"two"})
+
+
+async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_is_declared(platform: Platform) -> None:
+    platform.repository("one")
+    async with Answers().serving() as server:
+        budget, freeze = (
+            f'- {{name: {name}, maxAge: 1h, http: {{url: "{server.url}", expect: "true"}}}}\n'
+            for name in ("budget", "freeze")
+        )
+        platform.configure("name: one, url: one", more=f"externals:\n{budget}")
+        async with platform.running() as run:
+            await run.passed(lambda given: "one" in given)
+            now = SystemClock().now()
+            assert run.daemon.externals.facts(now) == {"budget": Fact(True)}
+            while not run.passes.given.empty():
+                run.passes.given.get_nowait()
+            platform.configure("name: one, url: one", more=f"externals:\n{freeze}")
+            await run.says("taken anew")
+            await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": Fact(True)})
+            assert server.asked == 2

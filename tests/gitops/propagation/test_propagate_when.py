@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from applier.reasons import Because, Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Counters, Item
-from gitops.propagation.gates import Change, Facts, Judge, Subject, View, as_wait, paced, trailers
+from gitops.propagation.gates import Change, Fact, Facts, Judge, Subject, View, as_wait, paced, trailers
 from gitops.propagation.judge import not_startable
 from gitops.propagation.policy import DEFAULT, Mode, Policy
 from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced
@@ -32,7 +32,7 @@ FACTS = Facts(
     NOW,
     Change(13, "9c1d2e7", "Ada", "Raise the limit\n\nBecause.\n\nTicket: CHG-1\nReviewed-by: Bob"),
     windows={"open": True, "dba": False},
-    externals={"yes": True, "no": False, "stale": None},
+    externals={"yes": Fact(True), "no": Fact(False), "stale": Fact(None, "too old")},
 )
 FRIDAY_11 = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 WINDOWS = {
@@ -73,6 +73,12 @@ def is_open(expression: str, **given: Any) -> bool:
 # ---- open, closed, cannot be judged
 
 
+def test_where_nobody_knows_what_is_declared_a_fact_is_unknown_and_no_mistake() -> None:
+    """Surface 6: plans without the operator's configuration."""
+    unknown = "GateClosed: external('yes') = unknown"
+    assert told("external('yes')", facts=replace(FACTS, externals=None)) == [unknown]
+
+
 def test_gates_see_times_as_templates_do() -> None:
     """Rgd 1.11: one check of types, and so one meaning of values."""
     item = app()
@@ -110,9 +116,12 @@ def test_s1_36_open(expression: str) -> None:
         ("!inWindow('open')", "WindowClosed: inWindow('open') = true"),
         ("inWindow('dba') && external('no')", "GateClosed: inWindow('dba') = false, external('no') = false"),
         ("external('no')", "GateClosed: external('no') = false"),
-        ("external('stale')", "GateClosed: external('stale') = unknown"),
-        ("!external('stale')", "GateClosed: external('stale') = unknown"),
-        ("external('never heard of')", "GateClosed: external('never heard of') = unknown"),
+        ("external('stale')", "GateClosed: external('stale') = unknown (too old)"),
+        ("!external('stale')", "GateClosed: external('stale') = unknown (too old)"),
+        (
+            "external('never heard of')",
+            "GateError: there is no external fact 'never heard of'; declare it under `externals` in levelgate.yaml",
+        ),
         ("inWindow('other')", "GateError: there is no window other"),
         ("app.spec.names == []", "GateError: no such key 'names' in app.spec"),
         ("dyn(app.spec.size)", "GateError: must be true or false, not int"),
