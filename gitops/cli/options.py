@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from applier.adoption import Adoption
 from applier.errors import ConfigurationError
@@ -56,6 +57,16 @@ adopt_option = click.option(
 )
 
 
+def refuse_beside_config(**flags: str) -> None:
+    """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""
+    context = click.get_current_context()
+    given = [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise click.UsageError(
+            f"{', '.join(given)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
     """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox."""
@@ -63,6 +74,10 @@ class ClusterChoice:
     kubeconfig: str | None = None
     context: str | None = None
     sandbox: bool = False
+
+    def or_context(self, context: str) -> ClusterChoice:
+        """This context of the kubeconfig, where a person named neither one nor the sandbox."""
+        return self if self.sandbox or self.context else replace(self, context=context or None)
 
     async def connect(self, *, concurrency: int = 16) -> KubeCluster:
         """The chosen cluster, to be closed by the caller. Raises ConfigurationError."""

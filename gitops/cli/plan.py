@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 import orjson
@@ -15,14 +16,18 @@ from applier.plan import NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, adopt_option, cluster_options
+from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.text import described, local, place, title
 from gitops.clock import SystemClock
+from gitops.config import Config, read
+from gitops.errors import SourceError
+from gitops.propagation.gates import Fact
 from gitops.reconcile import Pass, Reconciler
 from gitops.record import read_records
 from gitops.sources import SourceState
 from renderer.identity import ObjectKey
 from renderer.model import RenderedSet
+from renderer.scope import suggestion
 
 _MARKS = {
     Verb.CREATE: "+",
@@ -49,11 +54,26 @@ _MARKS = {
     help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
 )
 @adopt_option
+@click.option(
+    "-c",
+    "--config",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Plan what `run` with this configuration would do with the source; --adopt then stands in it.",
+)
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @cluster_options
 def command(
-    place: str, revision: str, source: str, adopt: Adoption, exit_code: bool, output: str, choice: ClusterChoice
+    place: str,
+    revision: str,
+    source: str,
+    adopt: Adoption,
+    file: Path | None,
+    exit_code: bool,
+    output: str,
+    choice: ClusterChoice,
 ) -> int:
     """Show what a repository would create, update and delete in the cluster, in the order in which it would happen.
 
@@ -63,21 +83,35 @@ def command(
     levelgate plan . --source platform
     levelgate plan . --source platform --revision main --exit-code
     """
-    return asyncio.run(_plan(place, revision, source, adopt, choice, exit_code=exit_code, output=output))
+    if file:
+        refuse_beside_config(adopt="--adopt")
+    config = read(file) if file else None
+    return asyncio.run(_plan(place, revision, source, adopt, config, choice, exit_code=exit_code, output=output))
 
 
 async def _plan(
-    place: str, revision: str, source: str, adopt: Adoption, choice: ClusterChoice, *, exit_code: bool, output: str
+    place: str,
+    revision: str,
+    source: str,
+    adopt: Adoption,
+    config: Config | None,
+    choice: ClusterChoice,
+    *,
+    exit_code: bool,
+    output: str,
 ) -> int:
     snapshot = compose.read(place, revision=revision)
+    if config:
+        choice = choice.or_context(config.context)
     cluster = await choice.connect()
     try:
         named = source or await _source_of(cluster, place)
         name = named or compose.source_config(place).name
         catalog = compose.catalog_of(snapshot, source=name)
-        found = await Reconciler(cluster, program_version(), SystemClock()).preview(
-            [SourceState(catalog, adoption=adopt)]
-        )
+        state = _configured(SourceState(catalog, adoption=adopt), name, config)
+        facts = {one.name: Fact(None, "a plan does not ask") for one in config.externals} if config else None
+        known = (lambda _: facts) if facts is not None else None
+        found = await Reconciler(cluster, program_version(), SystemClock(), facts=known).preview([state])
     finally:
         await cluster.close()
     counts = count(found)
@@ -94,6 +128,18 @@ async def _plan(
     if found.bundle.problems:
         return 1
     return 2 if exit_code and any(counts[verb] for verb in ("create", "update", "replace", "adopt", "delete")) else 0
+
+
+def _configured(state: SourceState, name: str, config: Config | None) -> SourceState:
+    """Under what the configuration says of this source. Raises GitopsError where it does not know it."""
+    if config is None:
+        return state
+    sources = {one.name: one for one in config.sources}
+    if name not in sources:
+        raise SourceError(
+            name, f"is no source of the configuration{suggestion(name, sources)}", advice="name it: --source"
+        )
+    return state.configured(sources[name], config.governors)
 
 
 async def _source_of(cluster: Cluster, place: str) -> str:

@@ -7,13 +7,12 @@ import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from applier.adoption import Adoption
 from applier.fenced import Fenced
@@ -21,7 +20,7 @@ from applier.kube.cluster import KubeCluster
 from gitops import compose
 from gitops.causes import blocked_rows
 from gitops.cli import INTERRUPTED, program_version
-from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.config import Config, read
@@ -119,30 +118,19 @@ def command(
         found = [compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources]
         config = Config(tuple(found))
     else:
-        _refuse_what_stands_in_the_file()
+        refuse_beside_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
         config = read(file)
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
         config=config,
         file=file,
         progress=progress,
-        choice=choice if choice.sandbox or choice.context else replace(choice, context=config.context or None),
+        choice=choice.or_context(config.context),
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         fail_on_held=fail_on_held,
         resync=resync,
     )
     return asyncio.run(daemon.run(wait if once else None))
-
-
-def _refuse_what_stands_in_the_file() -> None:
-    """Flags that say something of sources: nobody could tell of which."""
-    context = click.get_current_context()
-    names = {"sources": "--source", **{name: f"--{name}" for name in ("ref", "path", "adopt", "interval")}}
-    given = [flag for name, flag in names.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
-        raise click.UsageError(
-            f"{', '.join(given)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,11 @@ class Config:
     context: str = ""
     apply_concurrency: int | None = None
 
+    @property
+    def governors(self) -> frozenset[str]:
+        """The sources whose windows and policies govern all."""
+        return frozenset(one.name for one in self.sources if one.governs_all)
+
 
 class ConfigErrors(GitopsError):
     """The file cannot be taken; `problems` has everything that is wrong with it."""

@@ -89,6 +89,7 @@ def test_the_list_of_commands_is_complete(capsys: pytest.CaptureFixture[str]) ->
         ["run"],
         ["run", "--config", "levelgate.yaml", "--source", "."],
         ["run", "--config", "levelgate.yaml", "--interval", "30s"],
+        ["plan", ".", "--config", "levelgate.yaml", "--adopt", "IfEqual"],
         ["lint"],
         ["lint", ".", "-o", "xml"],
         ["generate"],
