@@ -141,7 +141,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
     ("line", "told"),
     [
         ("interval: 30", "sources[0].interval: 30 is not text; put it in quotes"),
-        ('interval: "30"', "sources[0].interval: '30' is not a duration; write for example 30s, 5m, 1h30m or 2d"),
+        ('interval: "30"', "sources[0].interval: '30' is not a duration; write for example 90s, 30m, 1h30m or 2d"),
         ("interval: 0s", "sources[0].interval: '0s' is shorter than 1s"),
         ("intervall: 30s", "sources[0].intervall: no field 'intervall'; did you mean 'interval'?"),
         ("ref: main", "sources[0].ref: 'main' is not an object"),
@@ -241,7 +241,7 @@ sources:
         "11: sources[1].name: is required and not given",
         "12: sources[1].ref.semver: '>' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'",
         "15: sources[3].name: 2 sources are called 'c'; rename one",
-        "17: sources[3].interval: '5x' is not a duration; write for example 30s, 5m, 1h30m or 2d",
+        "17: sources[3].interval: '5x' is not a duration; write for example 90s, 30m, 1h30m or 2d",
     ]
 
 

@@ -11,6 +11,9 @@ from typing import TypeVar, cast
 
 import pytest
 
+from applier.cluster import Cluster
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
@@ -32,6 +35,7 @@ class Passes:
     """Stands where the cluster is: what each pass was given."""
 
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
+    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.given.put_nowait({state.catalog.source: state for state in sources})
