@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from gitops.source import (
     working_tree,
 )
 from renderer.catalog import Catalog, load
+from renderer.errors import Problem
+from renderer.object_types import ObjectTypes
 
 SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
@@ -104,6 +106,22 @@ def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
         return working_tree(path)
     local = LocalRepository(path)
     return local.snapshot(local.resolve(revision))
+
+
+def schemas_in(places: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
+    """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
+
+    Raises SourceError for a folder that describes no kind.
+    """
+    types, problems = ObjectTypes(), []
+    for place in places:
+        catalog = catalog_of(read(place))
+        unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
+        if not catalog.types.described and not unreadable:
+            raise SourceError(place, "holds no CustomResourceDefinition", advice="name the folder that they are in")
+        problems += [replace(problem, file=f"{place}/{problem.file}") for problem in unreadable]
+        types = types.beside(catalog.types)
+    return types, tuple(problems)
 
 
 def locations(place: str) -> tuple[frozenset[str], str]:

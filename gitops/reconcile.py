@@ -37,6 +37,7 @@ from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.memo import Memo
 from renderer.model import Bundle
+from renderer.object_types import ObjectTypes, of_crds
 from renderer.render import OWN_NAMESPACE, World, render, source_parent
 
 MAX_ROUNDS = 200
@@ -95,9 +96,12 @@ class _Known:
 
 @dataclass(slots=True)
 class _Seen:
-    """What one pass leaves for the next: contents of records, which never change, and the time, which never goes back."""
+    """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, and how the cluster's CRDs
+    describe their kinds.
+    """
 
     archive: Archive = field(default_factory=Archive)
+    types: ObjectTypes = field(default_factory=ObjectTypes)
     reading: Reading | None = None
 
 
@@ -182,7 +186,9 @@ class Reconciler:
         catalogs = [state.catalog for state in sources]
         parents = [source_parent(catalog.source) for catalog in catalogs]
         instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
-        observed = await observe.observe(self.cluster, parents, kinds=_kinds(render(catalogs)), whole=instances)
+        wanted = render(catalogs)
+        observed = await observe.observe(self.cluster, parents, kinds=_kinds(wanted), whole=instances)
+        observed = await observe.look(self.cluster, observed, _crds_to_look_at(wanted, observed))
         missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
         found = await observe.scan(self.cluster, observed, missing) if missing else {}
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
@@ -211,7 +217,8 @@ class Reconciler:
         while True:
             observed = replace(known.observed, discovery=await self.cluster.discover())
             known = replace(known, observed=observed)
-            bundle = render(catalogs, _world(known, catalogs), self.memo)
+            self.seen.types = of_crds(_crds(observed), self.seen.types)
+            bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.read(self.cluster, bundle.unread)
@@ -283,10 +290,11 @@ class Reconciler:
 
 
 def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
-    """CRDs of custom kinds in use that have not been seen: one of them may be a definition's that is missing now."""
-    used = [
-        resource for kind in _kinds(bundle) if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)
-    ]
+    """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
+    is missing now.
+    """
+    kinds = _kinds(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
+    used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
     found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
     return {key for key in found if not observed.is_known(key)}
 
@@ -299,13 +307,17 @@ def _kinds(bundle: Bundle) -> set[GroupKind]:
     return {CRD} | {node.group_kind for rendered in bundle.sets for node in rendered.nodes if not node.external}
 
 
-def _world(known: _Known, catalogs: Sequence[Catalog]) -> World:
+def _crds(observed: Observed) -> list[Object]:
+    return [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
+
+
+def _world(known: _Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> World:
     observed = known.observed
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
     owners: dict[GroupKind, str] = {}
-    for key, crd in observed.objects.items():
-        if key.group_kind == CRD and (name := annotation(crd, keys.DEFINITION)):
+    for crd in _crds(observed):
+        if name := annotation(crd, keys.DEFINITION):
             kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
             defined[kind] = name
             if source := by_set.get(label(crd, keys.PART_OF)):
@@ -321,6 +333,7 @@ def _world(known: _Known, catalogs: Sequence[Catalog]) -> World:
         places=known.propagation.places,
         gated=known.gated,
         settled=frozenset(_settled(observed, catalogs)),
+        types=types,
     )
 
 

@@ -23,13 +23,15 @@ from renderer.revision import Revision, Stored, definition_of
 @dataclass
 class Definitions:
     """`current` definitions by kind with the `numbers` of their revisions and the source that owns each; `issued` are those whose revision is
-    not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final.
+    not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final. `types` are the
+    kinds that are described outside of Git.
     """
 
     catalogs: Sequence[Catalog]
     stored: Stored
     live: Live
     preferred: Mapping[GroupKind, str]
+    types: ObjectTypes = field(default_factory=ObjectTypes)
     current: dict[GroupKind, Definition] = field(default_factory=dict)
     numbers: dict[GroupKind, int] = field(default_factory=dict)
     owner: dict[GroupKind, str] = field(default_factory=dict)
@@ -38,12 +40,17 @@ class Definitions:
     problems: list[tuple[str, Problem]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     _built: dict[str, Definition | None] = field(default_factory=dict)
+    _known: dict[str, ObjectTypes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        elsewhere = self.types
+        for catalog in self.catalogs:
+            elsewhere = catalog.types.beside(elsewhere)
+        self._known = {catalog.source: catalog.types.beside(elsewhere) for catalog in self.catalogs}
         wanted = self._union()
         broken = {kind: catalog.source for catalog in self.catalogs for kind in catalog.broken if kind not in wanted}
         for kind, definition in wanted.items():
-            self._accept(kind, definition)
+            self._check(kind, definition)
         for kind, source in broken.items():
             self.owner[kind] = source
             self._serve_on(kind, "does not build")
@@ -78,6 +85,21 @@ class Definitions:
                     message = f"source {self.owner[kind]} owns the definition of {kind}; this one is ignored"
                     self._problem(catalog.source, definition.origin, message)
         return found
+
+    def _check(self, kind: GroupKind, definition: Definition) -> None:
+        """Accept a definition if it fits the kinds, too, that its own source does not describe: those of other sources and of the cluster."""
+        source = self.owner[kind]
+        own = next(catalog.types for catalog in self.catalogs if catalog.source == source)
+        used = {node.group_kind for node in definition.nodes} - own.described.keys()
+        if used.isdisjoint(self._known[source].described):
+            self._accept(kind, definition)
+            return
+        found = static.checked(definition, self._known[source])
+        if found.problems:
+            self.problems += [(source, problem) for problem in found.problems]
+            self._serve_on(kind, "does not fit the kinds that it uses")
+        else:
+            self._accept(kind, found.definition)
 
     def _accept(self, kind: GroupKind, definition: Definition) -> None:
         newest = self.stored.newest(kind)
@@ -126,8 +148,7 @@ class Definitions:
             definition = definition_of(revision)
         except DefinitionErrors:
             return None
-        owner = self.owner.get(definition.group_kind)
-        types = next((catalog.types for catalog in self.catalogs if catalog.source == owner), ObjectTypes())
+        types = self._known.get(self.owner.get(definition.group_kind, ""), self.types)
         return static.checked(definition, types).definition
 
     def _breaking(self, definition: Definition, newest: Revision | None) -> str:

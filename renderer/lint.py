@@ -6,7 +6,7 @@ Errors are what keeps something from being rendered. Warnings are legal: a perso
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -47,9 +47,14 @@ class Finding:
         return f"{where}: warning: {rest}" if self.severity is Severity.WARNING else str(self.problem)
 
 
-def lint(files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle) -> list[Finding]:
-    """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from."""
-    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_unservable(catalog)}
+def lint(
+    files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle, schemas: ObjectTypes | None = None
+) -> list[Finding]:
+    """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from; `schemas`
+    describe kinds beside those of the catalog.
+    """
+    types = catalog.types.beside(schemas) if schemas else catalog.types
+    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_unservable(bundle.definitions.values(), types)}
     warnings = {
         *_undefined(catalog),
         *(
@@ -58,7 +63,7 @@ def lint(files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle) -> list[F
             for found in documents.ambiguities(file, data)
             if not _is_rate(found, catalog)
         ),
-        *(found for definition in catalog.definitions.values() for found in _of_definition(definition, catalog.types)),
+        *(found for definition in catalog.definitions.values() for found in _of_definition(definition, types)),
     }
     return sorted(
         [*(Finding(one, Severity.ERROR) for one in errors), *(Finding(one, Severity.WARNING) for one in warnings)]
@@ -92,11 +97,11 @@ def _errors_of(
             yield node.origin, node.id, node.error
 
 
-def _unservable(catalog: Catalog) -> Iterator[Problem]:
+def _unservable(definitions: Iterable[Definition], types: ObjectTypes) -> Iterator[Problem]:
     """Objects that templates make, which the schema of their kind will not let in: something is missing, or out of its bounds."""
-    for definition in catalog.definitions.values():
+    for definition in definitions:
         for node in definition.nodes:
-            described = catalog.types.described.get(node.group_kind)
+            described = types.described.get(node.group_kind)
             if described is None or node.external:
                 continue
             path = f"{_path(definition, node)}.template"
@@ -184,7 +189,8 @@ def _unknown(definition: Definition, types: ObjectTypes) -> Iterator[tuple[str, 
         kinds.setdefault(node.group_kind, []).append(node)
     for kind, nodes in kinds.items():
         ids = ", ".join(node.id for node in nodes)
-        message = f"no schema of {kind} is known, so what expressions read of {ids} is not checked; commit its CustomResourceDefinition"
+        advice = "commit its CustomResourceDefinition, or name a folder that has it with --schemas"
+        message = f"no schema of {kind} is known, so what expressions read of {ids} is not checked; {advice}"
         yield _path(definition, nodes[0]), message
 
 

@@ -18,6 +18,7 @@ from renderer.identity import GroupKind, Manifest
 Schema = Mapping[str, Any]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _CONDITION: Final = Record(dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), STRING))
 
 
@@ -32,7 +33,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class ObjectTypes:
-    """The kinds that a commit describes, beside those of Kubernetes."""
+    """The kinds that a commit, a folder of schemas or a cluster describes, beside those of Kubernetes."""
 
     described: Mapping[GroupKind, Described] = field(default_factory=dict)
 
@@ -47,16 +48,22 @@ class ObjectTypes:
         found = self.described.get(kind)
         return tuple(found.types) if found and version not in found.types else ()
 
+    def beside(self, others: ObjectTypes) -> ObjectTypes:
+        """With those of `others` that are not described here."""
+        return ObjectTypes({**others.described, **self.described})
+
 
 def of_crds(crds: Iterable[Manifest], previous: ObjectTypes) -> ObjectTypes:
-    """The kinds of these CRDs; the last that describes a kind stands. CRDs that are `previous`, by identity, are not read again."""
+    """The kinds of these CRDs; the last that describes a kind stands. A CRD of `previous` is not read again: the same value, or the same object of a
+    cluster at the same resourceVersion.
+    """
     found: dict[GroupKind, Described] = {}
     for crd in crds:
         match crd.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind)}, "versions": list(versions)}:
                 key = GroupKind(group, kind)
                 known = previous.described.get(key)
-                found[key] = known if known and known.crd is crd else _described(crd, versions)
+                found[key] = known if known and _is_same(known.crd, crd) else _described(crd, versions)
     return ObjectTypes(found)
 
 
@@ -89,12 +96,25 @@ def with_conditions(instance: Type) -> Record:
     return with_status(instance, Record({"conditions": ListOf(_CONDITION)}))
 
 
+def _is_same(one: Manifest, other: Manifest) -> bool:
+    return one is other or (_stored(one) == _stored(other) != (None, None))
+
+
+def _stored(crd: Manifest) -> tuple[Any, Any]:
+    metadata = crd.get("metadata") or {}
+    return metadata.get("uid"), metadata.get("resourceVersion")
+
+
 def _described(crd: Manifest, versions: Iterable[Any]) -> Described:
     found: dict[str, Schema] = {}
     for version in versions:
         match version:
+            case {"served": False}:
+                continue
             case {"name": str(name), "schema": {"openAPIV3Schema": dict(described)}}:
                 found[name] = described
+            case {"name": str(name)}:
+                found[name] = _ANYTHING
     return Described(crd, found, {name: _of_object(described) for name, described in found.items()})
 
 

@@ -20,6 +20,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, diges
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo, Surroundings
 from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
+from renderer.object_types import ObjectTypes
 from renderer.order import Order
 from renderer.resolve import told
 from renderer.revision import AppliedPair, Stored
@@ -54,8 +55,8 @@ class _Assigned(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class World:
     """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
-    defined kind the source whose set holds its CRD, what selections found, and what is stored of revisions and applied pairs. Empty when
-    rendering offline.
+    defined kind the source whose set holds its CRD, what selections found, what is stored of revisions and applied pairs, and the types of kinds
+    that are described outside of Git. Empty when rendering offline, but for `types` of a folder of schemas.
 
     `places` are the revisions that instances are at and move to, where that is not the newest. Instances in `gated` are rendered at their applied
     pair as well, so that they can be healed from it. `settled` are sources whose commit was brought about before.
@@ -70,6 +71,7 @@ class World:
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
     gated: Collection[ObjectKey] = ()
     settled: Collection[str] = ()
+    types: ObjectTypes = field(default_factory=ObjectTypes)
 
 
 def source_parent(source: str) -> ObjectKey:
@@ -89,13 +91,14 @@ class _Render:
         self.catalogs = catalogs
         self.world = world
         self.memo = memo
-        self.definitions = Definitions(catalogs, world.stored, world.live, world.owners)
+        self.definitions = Definitions(catalogs, world.stored, world.live, world.owners, world.types)
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
         declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
         nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
-        self.scopes = {**world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
+        foreign = scopes_of(one.crd for one in world.types.described.values())
+        self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
         self.around = Surroundings(world.live, self.definitions.current, self.scopes, world.selected)
         self.instances: dict[ObjectKey, RenderedSet] = {}
         self.nodes_of_instance = 0

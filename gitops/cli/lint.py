@@ -11,13 +11,14 @@ import click
 import orjson
 
 from gitops import compose
+from gitops.cli.options import schemas_option
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
 from renderer.model import Bundle
-from renderer.render import render
+from renderer.render import World, render
 
 
 @click.command()
@@ -25,6 +26,7 @@ from renderer.render import render
 @click.option(
     "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
 )
+@schemas_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option(
@@ -35,7 +37,7 @@ from renderer.render import render
     type=click.Path(path_type=Path),
     help="Check this configuration of `run` too, and that it declares the external facts that gates ask for.",
 )
-def command(place: str, revision: str, output: str, strict: bool, file: Path | None) -> int:
+def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Say everything that is wrong with a repository, sorted by file and line.
 
     Needs no cluster. Definitions are compiled and instances rendered, so what only an instance shows is found too. Warnings are legal, but
@@ -44,14 +46,17 @@ def command(place: str, revision: str, output: str, strict: bool, file: Path | N
     \b
     levelgate lint sample-repo
     levelgate lint . --strict -o json
+    levelgate lint . --schemas schemas
     levelgate lint . --config levelgate.yaml
     """
     config, mistakes = _configuration(file)
     snapshot = compose.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
-    bundle = render([catalog])
-    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle)
-    found = sorted([*found, *mistakes, *_of_rules(catalog, bundle, config)], key=lambda finding: finding.problem)
+    types, unreadable = compose.schemas_in(schemas)
+    bundle = render([catalog], World(types=types))
+    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
+    found += [*(Finding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
+    found = sorted([*found, *_of_rules(catalog, bundle, config)], key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":

@@ -56,6 +56,13 @@ adopt_option = click.option(
     help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
 )
 
+schemas_option = click.option(
+    "--schemas",
+    metavar="DIR|URL",
+    multiple=True,
+    help="Check types against the CustomResourceDefinitions, and definitions, in this folder too. May be repeated.",
+)
+
 
 def refuse_beside_config(**flags: str) -> None:
     """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""

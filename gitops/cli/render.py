@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import orjson
 from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
+from gitops.cli.options import schemas_option
 from gitops.cli.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.keys import PART_OF
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import render
+from renderer.render import World, render
 
 
 @click.command()
@@ -25,13 +27,14 @@ from renderer.render import render
 @click.option(
     "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
 )
+@schemas_option
 @click.option("-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write a folder for each instance, one file for each level.",
 )
-def command(place: str, revision: str, output: str, output_dir: Path | None) -> int:
+def command(place: str, revision: str, schemas: tuple[str, ...], output: str, output_dir: Path | None) -> int:
     """Render a repository: every instance as manifests sorted by levels of dependency.
 
     Needs no cluster. What only a cluster can tell (a status that another resource reads) is listed as waiting. Exits 1 when the repository has
@@ -43,7 +46,9 @@ def command(place: str, revision: str, output: str, output_dir: Path | None) -> 
     levelgate render https://git.example.com/platform.git -o json
     """
     snapshot = compose.read(place, revision=revision)
-    bundle = render([compose.catalog_of(snapshot)])
+    types, unreadable = compose.schemas_in(schemas)
+    bundle = render([compose.catalog_of(snapshot)], World(types=types))
+    bundle = replace(bundle, problems=(*unreadable, *bundle.problems))
     if output_dir is not None:
         _write(bundle, output_dir)
         click.echo(f"Wrote {len(bundle.instances)} instances to {output_dir}", err=True)

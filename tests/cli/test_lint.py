@@ -10,7 +10,7 @@ import pytest
 
 from gitops.cli import run
 from tests.gitops.propagation.windows import manifest
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance
+from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, widget
 
 
 def written(folder: Path, **files: str) -> str:
@@ -118,6 +118,63 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
     place = written(tmp_path, d=definition("Link", [config_map("a")]), x=instance("Lnik", "x"))
     told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
     assert told == [f"no definition here makes Lnik.{GROUP}; the object is applied as it stands"]
+
+
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.free.test}
+spec:
+  group: free.test
+  names: {kind: Widget, plural: widgets}
+  scope: Cluster
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        properties: {spec: {type: object, required: [size], properties: {size: {type: integer}, name: {type: string}}}}
+        type: object
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "message"),
+    [
+        ({"siz": 1, "size": 1}, "spec.siz", "no field 'siz'; did you mean 'size'?"),
+        ({"size": "${schema.spec.text}"}, "spec.size", "${schema.spec.text}: is a string, where an integer is needed; write int(schema.spec.text)"),
+        ({"name": "a"}, "spec.size", "is required and not given"),
+    ],
+)  # fmt: skip
+def test_crds_of_a_folder_take_part_in_the_check(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, spec: dict[str, Any], path: str, message: str
+) -> None:
+    """Rgd 1.11: offline, the folder stands for the cluster."""
+    (tmp_path / "schemas").mkdir()
+    schemas = written(tmp_path / "schemas", widgets=CRD)
+    (tmp_path / "platform").mkdir()
+    node = widget("free")
+    del node["template"]["data"]
+    node["template"]["spec"] = spec
+    link = definition("Link", [node, config_map("a")], spec={"text": "string | default=a"})
+    place = written(tmp_path / "platform", d=link, x=instance("Link", "x"))
+    assert findings(capsys, place, code=0)[0]["severity"] == "warning"
+    found = json.loads(linted(capsys, place, "--schemas", schemas, "-o", "json", code=1))["findings"]
+    (error,) = (one for one in found if one["severity"] == "error")
+    assert (error["path"], error["message"]) == (f"spec.resources[0].template.{path}", message)
+    assert not [one for one in found if "no schema of" in one["message"]]
+    run(["render", place, "--schemas", schemas])
+    assert ("Widget/x-free" in capsys.readouterr().out) == (message == "is required and not given")
+
+
+def test_a_folder_of_schemas_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run(["lint", "sample-repo", "--schemas", str(tmp_path / "empty")]) == 1
+    assert "holds no CustomResourceDefinition; name the folder that they are in" in capsys.readouterr().err
+    broken = written(tmp_path / "empty", broken=UNREADABLE)
+    for command in ("lint", "render"):
+        assert run([command, "sample-repo", "--schemas", broken]) == 1
+        captured = capsys.readouterr()
+        assert f"{broken}/broken.yaml:4: " in captured.out + captured.err
 
 
 def test_scalars_that_kubernetes_reads_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from gitops.sources import SourceState
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash
-from renderer.memo import Memo
 from renderer.render import source_parent
 from tests.properties.world import Crash, World, Write
 
@@ -55,9 +54,9 @@ class Platform:
     broken: list[str] = field(default_factory=list)
     parents_may_vanish: bool = False
     _commits: int = 0
-    _memo: Memo = field(default_factory=Memo)
 
     def __enter__(self) -> Self:
+        self._process = self._started()
         self._loop = (
             asyncio.new_event_loop()
         )  # a runner of asyncio writes out the result of every run, to handle signals
@@ -89,22 +88,24 @@ class Platform:
     def run(self, faults: Mapping[int, str] | None = None) -> Pass | None:
         """One pass of a new process; None when it died or gave up on the way."""
         self.cluster.revive(faults)
-        self._memo = Memo()
+        self._process = self._started()
         return self.go_on()
 
     def go_on(self) -> Pass | None:
         """One more pass of the same process."""
-        reconciler = Reconciler(self.cluster, "0", self.clock, memo=self._memo)
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
-            return self._loop.run_until_complete(reconciler.reconcile(states))
+            return self._loop.run_until_complete(self._process.reconcile(states))
         except (Crash, ClusterError):
             return None
 
     def preview(self) -> Pass:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._loop.run_until_complete(Reconciler(self.cluster, "0", self.clock).preview(states))
+        return self._loop.run_until_complete(self._started().preview(states))
+
+    def _started(self) -> Reconciler:
+        return Reconciler(self.cluster, "0", self.clock)
 
     def settle(self, *, passes: int = 40) -> Pass:
         """Passes, with controllers in between, until one changes nothing and the world stands still."""

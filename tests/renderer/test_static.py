@@ -243,7 +243,7 @@ def test_a_kind_that_nobody_describes_is_warned_of_where_an_expression_reads_it(
     found = [str(one) for one in lint(files, catalog, render([catalog])) if "schema of" in str(one)]
     assert found == [
         "link.json:1: warning: spec.resources[0]: no schema of Widget.free.test is known, so what expressions read of free "
-        "is not checked; commit its CustomResourceDefinition"
+        "is not checked; commit its CustomResourceDefinition, or name a folder that has it with --schemas"
     ]
 
 
