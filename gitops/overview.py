@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,12 +21,16 @@ from renderer.render import source_parent
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded."""
+    """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded.
+
+    `revisions` counts its instances by the number of the revision that all their nodes have, as text; 0: none yet.
+    """
 
     name: str
     record: Record
     state: State
     since: datetime | None
+    revisions: Mapping[str, int]
 
     @property
     def waves(self) -> tuple[WaveProgress, ...]:
@@ -94,4 +99,5 @@ def _rollout(name: str, record: Record, instances: list[Standing]) -> Rollout:
     since = (
         max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
     )
-    return Rollout(name, record, State.of(one.reason for one in mine), since)
+    revisions = Counter(str(one.applied.revision) for one in mine)
+    return Rollout(name, record, State.of(one.reason for one in mine), since, revisions)

@@ -183,6 +183,7 @@ def _as_json(cluster: str, found: Overview) -> dict[str, Any]:
                 "state": one.state,
                 "targets": {wave: target.revision for wave, target in one.record.targets.items()},
                 "since": timestamp(one.since) if one.since else None,
+                "revisions": one.revisions,
                 "waves": [asdict(wave) for wave in one.waves],
             }
             for one in found.rollouts

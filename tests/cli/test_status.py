@@ -82,11 +82,13 @@ def test_a_namespace_narrows_what_waits(shops: Fleet, typed: Typed) -> None:
 
 
 def test_the_json_names_rollouts_and_causes(shops: Fleet, typed: Typed) -> None:
+    """S1-35: for each definition how many instances have which revision, for each instance what holds it."""
     friday(shops)
     found: dict[str, Any] = json.loads(typed(shops, "status", "-o", "json"))
     (rollout,) = found["rollouts"]
     assert (rollout["name"], rollout["state"], rollout["since"]) == (ROLLOUT, "Held", "2026-11-20T13:02:00Z")
     assert rollout["targets"] == {"prod": 2, "rest": 2}
+    assert rollout["revisions"] == {"1": 5, "2": 3}
     assert rollout["waves"][0] == {
         "name": "prod",
         "shape": "exponential 2",
