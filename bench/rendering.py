@@ -6,8 +6,12 @@ The ratios say what matters: how the time grows with the number of instances (1 
 from __future__ import annotations
 
 import math
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from renderer.catalog import load
@@ -26,6 +30,7 @@ def main() -> None:
         print(f"{count:<44} {cold:>9.3f}s {again:>9.3f}s {again / cold:>8.3f}")
     growth = math.log(taken[LARGE][0] / taken[SMALL][0]) / math.log(LARGE / SMALL)
     print(f"{'exponent of the growth':<44} {growth:>10.2f}")
+    print(f"{f'megabytes of a process with {LARGE * NODES} manifests':<44} {memory():>10.0f}")
 
 
 def measured(count: int) -> tuple[float, float]:
@@ -42,6 +47,13 @@ def measured(count: int) -> tuple[float, float]:
     changed = {**files, "apps/00007.yaml": files["apps/00007.yaml"].replace(b"text: ", b"text: new-")}
     again, _ = cpu(lambda: render([load(changed, previous=before)], memo=memo))
     return first, again
+
+
+def memory() -> float:
+    """The most that a process needs which reads and renders the many instances, and keeps what it made; megabytes, Python's own included."""
+    command = (sys.executable, "-m", "bench.rendering")
+    told = subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=Path(__file__).parents[1])
+    return int(told.stdout) / 1024
 
 
 def cpu(work: Callable[[], T]) -> tuple[float, T]:
@@ -89,3 +101,8 @@ spec:
       public: boolean | default=true
   resources:{resources}
 """
+
+
+if __name__ == "__main__":
+    measured(LARGE)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
