@@ -22,15 +22,13 @@ from renderer.memo import Memo, Surroundings
 from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.object_types import ObjectTypes
 from renderer.order import Order
-from renderer.resolve import told
+from renderer.resolve import MAX_NODES, told
 from renderer.revision import AppliedPair, Stored
 from renderer.schema import SchemaMistake
 
 OWN_NAMESPACE = "levelgate-system"
 SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
-MAX_NODES = 10_000
-"""Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""
 
 
 class Place(NamedTuple):

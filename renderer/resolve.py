@@ -28,6 +28,9 @@ from renderer.selection import Selection, SelectorError
 from renderer.stored import carries, strip_nulls
 from renderer.template import TemplateError
 
+MAX_NODES = 10_000
+"""Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""
+
 _READ_BACK = ("uid", "creationTimestamp")
 
 
@@ -146,6 +149,9 @@ class _Walk:
             else:
                 error = error or str(problem)
             return [self._node(node, node.id, node.template.source, key=None, waiting=waiting, error=error)]
+        if len(self.nodes) + len(iterators) > MAX_NODES:
+            error = f"with these {len(iterators):,} items the instance would have more than {MAX_NODES:,} objects"
+            return [self._node(node, node.id, node.template.source, key=None, error=error)]
         items = [
             self._rendered(node, f"{node.id}/{index}", {**self.values, **values}, verdict)
             for index, values in enumerate(iterators)

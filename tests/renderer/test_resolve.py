@@ -376,6 +376,16 @@ def test_an_instance_may_not_become_any_number_of_objects() -> None:
     assert not bundle.instances[X._replace(name="y")].error
 
 
+def test_collections_of_one_instance_may_not_become_any_number_of_objects() -> None:
+    """MAX_NODES: the collection with which there would be too many is in error as a whole, and nothing else is."""
+    items = [{"i": "${lists.range(1000).map(i, string(i))}"}]
+    found = rendered(*(config_map(f"c{n}", name=f"c{n}-${{i}}", forEach=items) for n in range(11)), config_map("a"))
+    (error,) = (node for node in found.nodes if node.error)
+    assert (error.id, error.key) == ("c10", None)
+    assert error.error == "with these 1,000 items the instance would have more than 10,000 objects"
+    assert len(found.nodes) == 10_002
+
+
 @pytest.mark.parametrize(
     ("expression", "waits"),
     [
