@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from renderer.cel import NoSuchKey, Program, to_json
+from renderer.cel import Meter, NoSuchKey, Program, to_json
 from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
 from renderer.errors import ExpressionError
 from renderer.template import parse_expression
@@ -47,12 +47,12 @@ class Authored:
 
         An expression whose data is not there yet keeps those of its conditions whose types are written out. Two of one type are both dropped.
         """
-        schema = {**self.values["schema"], "status": {"conditions": list(built_in)}}
+        schema, meter = {**self.values["schema"], "status": {"conditions": list(built_in)}}, Meter.of_instance()
         found: list[Condition] = []
         problems: list[str] = []
         for entry in self.entries:
             try:
-                found += _made(entry.program, entry.program.evaluate({**self.values, "schema": schema}))
+                found += _made(entry.program, entry.program.evaluate({**self.values, "schema": schema}, meter.renew()))
             except ExpressionError as error:
                 if not (isinstance(error, NoSuchKey) and error.path and error.path[0] != "schema"):
                     problems.append(f"status.conditions: {error}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from renderer.cel import NoSuchKey, Optional, Program, compile_expression, type_name
+from renderer.cel import Meter, NoSuchKey, Optional, Program, compile_expression, type_name
 from renderer.errors import ExpressionError
 from renderer.model import Ready
 
@@ -33,8 +33,9 @@ def included(
     *,
     is_ready: Callable[[str], bool],
     can_arrive: CanArrive,
+    meter: Meter,
 ) -> Verdict:
-    """Does a node belong to the instance now? Other nodes that a condition reads must be ready before it is asked."""
+    """Does a node belong to the instance now? Other nodes that a condition reads must be ready before it is asked. `meter` is the instance's."""
     waiting: list[str] = []
     error = ""
     for condition in conditions:
@@ -42,7 +43,7 @@ def included(
             waiting += [f"{name} to be ready" for name in unready]
             continue
         try:
-            if not as_bool(condition, condition.evaluate(variables)):
+            if not as_bool(condition, condition.evaluate(variables, meter.renew())):
                 return Verdict(false=f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             if can_arrive(problem):
@@ -52,12 +53,12 @@ def included(
     return Verdict(error=error) if error else Verdict(waiting=tuple(waiting))
 
 
-def ready(conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive) -> Ready:
+def ready(conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter) -> Ready:
     """The answer of `readyWhen` about an object that exists; no verdict without conditions."""
     verdict = None
     for condition in conditions:
         try:
-            if not as_bool(condition, condition.evaluate(variables)):
+            if not as_bool(condition, condition.evaluate(variables, meter.renew())):
                 return Ready(False, f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             return Ready(False, f"waits for {awaited(problem)}" if can_arrive(problem) else str(problem))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from renderer.cel import Program, type_name
+from renderer.cel import Meter, Program, type_name
 from renderer.errors import ExpressionError
 from renderer.findings import Findings
 from renderer.scope import not_a_name
@@ -27,9 +27,9 @@ class Dimension:
     iterator: str
     program: Program
 
-    def values(self, variables: Mapping[str, Any]) -> list[Any]:
+    def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
         """Raises ExpressionError, also where the value is no list."""
-        found = self.program.evaluate(variables)
+        found = self.program.evaluate(variables, meter.renew())
         if isinstance(found, list):
             return found
         raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(found)}")
@@ -74,9 +74,11 @@ def _dimension(
     return Dimension(name, program) if program else None
 
 
-def combinations(dimensions: Sequence[Dimension], variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def combinations(
+    dimensions: Sequence[Dimension], variables: Mapping[str, Any], meter: Meter
+) -> Iterator[dict[str, Any]]:
     """The values of the iterators, for one item after the other. Raises ExpressionError, also for more than MAX_ITEMS items."""
-    lists = [dimension.values(variables) for dimension in dimensions]
+    lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:
         whole = " x ".join(str(len(values)) for values in lists)
         raise ExpressionError(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from renderer import conditions, schema, shape
 from renderer.authored import Authored
 from renderer.bodies import forbidden_keys
-from renderer.cel import NoSuchKey
+from renderer.cel import Meter, NoSuchKey
 from renderer.definition import Definition
 from renderer.dimensions import combinations
 from renderer.errors import ExpressionError
@@ -55,7 +55,7 @@ def resolve(
         manifest=instance,
         nodes=in_levels(unique(walk.nodes)),
         excluded=tuple(walk.excluded.values()),
-        status=strip_nulls(definition.status.known(walk.live)),
+        status=strip_nulls(definition.status.known(walk.live, walk.meter)),
         conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
         source=source,
         definition=definition.name,
@@ -91,7 +91,8 @@ class _Walk:
     """`values` is what templates see, `live` what the status is made from: it speaks of the cluster alone.
 
     `nodes` are rendered nodes by their ids; `members` maps the id of a node of the definition to those that it became, `above` to those that it
-    depends on, `behind` to those that a reader of it depends on: an empty collection stands for what it was made from.
+    depends on, `behind` to those that a reader of it depends on: an empty collection stands for what it was made from. `meter` counts what all
+    expressions of the instance cost.
     """
 
     definition: Definition
@@ -107,6 +108,7 @@ class _Walk:
     excluded: dict[str, Excluded] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter.of_instance)
 
     def __post_init__(self) -> None:
         live = self.observed.get(ObjectKey.of(self.instance))
@@ -119,7 +121,7 @@ class _Walk:
             self.excluded[node.id] = Excluded(node.id, f"it reads {gone[0]}, which is excluded")
             return
         verdict = conditions.included(
-            node.include_when, self.values, is_ready=self._is_ready, can_arrive=self._can_arrive
+            node.include_when, self.values, is_ready=self._is_ready, can_arrive=self._can_arrive, meter=self.meter
         )
         if verdict.false:
             self.excluded[node.id] = Excluded(node.id, verdict.false)
@@ -141,7 +143,7 @@ class _Walk:
     def _collection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
         """The items of a `forEach`; one node that waits, or is in error, while their number cannot be told."""
         try:
-            iterators = list(combinations(node.for_each, self.values))
+            iterators = list(combinations(node.for_each, self.values, self.meter))
         except ExpressionError as problem:
             waiting, error = verdict.waiting, verdict.error
             if self._can_arrive(problem):
@@ -178,7 +180,7 @@ class _Walk:
         seen = self.values[node.id] = self.live[node.id] = self._seen(node.id, found)
         whole = [condition for condition in node.ready_when if "each" not in condition.names]
         scope = {node.id: seen, "schema": self.values["schema"]}
-        ready = conditions.ready(whole, scope, self._can_arrive)
+        ready = conditions.ready(whole, scope, self._can_arrive, self.meter)
         if ready.verdict is False:
             return [replace(item.node, waiting=(f"{node.id} to be ready: {ready.why}",))]
         return [
@@ -187,7 +189,7 @@ class _Walk:
                 id=f"{node.id}/{index}",
                 manifest={**item.node.manifest, "metadata": _named(obj)},
                 key=ObjectKey.of(obj),
-                ready=conditions.ready(node.ready_when, {**scope, "each": one}, self._can_arrive),
+                ready=conditions.ready(node.ready_when, {**scope, "each": one}, self._can_arrive, self.meter),
             )
             for index, (obj, one) in enumerate(zip(found, seen, strict=True))
         ]
@@ -197,9 +199,9 @@ class _Walk:
         fixed = {one.iterator for one in node.for_each if one.program.names <= {"schema"}}
         can_arrive = partial(self._can_arrive, fixed=fixed) if fixed else self._can_arrive
         try:
-            manifest, pending = node.template.partial(variables, can_arrive)
+            manifest, pending = node.template.partial(variables, can_arrive, self.meter)
             waiting += [conditions.awaited(problem) for _, problem in pending]
-            known = node.template.known(variables) if pending else manifest
+            known = node.template.known(variables, self.meter) if pending else manifest
         except TemplateError as problem:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
@@ -272,7 +274,7 @@ class _Walk:
             return Ready(False, f"{node.id} does not exist yet")
         own = {"each": self._seen(node.id, [live])[0]} if node.for_each else {node.id: self._seen(node.id, live)}
         scope = {**own, "schema": self.values["schema"]}
-        return conditions.ready(node.ready_when, scope, self._can_arrive)
+        return conditions.ready(node.ready_when, scope, self._can_arrive, self.meter)
 
     def _seen(self, name: str, value: Any) -> Any:
         """What expressions see of a variable that has this JSON value."""

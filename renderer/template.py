@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
-from renderer.cel import OBJECT_UNITS, OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
+from renderer.cel import OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
 from renderer.cel.conversion import encoded
 from renderer.errors import ExpressionError, RendererError
 
@@ -151,14 +151,14 @@ class _Hole:
         if not self.standalone:
             return "".join(part if isinstance(part, str) else _text_of(part, variables, meter) for part in self.parts)
         program = next(self.programs)
-        value = program.evaluate_exactly(variables, meter)
+        value = program.evaluate(variables, meter)
         if value is OMIT:
             return value
         return to_json(encoded(value) if self.binary else value, expression=program.text, meter=meter)
 
 
 def _text_of(program: Program, variables: Mapping[str, Any], meter: Meter) -> str:
-    value = program.evaluate_exactly(variables, meter)
+    value = program.evaluate(variables, meter)
     if type(value) is str:
         return value
     if value is OMIT:
@@ -173,7 +173,9 @@ class Template:
 
     __slots__ = ("_build", "_holes", "source")
 
-    def __init__(self, source: Any, holes: Mapping[Path, _Hole], build: Callable[[Mapping[str, Any]], Any]) -> None:
+    def __init__(
+        self, source: Any, holes: Mapping[Path, _Hole], build: Callable[[Mapping[str, Any], Meter], Any]
+    ) -> None:
         self.source = source
         self._holes = holes
         self._build = build
@@ -216,36 +218,39 @@ class Template:
         value, _ = self.partial(variables, lambda _: False)
         return value
 
-    def _built(self, variables: Mapping[str, Any]) -> Any:
+    def _built(self, variables: Mapping[str, Any], whole: Meter) -> Any:
         """The finished value, fast; OMIT where some expression fails, which then has to be found."""
+        meter = whole.of_object()
         try:
-            return self._build(variables)
+            return self._build(variables, meter)
         except Exception:
             return OMIT
+        finally:
+            whole.charge(meter)
 
     def partial(
-        self, variables: Mapping[str, Any], pending: Callable[[ExpressionError], bool]
+        self, variables: Mapping[str, Any], pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
         """As much as can be known: strings whose expressions fail with a pending error stay as written.
 
-        Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together.
+        Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together. `meter` is of the instance
+        that the value is part of.
         """
-        built = self._built(variables)
+        whole = meter or Meter.of_instance()
+        built = self._built(variables, whole)
         if built is not OMIT:
             return built, []
         waiting: list[tuple[str, ExpressionError]] = []
         wrong: list[TemplateError] = []
         values: dict[Path, Any] = {}
-        meter = Meter(OBJECT_UNITS)
-        for path, hole in self._holes.items():
-            try:
-                values[path] = hole.evaluate(variables, meter)
-            except ExpressionError as error:
-                values[path] = hole.written
-                if pending(error):
-                    waiting.append((path_text(path), error))
+        for path, found in self._each(variables, whole):
+            values[path] = found
+            if isinstance(found, ExpressionError):
+                values[path] = self._holes[path].written
+                if pending(found):
+                    waiting.append((path_text(path), found))
                 else:
-                    wrong.append(TemplateError(path_text(path), error))
+                    wrong.append(TemplateError(path_text(path), found))
         if () in values and values[()] is OMIT:
             wrong.append(
                 TemplateError("", ExpressionError(str(self.source), "omit() has no field here that it could drop"))
@@ -254,20 +259,26 @@ class Template:
             raise TemplateError(wrong[0].path, wrong[0].error, tuple(wrong[1:])) from None
         return _filled(self.source, (), values), waiting
 
-    def known(self, variables: Mapping[str, Any]) -> Any:
-        """The value with every string left out whose expressions cannot be evaluated yet."""
-        built = self._built(variables)
+    def known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
+        """The value with every string left out whose expressions cannot be evaluated yet. `meter` as in `partial`."""
+        whole = meter or Meter.of_instance()
+        built = self._built(variables, whole)
         if built is not OMIT:
             return built
-        values: dict[Path, Any] = {}
-        meter = Meter(OBJECT_UNITS)
-        for path, hole in self._holes.items():
-            try:
-                values[path] = hole.evaluate(variables, meter)
-            except ExpressionError:
-                values[path] = OMIT
+        found = self._each(variables, whole)
+        values = {path: OMIT if isinstance(value, ExpressionError) else value for path, value in found}
         value = _filled(self.source, (), values)
         return {} if value is OMIT else value
+
+    def _each(self, variables: Mapping[str, Any], whole: Meter) -> Iterator[tuple[Path, Any]]:
+        """Every string with expressions: its value, or its error."""
+        meter = whole.of_object()
+        for path, hole in self._holes.items():
+            try:
+                yield path, hole.evaluate(variables, meter)
+            except ExpressionError as error:
+                yield path, error
+        whole.charge(meter)
 
 
 def compile_template(value: Any) -> Template:
@@ -336,8 +347,8 @@ def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
     return value
 
 
-def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any]], Any]:
-    """The function that builds the finished value."""
+def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
+    """The function that builds the finished value, at the cost of the meter of an object."""
     from renderer.cel.compose import Composer
 
     composer = Composer()

@@ -17,7 +17,7 @@ values, against `types` that schemas declare; it is imported from there, since i
 
 from __future__ import annotations
 
-from renderer.cel.budget import OBJECT_UNITS, Meter
+from renderer.cel.budget import Meter
 from renderer.cel.conversion import to_json
 from renderer.cel.entry import evaluate
 from renderer.cel.faults import BudgetExceeded, NoSuchKey
@@ -26,7 +26,6 @@ from renderer.cel.values import NONE, OMIT, Optional, TypeValue, UInt, type_name
 
 __all__ = [
     "NONE",
-    "OBJECT_UNITS",
     "OMIT",
     "BudgetExceeded",
     "Meter",

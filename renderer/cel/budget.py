@@ -1,7 +1,8 @@
 """The budget of one evaluation.
 
 One unit is about the work of one small step (0.1 microseconds). Kubernetes gives 1,000,000 units to one expression
-and ten times that to all expressions of one object; the numbers here are the same. Work is charged before it is
+and ten times that to all expressions of one object; the numbers here are the same. An instance may become thousands of
+objects, so there is a budget of all its expressions, too. Work is charged before it is
 done, so that no single step can outgrow the budget: a loop pays for its items when it starts, a concatenation for
 its result before it is built.
 """
@@ -14,35 +15,51 @@ from renderer.cel.faults import BudgetFault
 
 EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000
+INSTANCE_UNITS: Final = 50_000_000
 LARGEST_TEXT: Final = 1 << 20
 """Characters of a string (or bytes) that an expression may produce."""
 
-_TOGETHER: Final = f"the expressions of this object together need more than {OBJECT_UNITS:,}"
 _CHARACTERS_PER_UNIT: Final = 10
 _LONG: Final = 100
 
 
 class Meter:
-    """Counts down the units of an expression, and of the whole object that it is part of."""
+    """Counts down the units of an expression, and of the whole that it is part of: an object or an instance."""
 
-    __slots__ = ("granted", "left", "rest")
+    __slots__ = ("granted", "left", "limit", "rest")
 
-    def __init__(self, rest: int = EXPRESSION_UNITS) -> None:
+    def __init__(self, rest: int = EXPRESSION_UNITS, *, limit: int = OBJECT_UNITS) -> None:
         self.rest = rest
+        self.limit = limit
         self.granted = self.left = min(EXPRESSION_UNITS, rest)
 
+    @classmethod
+    def of_instance(cls) -> Meter:
+        return cls(INSTANCE_UNITS, limit=INSTANCE_UNITS)
+
     def renew(self) -> Meter:
-        """Start the next expression of the same object: it has a full budget, as far as the object's goes."""
-        self.rest -= self.granted - self.left
+        """Start the next expression of the same whole: it has a full budget, as far as that of the whole goes."""
+        self.rest -= self.granted - max(self.left, 0)
         self.granted = self.left = min(EXPRESSION_UNITS, self.rest)
         return self
+
+    def of_object(self) -> Meter:
+        """A meter for one object of the instance that this is the meter of; what it counts is charged by `charge`."""
+        rest = self.renew().rest
+        return Meter(OBJECT_UNITS) if rest >= OBJECT_UNITS else Meter(rest, limit=INSTANCE_UNITS)
+
+    def charge(self, part: Meter) -> None:
+        """Take from the instance what the meter of an object, the last that was given out, has counted."""
+        self.rest -= min(OBJECT_UNITS, self.rest) - part.renew().rest
 
     def spend(self, units: int) -> None:
         self.left -= units
         if self.left < 0:
             alone = self.granted == EXPRESSION_UNITS
-            whose = f"the expression needs more than {EXPRESSION_UNITS:,}" if alone else _TOGETHER
-            raise BudgetFault(f"stopped: {whose} units of work")
+            whose = "object" if self.limit == OBJECT_UNITS else "instance"
+            needs = f"the expressions of this {whose} together need more than {self.limit:,}"
+            needs = f"the expression needs more than {EXPRESSION_UNITS:,}" if alone else needs
+            raise BudgetFault(f"stopped: {needs} units of work")
 
     def read(self, text: str | bytes) -> None:
         """Pay for going through a text once; nothing where it is short."""

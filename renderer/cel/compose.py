@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from renderer.cel.budget import OBJECT_UNITS, Meter
+from renderer.cel.budget import Meter
 from renderer.cel.conversion import encoded, plain
 from renderer.cel.faults import Fault
 from renderer.cel.generate import Source
@@ -62,10 +62,9 @@ class Composer:
         """A list element."""
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
-    def function(self, result: str) -> Callable[[Mapping[str, Any]], Any]:
-        """Compile everything. The function takes the variables."""
-        built = self._source.function("\n".join((*self._statements, f" return {result}")))
-        return lambda variables: built(variables, Meter(OBJECT_UNITS))
+    def function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
+        """Compile everything. The function takes the variables, and the meter of the object."""
+        return self._source.function("\n".join((*self._statements, f" return {result}")))
 
 
 def _plain_or_omit(meter: Meter, value: Any) -> Any:

@@ -62,19 +62,19 @@ class Program:
         """What is wrong with its calls; None in a program of `compile_expression`."""
         return self._facts.mistake
 
-    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+    def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """The value, as in `values`; may share parts with the variables. Raises ExpressionError, often NoSuchKey or
-        BudgetExceeded.
+        BudgetExceeded. `meter` is of the object or instance that the expression is part of.
         """
         try:
-            return (self._fast or self._generate())(variables, Meter())
+            return (self._fast or self._generate())(variables, meter or Meter())
         except BudgetFault as fault:
             raise fault.as_error(self.text) from None
         except Exception:
-            return self.evaluate_exactly(variables)
+            return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Like `evaluate`, slower; for when an error is expected. `meter` is of the object that the expression is part of."""
+        """Like `evaluate`, slower; for when an error is expected."""
         from renderer.cel.explain import evaluate_exactly
 
         try:

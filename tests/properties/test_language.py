@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from renderer.lint import Finding, lint
 from renderer.model import Bundle
 from renderer.render import World, render
 from renderer.schema import validate
-from tests.properties.repositories import GROUP, config_map, definition, deployment, instance
+from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 from tests.properties.test_convergence import examples
 from tests.properties.test_hostile import ODD, bent, places
 
@@ -81,12 +82,16 @@ TEXT = dump([RICH, INNER, INSTANCE])
 LONGEST = 20
 """Seconds of CPU for one set of files, however hostile, on a slow machine."""
 
+MOST = 400
+"""Megabytes that one set of files may need more than any before it."""
+
 
 def gone_through(files: Mapping[str, bytes]) -> tuple[Bundle, list[Finding]]:
-    """Everything that is made from files, in a time that nobody complains of."""
-    begin = time.process_time()
+    """Everything that is made from files, in a time and with a size that nobody complains of."""
+    begin, size = time.process_time(), getrusage(RUSAGE_SELF).ru_maxrss
     found = _gone_through(files)
     assert time.process_time() - begin < LONGEST
+    assert getrusage(RUSAGE_SELF).ru_maxrss - size < MOST * 1024
     return found
 
 
@@ -189,6 +194,20 @@ def doubled(times: int) -> str:
     return text
 
 
+CUBIC = "lists.range(2000).all(a, " * 3 + "a >= 0" + ")" * 3
+NUMBERS = [{"n": "${lists.range(1000)}"}]
+
+
+def chained(value: Any, step: str) -> list[dict[str, Any]]:
+    """Nodes, each of which makes more of what the one before it has."""
+    found = [widget("n0")]
+    found[0]["template"]["data"] = {"value": value}
+    for index in range(1, 40):
+        found.append(widget(f"n{index}"))
+        found[index]["template"]["data"] = {"value": step.replace("LAST", f"n{index - 1}.data.value")}
+    return found
+
+
 def nested(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {"leaf": "${schema.spec.text}"}
     for _ in range(levels):
@@ -214,11 +233,25 @@ def nested(levels: int) -> dict[str, Any]:
         ([config_map("a", includeWhen=["${" + " && ".join(["schema.spec.on"] * 3000) + "}"])], {}),
         ([config_map("a", name="${'a'.matches('(a+)+$') ? 'x' : 'y'}")], {}),
         ([config_map("a", name="${" + doubled(40) + "}")], {}),
-        ([config_map("a", includeWhen=["${" + "lists.range(2000).all(a, " * 3 + "a >= 0" + ")" * 3 + "}"])], {}),
+        ([config_map("a", includeWhen=[f"${{{CUBIC}}}"])], {}),
+        ([config_map("many", name=f"${{string({CUBIC})}}-${{string(n)}}", forEach=NUMBERS)], {}),
+        ([config_map(f"a{index}", name=f"${{string({CUBIC})}}-{index}") for index in range(500)], {}),
+        ([config_map("a", includeWhen=[f"${{{CUBIC} || {index} > 0}}" for index in range(500)])], {}),
+        (
+            [config_map("a")],
+            {"status": {f"s{index}": f"${{a.metadata.name + string({CUBIC})}}" for index in range(500)}},
+        ),
+        ([config_map(f"c{index}", name=f"c{index}-${{string(n)}}", forEach=NUMBERS) for index in range(500)], {}),
+        ([config_map("many", name="${" + doubled(20) + "}-${string(n)}", forEach=NUMBERS)], {}),
+        (chained("a" * 16, "${LAST + LAST}"), {}),
+        (chained(["a"], "${LAST + LAST}"), {}),
+        (chained(["a"], "${[LAST, LAST]}"), {}),
     ],
     ids=[
         *("deep template", "too deep template", "many resources", "long chain", "types that explode", "many fields"),
         *("deep type", "deep schema", "deep expression", "long expression", "backtracking", "doubling", "cubic loop"),
+        *("cubic loop in each item", "cubic loop in each resource", "cubic conditions", "cubic status", "many items"),
+        *("long text in each item", "text doubled by nodes", "list doubled by nodes", "lists nested by nodes"),
     ],
 )
 def test_definitions_that_would_grow_end(resources: list[dict[str, Any]], schema: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from renderer.cel import BudgetExceeded, compile_expression, to_json
+from renderer.cel import BudgetExceeded, Meter, compile_expression, to_json
+from renderer.cel.faults import BudgetFault
 from renderer.errors import ExpressionError
 
 LIST = list(range(2000))
@@ -47,6 +48,28 @@ def test_greed_is_stopped(text: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 64_000_000
+
+
+def test_an_instance_has_a_budget_too() -> None:
+    """Its objects are charged to it; what an expression asked for and did not get is not."""
+    whole = Meter.of_instance()
+
+    def made(*units: int) -> None:
+        part = whole.of_object()
+        try:
+            for spent in units:
+                part.renew().spend(spent)
+        finally:
+            whole.charge(part)
+
+    with pytest.raises(BudgetFault, match="the expression needs more than 1,000,000 units"):
+        made(10**12)
+    with pytest.raises(BudgetFault, match="expressions of this object together need more than 10,000,000 units"):
+        made(*[999_999] * 11)
+    for _ in range(39):
+        made(500_000, 500_000)
+    with pytest.raises(BudgetFault, match="expressions of this instance together need more than 50,000,000 units"):
+        made(1, 500_000)
 
 
 def test_a_small_value_with_a_huge_json_is_stopped() -> None:
