@@ -328,7 +328,7 @@ def _named(obj: Mapping[str, Any]) -> dict[str, Any]:
 def with_defaults(definition: Definition, manifest: Manifest) -> tuple[Manifest, list[schema.SchemaMistake]]:
     """An instance with its spec defaulted by its definition's schema, and what is wrong with it; paths start at `spec`."""
     spec = schema.apply_defaults(definition.spec_schema, manifest.get("spec") or {})
-    mistakes = schema.validate(definition.spec_schema, spec)
+    mistakes = schema.validate(definition.spec_schema, spec) or schema.rule_mistakes(definition.spec_schema, spec)
     below = [replace(mistake, path=f"spec.{mistake.path}" if mistake.path else "spec") for mistake in mistakes]
     return {**manifest, "spec": spec}, below
 

@@ -22,7 +22,6 @@ from applier.sandbox.builtin import built_in_kinds, scale_kind, structures
 from applier.sandbox.collector import Collector
 from applier.sandbox.crds import RESOURCE as DEFINITIONS
 from applier.sandbox.crds import Definitions
-from applier.sandbox.custom import Evaluate
 from applier.sandbox.deleting import Deleting
 from applier.sandbox.discovery import Discovery
 from applier.sandbox.kinds import Kind, Registry
@@ -50,6 +49,7 @@ from applier.sandbox.wire import (
 from applier.sandbox.workloads import Script, Workloads
 from applier.sandbox.writing import Writing, Written
 from renderer import schemas
+from renderer.schema import Evaluate
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Those that every cluster has."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.custom import Custom, Evaluate
+from applier.sandbox.custom import Custom
 from applier.sandbox.kinds import ALL_VERBS, Column, Kind, Registry, ScalePaths
 from applier.sandbox.state import State, opened, stored_form
 from applier.sandbox.store import Key
+from renderer.schema import Evaluate
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]

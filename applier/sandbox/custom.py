@@ -7,24 +7,19 @@ and reasons the server's.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from applier.sandbox.kinds import Fitted
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
 from applier.sandbox.wire import Mistake, invalid
-from renderer.schema import apply_defaults, validate
+from renderer.schema import Broken, Evaluate, apply_defaults, broken_rules, validate
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
-Evaluate = Callable[[str, Mapping[str, Any]], Any]
-"""Evaluates a CEL expression with variables; raises an exception, with a text for people, if it cannot."""
-
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
-_OLD = re.compile(r"\boldSelf\b")
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -100,70 +95,12 @@ class Custom:
             return found
         if found:
             return found if live else [*found, invalid("<nil>", None, _UNCHECKED)]
-        return list(self._rules(self.schema, obj, live, ""))
-
-    def _rules(self, schema: Schema, value: Any, old: Any, path: str) -> Iterator[Mistake]:
-        """Validation rules of a value and all below it; `old` is what it was, None if that cannot be told."""
-        for rule in schema.get("x-kubernetes-validations") or ():
-            yield from self._rule(rule, schema, value, old, path)
-        match value:
-            case dict():
-                properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
-                for name, item in value.items():
-                    field = properties.get(name, rest)
-                    if isinstance(field, Mapping) and item is not None:
-                        before = old.get(name) if isinstance(old, dict) else None
-                        yield from self._rules(field, item, before, f"{path}.{name}" if path else name)
-            case list():
-                items, earlier = _mapping(schema.get("items")), _by_key(schema, old)
-                for index, item in enumerate(value if items else ()):
-                    yield from self._rules(items, item, earlier(item), f"{path}[{index}]")
-
-    def _rule(self, rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str) -> Iterator[Mistake]:
-        text = rule["rule"]
-        variables: dict[str, Any] = {"self": _typed(schema, value)}
-        if _OLD.search(text):
-            if old is None and not rule.get("optionalOldSelf"):
-                return
-            variables["oldSelf"] = _typed(schema, old)
-        assert self._evaluate is not None
-        try:
-            held = self._evaluate(text, variables)
-            message = rule.get("message") or f"failed rule: {text}"
-            if held is not True and rule.get("messageExpression"):
-                message = str(self._evaluate(rule["messageExpression"], variables))
-        except Exception as error:
-            held, message = False, f"rule cannot be evaluated: {error}"
-        if held is not True:
-            place = f"{path}{rule['fieldPath']}" if rule.get("fieldPath") else path
-            yield Mistake(place or "<nil>", rule.get("reason") or "FieldValueInvalid", f"Invalid value: {message}")
+        return [_refused(one) for one in broken_rules(self.schema, obj, self._evaluate, old=live)]
 
 
-def _by_key(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Finds the earlier item of a list map with the same keys; items of other lists have no earlier one."""
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
-        return lambda _: None
-
-    def identity(item: Any) -> Any:
-        return tuple(str(item.get(key)) for key in keys) if isinstance(item, dict) else None
-
-    known = {identity(item): item for item in old}
-    return lambda item: known.get(identity(item))
-
-
-def _typed(schema: Schema, value: Any) -> Any:
-    """A value as CEL sees it: whole numbers where the schema says `number` are doubles."""
-    match value:
-        case dict():
-            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
-            return {name: _typed(properties.get(name) or _mapping(rest), item) for name, item in value.items()}
-        case list():
-            return [_typed(_mapping(schema.get("items")), item) for item in value]
-        case int() if schema.get("type") == "number" and not isinstance(value, bool):
-            return float(value)
-        case _:
-            return value
+def _refused(broken: Broken) -> Mistake:
+    reason = broken.rule.get("reason") or "FieldValueInvalid"
+    return Mistake(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
 
 
 def _mapping(value: Any) -> Schema:

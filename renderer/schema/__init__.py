@@ -6,17 +6,22 @@ A schema is plain JSON, structural in the sense of Kubernetes, and is never chan
 from renderer.schema.compat import Change, compatibility
 from renderer.schema.defaults import apply_defaults
 from renderer.schema.mistakes import SchemaErrors, SchemaMistake
+from renderer.schema.rules import Broken, Evaluate, broken_rules, rule_mistakes
 from renderer.schema.simple import to_openapi
 from renderer.schema.union import NoUnionError, union
 from renderer.schema.validation import validate
 
 __all__ = [
+    "Broken",
     "Change",
+    "Evaluate",
     "NoUnionError",
     "SchemaErrors",
     "SchemaMistake",
     "apply_defaults",
+    "broken_rules",
     "compatibility",
+    "rule_mistakes",
     "to_openapi",
     "union",
     "validate",

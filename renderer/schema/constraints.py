@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from renderer.cel import compile_expression
+from renderer.errors import ExpressionError
 from renderer.schema.markers import Marker, MarkerError, parse_json
 from renderer.schema.patterns import PatternError, compiled
 
@@ -202,6 +204,12 @@ def _immutable(schema: Schema, marker: Marker) -> None:
 def _validation(schema: Schema, marker: Marker) -> None:
     if not marker.value.strip():
         raise MarkerError('validation is empty; write a CEL rule such as validation="self > 0"')
+    try:
+        unknown = compile_expression(marker.value).names - {"self", "oldSelf"}
+    except ExpressionError as error:
+        raise MarkerError(f"the rule {error}") from None
+    if unknown:
+        raise MarkerError(f"the rule {marker.value!r} reads {min(unknown)!r}; a rule sees self and oldSelf")
     _add_rule(schema, marker.value, "validation failed")
 
 

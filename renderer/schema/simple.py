@@ -14,6 +14,7 @@ from typing import Any, Final
 from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
 from renderer.schema.markers import Marker, MarkerError, parse_markers
 from renderer.schema.mistakes import SchemaErrors, SchemaMistake, child, suggestion
+from renderer.schema.rules import rule_mistakes
 from renderer.schema.transitions import misplaced_transitions
 from renderer.schema.typespec import (
     BUILT_IN,
@@ -191,7 +192,8 @@ class _Builder:
         if schema["type"] == "array":
             self._tried(path, check_list_type, schema)
         if "default" in schema:
-            for mistake in validate(schema, schema["default"]):
+            default = schema["default"]  # as it is written: the server does not fill it when it asks its rules
+            for mistake in validate(schema, default) or rule_mistakes(schema, default):
                 where = f" at {mistake.path}" if mistake.path else ""
                 self._mistake(path, f"the default{where} does not fit the field: {mistake.message}")
 

@@ -273,6 +273,13 @@ def test_list_map_needs_keys_that_are_always_there() -> None:
         ("[]string | listMapKey=a", "listMapKey needs listType=map"),
         ("[]object | uniqueItems=true", "a set (uniqueItems or listType=set) needs items that are strings"),
         ('string | validation=" "', "validation is empty"),
+        (
+            'integer | default=1 validation="self > 1"',
+            "the default does not fit the field: validation failed: self > 1",
+        ),
+        ('string | validation="self >"', "the rule ${self >}: "),
+        ('string | validation="self.nosuch()"', "nosuch"),
+        ('string | validation="schema.spec.x > 1"', "reads 'schema'; a rule sees self and oldSelf"),
     ],
 )
 def test_marker_that_does_not_fit_is_explained(text: str, reason: str) -> None:
