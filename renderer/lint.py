@@ -22,7 +22,7 @@ from renderer.kinds import RGD, is_built_in
 from renderer.model import Bundle, Origin, RenderedSet
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node
-from renderer.template import Expression, path_text, scan, strings
+from renderer.template import Expression, keys_with_expressions, path_text, scan, strings
 
 _ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
 """What the static check says already, or cannot be told while values are not known."""
@@ -142,6 +142,11 @@ def _misread(document: Document) -> Iterator[tuple[str, str]]:
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),
     }
+    for path in keys_with_expressions(spec):
+        yield (
+            f"spec.{path_text(path)}",
+            "an expression in a key is not evaluated: keys are text; make the whole map one expression",
+        )
     for path, text in strings(spec):
         parts = scan(text)
         place = f"spec.{path_text(path)}"

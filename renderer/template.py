@@ -333,6 +333,15 @@ def strings(value: Any, path: Path = (), *, every: bool = False) -> Iterator[tup
                 yield from strings(item, (*path, index), every=every)
 
 
+def keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Places in a value whose keys look like expressions, which they never are."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in items:
+        if isinstance(step, str) and "${" in step:
+            yield (*path, step)
+        yield from keys_with_expressions(item, (*path, step))
+
+
 def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
     """A fresh copy of a template with the holes' values in it."""
     match value:

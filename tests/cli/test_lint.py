@@ -98,8 +98,11 @@ def test_a_workload_without_readywhen(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_text_that_looks_like_an_expression(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     node = config_map("a")
     node["template"]["data"] = {"open": "${schema.spec.text", "block": "${schema.spec.text}\n", "fine": "${'a'} b"}
+    node["template"]["data"]["${schema.spec.text}"] = "key"
     found = dict(warnings(capsys, tmp_path, [node]))
-    assert found.keys() == {"spec.resources[0].template.data.open", "spec.resources[0].template.data.block"}
+    key = 'spec.resources[0].template.data["${schema.spec.text}"]'
+    assert found.keys() == {"spec.resources[0].template.data.open", "spec.resources[0].template.data.block", key}
+    assert "keys are text" in found[key]
     assert "is not closed" in found["spec.resources[0].template.data.open"]
     assert "the value is a text" in found["spec.resources[0].template.data.block"]
 
