@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from renderer import crd, keys, schema, shape
@@ -46,6 +47,8 @@ _SHAPE = {
 }
 """Fields of `spec.schema`; those that are open are checked where they are compiled."""
 
+_SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
+_UNORDERED = frozenset({"readyWhen", "includeWhen", "shortNames", "categories"})
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 
 
@@ -53,7 +56,8 @@ _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 class Definition:
     """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
 
-    `manifest` is the definition as a revision of it is stored, `digest` stands for its content (its spec: a new name is no new content);
+    `manifest` is the definition as a revision of it is stored, `digest` stands for its content: a new name is no new content, nor is another way to
+    write the same;
     `document` tells the lines of its file. `propagate_when` is None where the definition says nothing, and empty where it says that there is no
     gate across its instances. `views` say how expressions see `schema` and the nodes, where that is not as JSON has them; they come with the
     check of its types.
@@ -130,6 +134,22 @@ def group_kind_of(document: Document) -> GroupKind | None:
     return GroupKind(group, described["kind"]) if isinstance(group, str) else None
 
 
+def _content(spec: dict[str, Any]) -> dict[str, Any]:
+    """What a spec that builds means, however it is written (kro: the normal form of a GraphRevision's hash): the order of resources, conditions,
+    short names and categories means nothing, nor does an empty field, but for the gates.
+    """
+    return {
+        "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},
+        "resources": sorted(map(_without_empty, spec.get("resources") or ()), key=itemgetter("id")),
+        "propagateWhen": spec.get("propagateWhen"),
+    }
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in fields.items() if value or (name == "propagateWhen" and value is not None)}
+    return {name: sorted(value) if name in _UNORDERED else value for name, value in kept.items()}
+
+
 class _Builder:
     """Collects mistakes while it goes; the result is only given out when there are none."""
 
@@ -171,7 +191,7 @@ class _Builder:
                 "metadata": {"name": name},
                 "spec": self.spec,
             },
-            digest=digest(self.spec),
+            digest=digest(_content(self.spec)),
             document=self.document,
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from applier.cluster import CONTENT
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey
@@ -79,6 +80,24 @@ def test_a_new_name_or_another_layout_of_the_same_definition_is_no_new_revision(
     deploy(platform, link=ONE, x=instance("Link", "x"))
     deploy(platform, moved=ONE.replace("links.g.test", "renamed.g.test").replace(", ", ",\n"), x=instance("Link", "x"))
     assert numbers(platform) == ["r1"]
+
+
+def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: Platform) -> None:
+    """Rgd 2.8, 7.3: what is empty or absent, the order of resources and of conditions. An empty list of gates is not the same as none."""
+    conditions = {"readyWhen": ["${a.data.text != ''}", "${has(a.data)}"], "includeWhen": ["${schema.spec.on}"]}
+    one, other = config_map("a", **conditions), config_map("b", "a")
+    turned = {name: [*reversed(texts)] for name, texts in conditions.items()}
+    empty = {"readyWhen": [], "includeWhen": None}
+    deploy(platform, link=definition("Link", [one, other], shortNames=["l", "k"]), x=instance("Link", "x"))
+    writes = len(platform.cluster.writes)
+    same = definition(
+        "Link", [{**other, **empty}, {**one, **turned}], shortNames=["l", "k"], types={}, scope="Namespaced"
+    )
+    deploy(platform, link=same, x=instance("Link", "x"))
+    assert numbers(platform) == ["r1"]
+    assert [write.key for write in platform.cluster.writes[writes:] if write.manager == CONTENT] == []
+    deploy(platform, link=definition("Link", [one, {**other, "propagateWhen": []}]), x=instance("Link", "x"))
+    assert numbers(platform) == ["r1", "r2"]
 
 
 def test_children_carry_the_revision_that_they_were_written_from(platform: Platform) -> None:
