@@ -72,6 +72,19 @@ def test_an_instance_has_a_budget_too() -> None:
         made(1, 500_000)
 
 
+@pytest.mark.parametrize(
+    "text", ["l.map(x, string(x)).join(',').size()", "l.filter(x, x % 2 == 0).sum()", "json.marshal(l) + text"]
+)
+def test_the_same_work_costs_the_same_and_more_costs_more(text: str) -> None:
+    def cost(length: int) -> int:
+        meter = Meter()
+        compile_expression(text).evaluate({"l": list(range(length)), "text": "a" * 10 * length}, meter)
+        return meter.granted - meter.left
+
+    assert cost(1000) == cost(1000)
+    assert 0 < cost(1000) < cost(2000) < 3 * cost(1000)
+
+
 def test_a_small_value_with_a_huge_json_is_stopped() -> None:
     doubled = "".join(f"cel.bind(s{n}, [s{n - 1}, s{n - 1}], " for n in range(1, 40)) + "s39" + ")" * 39
     value = compile_expression(doubled).evaluate({"s0": 1})
