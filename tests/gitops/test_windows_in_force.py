@@ -41,7 +41,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: Fleet) -> None:
-    """W2, W30: nothing moves while it is closed, the pass says when to come back, and then it goes without a new commit."""
+    """S1-10, W2, W30: nothing moves while it is closed, the pass says when to come back, and then it goes without a new commit."""
     fleet.start(hours=HOURS)
     fleet.clock.moment = SATURDAY
     fleet.push("two")

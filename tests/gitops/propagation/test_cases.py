@@ -55,9 +55,10 @@ def test_w2_half_open_and_monday_after_the_change_of_the_clock() -> None:
         ("w21", "Pacific/Chatham", "45 2 * * *", {"duration": "1h"}, "2026-09-26 14:30", "2026-09-26 14:00", "2026-09-26 15:00"),
     ],
 )  # fmt: skip
-def test_w3_to_w12_w20_w21_daily_around_a_change_of_the_clock(
+def test_daily_around_a_change_of_the_clock(
     case: str, zone: str, cron: str, end: dict[str, str], at: str, opens: str, closes: str
 ) -> None:
+    """W3 to W12, W20, W21: W3, W4, W5, W6, W7, W8, W9, W10, W11, W12 in Berlin and New York; half an hour and odd offsets elsewhere."""
     assert active(window(zone=zone, cron=cron, **end), at) == between(opens, closes), case
 
 
