@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
@@ -15,7 +16,7 @@ from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import Lost, apply_entry, ownership
-from applier.plan.values import Barrier, Change, Gates, NodePlan, Records, Verb
+from applier.plan.values import Barrier, Begun, Change, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -67,23 +68,22 @@ class Judge:
         heals = {Verb.CREATE, Verb.HEAL}
         return tuple(plan for plan in judged if plan.verb is Verb.LOOK or (plan.allowed and plan.verb in heals))
 
-    def _begun(self, rendered: RenderedSet) -> int | None:
-        """The highest level with a node that carries what is new; None where there is none, or it is not known what is new."""
+    def _begun(self, rendered: RenderedSet) -> Begun | None:
+        """How far the set has got with what is new; None where it has not begun, or it is not known what is new."""
         if rendered.is_applied or (rendered.applied and rendered.before is None):
             return None
         before = {node.key: node.manifest for node in rendered.before.nodes} if rendered.before else {}
-        return max(
-            (
-                node.level
-                for node in rendered.nodes
-                if node.key
-                and node.writable
-                and before.get(node.key) != node.manifest
-                and (live := self.observed.objects.get(node.key))
-                and carries(live, node.manifest)
-            ),
-            default=None,
-        )
+        moved = [
+            (node.level, datetime.fromisoformat(written))
+            for node in rendered.nodes
+            if node.key
+            and node.writable
+            and before.get(node.key) != node.manifest
+            and (live := self.observed.objects.get(node.key))
+            and carries(live, node.manifest)
+            and (written := (apply_entry(live, CONTENT) or {}).get("time"))
+        ]
+        return Begun(max(level for level, _ in moved), min(since for _, since in moved)) if moved else None
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
@@ -100,7 +100,7 @@ class Judge:
         above: Blocked | None,
         *,
         ready_to_write: bool,
-        begun: int | None,
+        begun: Begun | None,
     ) -> NodePlan:
         live = self.observed.objects.get(node.key) if node.key else None
         if node.external:

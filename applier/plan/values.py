@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
@@ -63,10 +65,17 @@ class Barrier(StrEnum):
     ALL = "All"
 
 
+class Begun(NamedTuple):
+    """How far a set has been moved already: the highest `level` with a node that was, and `since` when the first was, as the server says."""
+
+    level: int
+    since: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
-    none. `begun`: the highest level at which the set has been moved already, None where nothing of it has.
+    none. `begun` is None where nothing of the set has been moved.
     """
 
     set: RenderedSet
@@ -74,7 +83,7 @@ class Change:
     effect: Effect
     node: str = ""
     level: int | None = None
-    begun: int | None = None
+    begun: Begun | None = None
     live: Object | None = None
 
 

@@ -48,9 +48,10 @@ class Closing:
 class Verdict:
     """Open or closed, and `until` when: the instant of the next change, None where there is none within ten years.
 
-    Closed: `reason` and `closings` say why, `drain` what may be finished that was begun before (None: everything, as only the last part of a
-    window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past. `until_reliable`
-    is False where the answer may come sooner or later than that. `next_edge` is when to look again, as any window that governs changes then.
+    Closed: `reason` and `closings` say why, `closed_at` since when, `drain` what may be finished that was begun before that (None: everything, as
+    only the last part of a window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past.
+    `until_reliable` is False where the answer may come sooner or later than that. `next_edge` is when to look again, as any window that governs
+    changes then.
     """
 
     open: bool
@@ -61,6 +62,7 @@ class Verdict:
     overridden: tuple[Closing, ...] = ()
     drain: Drain | None = None
     drain_until: datetime | None = None
+    closed_at: datetime | None = None
     until_reliable: bool = True
 
     @property
@@ -114,10 +116,12 @@ def _judge(gates: Sequence[_Gate], reading: Reading) -> Verdict:
     until = next_change([gate.state for gate in gates], now)
     if all(gate.state(now).open for gate in gates):
         return Verdict(True, edge, until, overridden=overridden)
-    drains = [found for gate in gates if not gate.state(now).open and (found := gate.drain(now))]
+    closed = [gate for gate in gates if not gate.state(now).open]
+    drains = [found for gate in closed if (found := gate.drain(now))]
     drain, drain_until = min(drains, key=lambda found: found[0], default=(None, None))
+    closed_at = _earliest(gate.closed_at(now) for gate in closed)
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
-    return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until)
+    return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until, closed_at)
 
 
 def in_window(window: Window, now: datetime) -> bool:
@@ -245,6 +249,11 @@ class _Gate:
         since = strictest.timeline.span(now).since
         limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
         return strictest.drain, since + strictest.overrun_limit if since and limited else None
+
+    def closed_at(self, now: datetime) -> datetime | None:
+        """Since when nothing may be started: since the first of the active Denies, or the end of the last Allow."""
+        found = [closing.since for closing in self._closed_by(now) if closing.since]
+        return (min if self.active_denies(now) else max)(found, default=None)
 
     def _denied(self, window: Window, now: datetime) -> Closing:
         span = window.timeline.span(now)

@@ -73,10 +73,12 @@ class Permission:
         """May what was begun before the window closed be finished? Deletions are not begun anew."""
         if change.begun is None or change.effect is Effect.PRUNE:
             return False
+        if verdict.closed_at and change.begun.since >= verdict.closed_at:
+            return False
         if verdict.drain is None:
             return verdict.reason is Reason.WINDOW_CLOSED
         if verdict.drain_until and self.situation.now >= verdict.drain_until:
             return False
         if verdict.drain is Drain.LEVEL:
-            return change.level is not None and change.level <= change.begun
+            return change.level is not None and change.level <= change.begun.level
         return verdict.drain is Drain.ROLLOUT

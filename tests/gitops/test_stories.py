@@ -173,3 +173,63 @@ def test_a_window_that_closes_in_the_middle_of_a_rollout_goes_on_at_the_number_t
     fleet.clock.moment = TOMORROW
     fleet.step()
     assert fleet.at("two") == list(TEN[:8])
+
+
+def second(of: str) -> dict[str, Any]:
+    """A ConfigMap on the level after `of`."""
+    name = f"second-${{{of}.metadata.name}}"
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"image": "IMAGE"}}
+    return {"id": "second", "template": template}
+
+
+def image(fleet: Fleet, name: str) -> str:
+    found: str = fleet.request("GET", f"/api/v1/namespaces/default/configmaps/{name}")["data"]["image"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("drain", "at_once", "in_time", "late"),
+    [
+        ("Unit", set(), set(), set()),
+        ("None", set(), set(), set()),
+        ("Level", {"beside"}, {"beside"}, {"beside"}),
+        ("Rollout", {"beside"}, {"beside", "i0-app", "second-i0-app"}, {"beside"}),
+    ],
+)
+def test_what_may_be_finished_after_a_window_has_closed(
+    drain: str, at_once: set[str], in_time: set[str], late: set[str]
+) -> None:
+    """3.3, 8 and W29: of the level that was begun, of the whole instance, or nothing; and nothing once the overrun limit is reached.
+
+    `beside` is on the level of the Deployment that was written, the others come after it, when it is ready: `in_time`, or `late`.
+    """
+    beside = {**second("x"), "id": "beside"}
+    beside["template"] = {**beside["template"], "metadata": {"name": "beside"}}
+    names = {"beside", "i0-app", "second-i0-app"}
+    with Fleet(names=("i0",), more=[beside, second("after")]) as fleet:
+        fleet.start(
+            hours={**HOURS, "drain": drain, "overrunLimit": "30m"},
+            slow={"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [SLOW]}, "selector": {"nodes": ["beside"]}, "drain": "Rollout"},
+        )  # fmt: skip
+        fleet.push("two")
+        fleet.step()
+        assert (fleet.at("two"), image(fleet, "beside")) == (["i0"], "one")
+        fleet.clock.moment = CLOSES
+        fleet.step()
+        assert {name for name in names if image(fleet, name) == "two"} == at_once
+        with fleet.copied() as other:
+            other.clock.moment = CLOSES + timedelta(minutes=29)
+            other.ready("i0")
+            other.step()
+            assert {name for name in names if image(other, name) == "two"} == in_time
+        fleet.clock.moment = CLOSES + timedelta(minutes=30)
+        fleet.ready("i0")
+        fleet.step()
+        assert {name for name in names if image(fleet, name) == "two"} == late
+        fleet.clock.moment = TOMORROW
+        fleet.step()
+        assert {image(fleet, name) for name in names} == {"two"}
+
+
+SLOW = {"start": "2026-11-20T12:00", "end": "2026-11-20T13:00"}
+"""Keeps `beside` back until the window of the others closes."""
