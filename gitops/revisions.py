@@ -128,8 +128,10 @@ class Archive:
 
 
 def _is_applied(one: SetPlan) -> bool:
-    """Do all nodes of this instance carry what its target wants?"""
+    """Do all nodes of this instance carry what its target wants? Not while one that is to go waits at the gate that only the pair before knows."""
     if one.rendered.is_source or one.error or one.untouched or one.parent is None or not one.rendered.revision:
+        return False
+    if any(orphan.blocked and "gates" in orphan.blocked.details for orphan in one.orphans):
         return False
     return not is_terminating(one.parent) and all(node.is_current for node in one.nodes if not node.node.external)
 

@@ -233,3 +233,26 @@ def test_what_may_be_finished_after_a_window_has_closed(
 
 SLOW = {"start": "2026-11-20T12:00", "end": "2026-11-20T13:00"}
 """Keeps `beside` back until the window of the others closes."""
+
+
+def test_a_node_that_leaves_its_definition_waits_for_the_gate_that_it_had() -> None:
+    """S1-21: the new revision knows neither the node nor its gate; the one that it was applied with decides, also after a restart. The pace does not
+    count it.
+    """
+    named = {**HOURS, "byName": True}
+    with Fleet(names=("i0", "i1")) as fleet:
+        fleet.more = [{**second("after"), "propagateWhen": ["${inWindow('hours')}"]}]
+        fleet.push(hours=named)
+        fleet.start()
+        fleet.clock.moment = CLOSES
+        fleet.more = []
+        fleet.push("two")
+        assert fleet.move("two") == [["i0"], ["i1"]]
+        assert fleet.waits() == dict.fromkeys(("i0", "i1"), "WindowClosed")
+        assert image(fleet, "second-i0-app") == image(fleet, "second-i1-app") == "one"
+        fleet.restart()
+        fleet.clock.moment = TOMORROW
+        fleet.step()
+        assert fleet.waits() == dict.fromkeys(("i0", "i1"), "Settled")
+        kept = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
+        assert not [one for one in kept if one["metadata"]["name"].startswith("second-")]
