@@ -25,7 +25,7 @@ from gitops.propagation import deadlock, governor
 from gitops.propagation.gates import Fact
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
-from gitops.propagation.rules import in_force, unread
+from gitops.propagation.rules import SourceRules, Stored, in_force, unread
 from gitops.propagation.situation import Conditions, Situation
 from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
@@ -96,13 +96,21 @@ class _Known:
 
 @dataclass(slots=True)
 class _Seen:
-    """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, and how the cluster's CRDs
-    describe their kinds.
+    """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, how the cluster's CRDs describe
+    their kinds, and the rules of each source with what they were read from.
     """
 
     archive: Archive = field(default_factory=Archive)
     types: ObjectTypes = field(default_factory=ObjectTypes)
     reading: Reading | None = None
+    rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
+
+    def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:
+        """Those in force. To read a window costs more than to judge by it, so that is done once for each commit."""
+        known = self.rules.get(catalog.source)
+        if known is None or known[0] is not catalog or known[1] != stored:
+            known = self.rules[catalog.source] = catalog, stored, in_force(catalog, stored)
+        return known[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,7 @@ class Reconciler:
         found = await observe.scan(self.cluster, observed, missing) if missing else {}
         lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
         self.seen.reading = steady(self.clock.now(), self.seen.reading and self.seen.reading.now)
-        rules = {catalog.source: in_force(catalog, archive.rules(catalog.source)) for catalog in catalogs}
+        rules = {one.source: self.seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
         governors = {state.catalog.source: state.governors for state in sources}
         rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
         commits = {catalog.source: catalog.revision for catalog in catalogs}

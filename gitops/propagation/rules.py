@@ -66,7 +66,8 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
     """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
     written = windows_of(catalog), policies_of(catalog)
     problems = tuple(sorted((*written[0].problems, *written[1].problems)))
-    broken = {(kind, name): origin for kind, name, origin in _broken(catalog)}
+    named = zip(("PropagationWindow", "PropagationPolicy"), (written[0].broken, written[1].broken), strict=True)
+    broken = {(kind, name): origin for kind, origins in named for name, origin in origins.items()}
     before = {_name(rule): rule for rule in _declared(stored)}
     kept = {
         name: rule
@@ -114,15 +115,6 @@ def unread(source: str, stored: Stored) -> SourceRules:
 
 def _calendars(stored: Stored) -> dict[str, FileContent]:
     return {file: FileContent(base64.b64decode(data)) for file, data in (stored.get("calendars") or {}).items()}
-
-
-def _broken(catalog: Catalog) -> Iterator[tuple[str, str, Origin]]:
-    for kind, names in (
-        ("PropagationWindow", windows_of(catalog).broken),
-        ("PropagationPolicy", policies_of(catalog).broken),
-    ):
-        for name, origin in names.items():
-            yield kind, name, origin
 
 
 def _hidden(catalog: Catalog, known: set[str]) -> Iterator[str]:

@@ -294,6 +294,16 @@ def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet)
     )
 
 
+def test_rules_are_read_once_for_each_commit(fleet: Fleet) -> None:
+    """Reading takes much longer than judging, and what was judged is remembered with them."""
+    fleet.start(hours=HOURS)
+    fleet.step()
+    before = fleet.step().propagation.rules["platform"]
+    assert fleet.step().propagation.rules["platform"] is before
+    fleet.push("two")
+    assert fleet.step().propagation.rules["platform"] is not before
+
+
 def test_a_window_taken_out_of_git_lets_go(fleet: Fleet) -> None:
     """A window is never gated itself."""
     fleet.start(freeze=FREEZE)
