@@ -193,9 +193,10 @@ class Fleet:
         return SourceState(self.catalog, ref="main", url="file:///platform")
 
     def words(self) -> set[str]:
-        """Every reason that is told of the instances, conditions that are kro's aside."""
+        """Every reason that is told of the instances, conditions that are kro's aside; none while their kind is not served."""
         response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/links", {}, b""))
-        statuses = [one.get("status") or {} for one in json.loads(response.body).get("items", ())]
+        items = json.loads(response.body)["items"] if response.status == 200 else ()
+        statuses = [one.get("status") or {} for one in items]
         conditions = [one for status in statuses for one in status.get("conditions", ()) if one["type"] == "Propagated"]
         rows = [row for status in statuses for row in status.get("levelgate", {}).get("blocked", ())]
         because = [one for row in rows for one in row.get("blockedBy", ())]
