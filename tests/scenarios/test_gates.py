@@ -1,0 +1,276 @@
+"""Windows, barriers, orders and rollouts on a real API server, as its audit log tells it; the time that Levelgate sees is the test's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.properties.windows import VERBS, Daily, Watch, Written
+from tests.scenarios.definitions import chain, link
+from tests.scenarios.platform import Platform
+from tests.scenarios.test_killed import KILLED, run_killed
+
+SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
+"""09:00 in Berlin."""
+HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
+
+
+def run_at(platform: Platform, moment: datetime) -> None:
+    """One `run --once` at this time, which ends well or says that something waits."""
+    arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
+    command = (sys.executable, "-m", "tests.scenarios.at_time", moment.isoformat(), *arguments)
+    done = subprocess.run(command, env=platform.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in {0, 3}, done.stdout + done.stderr
+
+
+def rule(kind: str, name: str, spec: dict[str, Any]) -> str:
+    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+def window(name: str, spec: dict[str, Any]) -> str:
+    return rule("PropagationWindow", name, spec)
+
+
+def policy(**spec: Any) -> str:
+    return rule("PropagationPolicy", "all", spec)
+
+
+def config_map(
+    node: str, *, reads: str = "nothing", text: str = "${schema.spec.text}", **fields: Any
+) -> dict[str, Any]:
+    metadata = {"name": f"${{schema.metadata.name}}-{node}"}
+    data = {"text": text, "reads": reads}
+    return {
+        "id": node,
+        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+        **fields,
+    }
+
+
+def definition(group: str, *resources: dict[str, Any]) -> str:
+    schema = {"group": group, "apiVersion": "v1", "kind": "Chain", "spec": {"text": "string | default=one"}}
+    return json.dumps(
+        {
+            "apiVersion": "kro.run/v1alpha1",
+            "kind": "ResourceGraphDefinition",
+            "metadata": {"name": f"chains.{group}"},
+            "spec": {"schema": schema, "resources": list(resources)},
+        }
+    )
+
+
+def slow(node: str, **fields: Any) -> dict[str, Any]:
+    """A ConfigMap that is ready when somebody says of its text that it is."""
+    said = f"has({node}.metadata.annotations) && 'ready' in {node}.metadata.annotations"
+    return config_map(
+        node, readyWhen=[f"${{{said} && {node}.metadata.annotations['ready'] == {node}.data.text}}"], **fields
+    )
+
+
+def make_ready(platform: Platform, name: str, text: str) -> None:
+    annotate(platform, f"configmap/{name}", f"ready={text}")
+
+
+def annotate(platform: Platform, what: str, said: str, namespace: str = "") -> None:
+    platform.kubectl("annotate", "--overwrite", what, said, "-n", namespace or platform.namespace)
+
+
+def content_writes(platform: Platform, mark: int) -> list[str]:
+    """The ConfigMaps of the test that were written or deleted, in order."""
+    return [
+        event.name
+        for event in platform.writes(mark)
+        if event.resource == "configmaps" and event.namespace == platform.namespace and event.code < 300
+    ]
+
+
+@pytest.mark.parametrize(
+    ("barrier", "at_once", "when_ready", "when_open"),
+    [
+        ("Path", ["one-first", "one-second", "one-slow"], [], ["one-gated"]),
+        ("Level", ["one-first", "one-slow"], ["one-second"], ["one-gated"]),
+        ("All", ["one-first", "one-slow"], [], ["one-gated", "one-second"]),
+    ],
+)
+def test_barriers(
+    platform: Platform, barrier: str, at_once: list[str], when_ready: list[str], when_open: list[str]
+) -> None:
+    """S0-9, S0-26: `second` depends on `first` alone; with Level it also waits for `slow`, with All for what a gate holds as well."""
+    first, second = config_map("first"), config_map("second", reads="${first.metadata.name}")
+    gated = config_map("gated", propagateWhen=["${inWindow('hours')}"])
+    files = {
+        "def.json": definition(platform.group, slow("slow"), gated, first, second),
+        "hours.json": window("hours", {**HOURS, "byName": True}),
+        "policy.json": policy(barrier=barrier),
+        "one.json": link(platform.group, platform.namespace),
+    }
+    platform.repository.commit(files)
+    run_at(platform, MONDAY)
+    make_ready(platform, "one-slow", "one")
+    run_at(platform, MONDAY)
+    platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
+    found = []
+    for moment, is_ready in ((SATURDAY, False), (SATURDAY, True), (MONDAY, True)):
+        if is_ready:
+            make_ready(platform, "one-slow", "two")
+        mark = platform.audit.mark()
+        run_at(platform, moment)
+        found.append(content_writes(platform, mark))
+    assert [sorted(found[0]), *found[1:]] == [at_once, when_ready, when_open]
+
+
+def test_a_commit_on_saturday_starts_on_monday_at_the_minute(platform: Platform) -> None:
+    """S1-10, W2, I5: nothing of it on the weekend, nor a second before; then all, without a new commit."""
+    files = {"def.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    platform.repository.commit({**files, "hours.json": window("hours", HOURS)})
+    run_at(platform, MONDAY)
+    platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
+    mark = platform.audit.mark()
+    for moment in (SATURDAY, MONDAY - timedelta(seconds=1)):
+        run_at(platform, moment)
+        assert content_writes(platform, mark) == []
+        assert reasons(platform) == {"one": "WindowClosed"}
+    run_at(platform, MONDAY)
+    assert content_writes(platform, mark) == ["one-a", "one-b"]
+
+
+def rollout(platform: Platform, text: str, **rules: str) -> None:
+    """Commit four instances whose definition says `text`, and files with rules."""
+    app = slow("app")
+    app["template"]["data"]["text"] = text
+    files: dict[str, str | None] = {
+        f"{name}.json": link(platform.group, platform.namespace, name) for name in ("a", "b", "c", "d")
+    }
+    files |= {"def.json": definition(platform.group, app), **{f"{name}.json": text for name, text in rules.items()}}
+    platform.repository.commit(files)
+
+
+def reasons(platform: Platform) -> dict[str, str]:
+    listed = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "json")
+    return {
+        one["metadata"]["name"]: condition["reason"]
+        for one in json.loads(listed)["items"]
+        for condition in one["status"]["conditions"]
+        if condition["type"] == "Propagated"
+    }
+
+
+def test_people_order_by_kubectl(platform: Platform) -> None:
+    """Surface 1.2, 2.4, S1-12: halt, resume and approve on the record of the rollout, a hold on an instance; the log shows who moved when."""
+    record, ours = f"configmap/rollout-chains.{platform.group}", "levelgate-system"
+    rollout(platform, "one")
+    run_at(platform, MONDAY)
+    for name in ("a", "b", "c", "d"):
+        make_ready(platform, f"{name}-app", "one")
+    run_at(platform, MONDAY)
+    assert set(reasons(platform).values()) == {"Settled"}
+    rollout(platform, "two", policy=policy(shape={"linear": {"n": 1}}, approvals=[{"after": {"settled": 2}}]))
+    mark = platform.audit.mark()
+    run_at(platform, MONDAY)
+    assert content_writes(platform, mark) == ["a-app"]
+    annotate(platform, record, "levelgate.dev/halt=INC-7", ours)
+    make_ready(platform, "a-app", "two")
+    run_at(platform, MONDAY)
+    assert reasons(platform) == {"a": "Settled", **dict.fromkeys("bcd", "Halted")}
+    annotate(platform, record, "levelgate.dev/resume=INC-7 is over", ours)
+    run_at(platform, MONDAY)
+    annotate(platform, f"chains.{platform.group}/c", "levelgate.dev/hold=a game is running")
+    make_ready(platform, "b-app", "two")
+    run_at(platform, MONDAY)
+    assert reasons(platform) == {"a": "Settled", "b": "Settled", "c": "Held", "d": "ApprovalRequired"}
+    annotate(platform, record, "levelgate.dev/approve=2", ours)
+    run_at(platform, MONDAY)
+    annotate(platform, f"chains.{platform.group}/c", "levelgate.dev/hold-")
+    make_ready(platform, "d-app", "two")
+    run_at(platform, MONDAY)
+    assert content_writes(platform, mark) == ["a-app", "b-app", "d-app", "c-app"]
+    decisions = json.loads(json.loads(platform.kubectl("get", record, "-n", ours, "-o", "json"))["data"]["decisions"])
+    told = [(one["what"], one["by"]) for one in decisions if one["by"] != "levelgate"]
+    assert told == [(what, "kubectl-annotate") for what in ("halted", "resumed", "approved")]
+
+
+def test_killed_at_every_write_of_a_rollout_nothing_moves_out_of_turn(platform: Platform) -> None:
+    """S1-28: one after the other also where the process dies after each single write."""
+    names = ("a", "b")
+    files: dict[str, str | None] = {f"{name}.json": link(platform.group, platform.namespace, name) for name in names}
+    platform.repository.commit({**files, "def.json": chain(platform.group, "a")})
+    platform.run_once()
+    one_by_one = policy(shape={"linear": {"n": 1}})
+    platform.repository.commit({"def.json": chain(platform.group, "ab"), "policy.json": one_by_one})
+    mark = platform.audit.mark()
+    deaths = 0
+    while run_killed(platform, 1, "after") == KILLED:
+        deaths += 1
+        assert deaths < 60, "it never gets to the end"
+    assert deaths > 6
+    assert content_writes(platform, mark) == ["a-b", "b-b"]
+
+
+def test_no_content_is_written_outside_of_an_open_window(platform: Platform) -> None:
+    """I5: a week of random windows, commits and drift (drawn once), every write of content held against the calendar of its moment."""
+    draw = Random(5)
+    names = ["a", "b", "c"]
+    watch, moment = Watch(), SATURDAY
+    selectors = [("", ()), ("kinds", ("ConfigMap",)), ("rgds", (f"chains.{platform.group}",))]
+    platform.repository.commit({"def.json": chain(platform.group, "ab")})
+    for number in range(12):
+        files: dict[str, str | None] = {}
+        for index in range(2) if number % 3 == 0 else ():
+            verbs = draw.choice([VERBS[:3], VERBS, ("update",), ("create", "prune")])
+            field, chosen = draw.choice(selectors)
+            one = Daily(
+                draw.random() < 0.5, draw.randrange(1440), draw.randrange(300, 1000), 0, "Unit", verbs, field, chosen
+            )
+            files[f"w{index}.json"] = window(f"w{index}", one.spec)
+            watch.windows = (one,) if index == 0 else (*watch.windows, one)
+        name = draw.choice(names)
+        is_gone = draw.random() < 0.4 and (platform.repository.path / f"{name}.json").exists()
+        files[f"{name}.json"] = (
+            None if is_gone else link(platform.group, platform.namespace, name, text=f"text-{number}")
+        )
+        platform.repository.commit(files)
+        if number % 2:
+            platform.kubectl(
+                "delete", "configmap", f"{draw.choice(names)}-b", "-n", platform.namespace, "--ignore-not-found"
+            )
+        moment += timedelta(minutes=draw.randrange(60, 700))
+        mark = platform.audit.mark()
+        run_at(platform, moment)
+        for found in written(platform, mark, moment):
+            watch.see(found)
+        assert watch.breaches == []
+    assert {"create", "update", "prune", "heal"} <= watch.counted.keys(), watch.counted
+    platform.repository.commit({"w0.json": None, "w1.json": None})
+    run_at(platform, moment)
+    assert set(reasons(platform).values()) == {"Settled"}
+
+
+def written(platform: Platform, mark: int, moment: datetime) -> list[Written]:
+    """What the audit log tells of contents, as the oracle counts it."""
+    kinds = {"configmaps": "ConfigMap", "chains": f"Chain.{platform.group}"}
+    found = []
+    for event in platform.writes(mark):
+        manager = parse_qs(urlsplit(event.uri).query).get("fieldManager")
+        if (
+            event.resource not in kinds
+            or event.subresource
+            or event.code >= 300
+            or event.namespace != platform.namespace
+        ):
+            continue
+        if event.verb != "delete" and manager != ["levelgate"]:
+            continue
+        content = None if event.verb == "delete" else json.dumps([event.request.get(key) for key in ("spec", "data")])
+        member = f"{event.resource}/{event.name}"
+        found.append(
+            Written(moment, kinds[event.resource], event.namespace, f"chains.{platform.group}", None, member, content)
+        )
+    return found
