@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -79,7 +79,7 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
     effective = replace(
         catalog,
         rules=(*sound, *kept.values()),
-        contents={**(_calendars(stored) if kept else {}), **catalog.contents},
+        contents={**catalog.contents, **_calendars(stored, _named(kept.values()) - _named(sound))},
     )
     windows, policies = windows_of(effective), policies_of(effective)
     lost = {f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept}
@@ -99,7 +99,8 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
 
 def restored(source: str, stored: Stored) -> SourceRules:
     """Accepted rules as they were stored, whatever a commit says."""
-    catalog = Catalog(source, rules=tuple(_declared(stored)), contents=_calendars(stored))
+    rules = tuple(_declared(stored))
+    catalog = Catalog(source, rules=rules, contents=_calendars(stored, _named(rules)))
     windows, policies = windows_of(catalog), policies_of(catalog)
     named = {window.name: window for window in windows.windows}
     return SourceRules(source, named, policies.policies, accepted=stored)
@@ -113,8 +114,18 @@ def unread(source: str, stored: Stored) -> SourceRules:
     return SourceRules(source, {}, closed=f"{closed}, so nothing new is started")
 
 
-def _calendars(stored: Stored) -> dict[str, FileContent]:
-    return {file: FileContent(base64.b64decode(data)) for file, data in (stored.get("calendars") or {}).items()}
+def _calendars(stored: Stored, named: Collection[str]) -> dict[str, FileContent]:
+    """The calendar files of these names as they were when they were accepted."""
+    return {
+        file: FileContent(base64.b64decode(data))
+        for file, data in (stored.get("calendars") or {}).items()
+        if file.rpartition("/")[2] in named
+    }
+
+
+def _named(rules: Iterable[Declared]) -> set[str]:
+    """The names, without folders, of the calendar files that these rules read."""
+    return {name.rpartition("/")[2] for rule in rules if (name := _calendar(rule.manifest))}
 
 
 def _hidden(catalog: Catalog, known: set[str]) -> Iterator[str]:
@@ -142,7 +153,7 @@ def _line(origin: Origin, _path: str) -> int:
 def _stored(effective: Catalog) -> Stored:
     if not effective.rules:
         return {}
-    named = {_calendar(rule.manifest) for rule in effective.rules} - {""}
+    named = _named(effective.rules)
     return {
         "rules": [
             {"file": rule.origin.file, "line": rule.origin.line, "manifest": rule.manifest}
@@ -151,7 +162,7 @@ def _stored(effective: Catalog) -> Stored:
         "calendars": {
             file: base64.b64encode(data).decode()
             for file, data in sorted(effective.calendars.items())
-            if any(file.endswith(name.rpartition("/")[2]) for name in named)
+            if file.rpartition("/")[2] in named
         },
     }
 

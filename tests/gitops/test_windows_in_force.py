@@ -294,6 +294,27 @@ def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet)
     )
 
 
+def test_a_calendar_file_beside_the_window_says_when_it_is_closed(fleet: Fleet) -> None:
+    """An event of the .ics file holds a change for its day; another commit of that file alone moves the freeze; a broken one keeps the last."""
+    spec = {"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": {"calendar": "freezes.ics"}}
+    event = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:{}\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+    fleet.rules["freezes.ics"] = event.format("20261121")
+    fleet.start(freeze=spec)
+    fleet.clock.moment = SATURDAY
+    fleet.push("two")
+    assert fleet.step().propagation.wake_at == datetime(2026, 11, 21, 23, tzinfo=UTC)
+    assert fleet.at("two") == []
+    fleet.rules["freezes.ics"] = "no calendar"
+    fleet.push()
+    fleet.restart()
+    fleet.step()
+    assert (fleet.at("two"), fleet.propagated("a")[0]) == ([], "WindowClosed")
+    fleet.rules["freezes.ics"] = event.format("20261122")
+    fleet.push()
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+
+
 def test_rules_are_read_once_for_each_commit(fleet: Fleet) -> None:
     """Reading takes much longer than judging, and what was judged is remembered with them."""
     fleet.start(hours=HOURS)
