@@ -17,7 +17,7 @@ from gitops.cli.text import described
 from gitops.cli.times import Times
 from gitops.clock import SystemClock
 from gitops.propagation import zones
-from gitops.propagation.lint import warnings
+from gitops.propagation.lint import clock_changes, warnings
 from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
 from gitops.record import read_records
@@ -80,6 +80,9 @@ def command(
     for one in found:
         for warning in warnings(one.windows, now):
             click.echo(f"warning: {warning}", err=True)
+        for window in one.windows:
+            for day, message in clock_changes(window, now):
+                click.echo(f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}", err=True)
     return 1 if problems else 0
 
 

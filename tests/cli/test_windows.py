@@ -133,6 +133,20 @@ def test_what_ends_soon_is_warned_of_and_no_failure(capsys: pytest.CaptureFixtur
     ) in capsys.readouterr().err
 
 
+def test_days_on_which_the_clock_moves_an_edge_are_told_ahead(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of the coming year; a window that no change of the clock touches is not mentioned."""
+    night = {**HOURS, "schedule": {"cron": "30 2 * * *"}}
+    (tmp_path / "night.json").write_bytes(manifest("night", **night, duration="1h"))
+    (tmp_path / "hours.json").write_bytes(manifest("hours", **HOURS, duration="1h"))
+    assert run(["windows", str(tmp_path), *AT]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "note: night.json:1: window night opens at 03:00, as 02:30 is skipped: Sun 2027-03-28",
+        "note: night.json:1: window night opens once, at the first 02:30 of that day: Sun 2027-10-31",
+    ]
+
+
 def test_without_windows_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "No windows: the calendar holds nothing back." in printed(capsys, str(tmp_path), *AT)
     assert json.loads(printed(capsys, str(tmp_path), *AT, "-o", "json")) == []
