@@ -17,7 +17,7 @@ from applier.ownership import apply_entry
 from renderer import keys
 from renderer.identity import ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
-from renderer.stored import render_hash, without_nulls
+from renderer.stored import without_nulls
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
@@ -100,7 +100,7 @@ def body(
         keys.LEVEL: str(node.level),
         keys.DEPS: ",".join(sorted(deps)),
         keys.SELF: key_hash(node.key),
-        keys.HASH: render_hash(node.manifest),
+        keys.HASH: node.hash,
     }
     if not rendered.is_source:
         record[keys.INSTANCE] = "/".join(

@@ -17,7 +17,6 @@ from gitops import causes
 from gitops.causes import MAX_MESSAGE, Row, blocked_rows
 from renderer.authored import OURS
 from renderer.identity import digest
-from renderer.stored import render_hash
 
 
 def instance_status(
@@ -222,9 +221,7 @@ def _levelgate(
 
 def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
     """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
-    content = digest(
-        [[node.node.id, render_hash(node.node.manifest) if node.node.manifest else ""] for node in plan.nodes]
-    )
+    content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     target = {"revision": plan.rendered.revision, "content": content}
     for known in (before.get("target") or {}, before.get("applied") or {}):
         if target.items() <= known.items():

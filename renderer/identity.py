@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -69,6 +70,7 @@ def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
     return GroupKind(group, manifest["kind"])
 
 
+@lru_cache(maxsize=65_536)
 def applyset_id(parent: ObjectKey) -> str:
     """Id of the ApplySet whose parent has this key, 55 characters (KEP-3659, "ApplySet identification")."""
     text = ".".join((parent.name, parent.namespace, parent.kind, parent.group))

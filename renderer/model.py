@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from renderer.authored import Authored
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from renderer.selection import Selection
+from renderer.stored import render_hash
 
 if TYPE_CHECKING:
     from renderer.definition import Definition
@@ -56,7 +58,7 @@ class Ready:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RenderedNode:
     """One desired object of a set. An item of a collection has the id of its node and its index: `workers/2`.
 
@@ -84,6 +86,11 @@ class RenderedNode:
     @property
     def writable(self) -> bool:
         return not (self.waiting or self.error or self.external)
+
+    @cached_property
+    def hash(self) -> str:
+        """`stored.render_hash` of the manifest."""
+        return render_hash(self.manifest)
 
 
 @dataclass(frozen=True, slots=True)

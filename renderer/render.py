@@ -405,8 +405,7 @@ def _node(
     )
 
 
-def member_dependencies(rendered: RenderedSet, node: RenderedNode) -> list[str]:
-    """Sorted hashes of the keys of a node's direct dependencies, as recorded on the member; external ones are left out."""
-    by_id = {other.id: other for other in rendered.nodes}
-    parents = (by_id[name] for name in node.depends_on if name in by_id)
-    return sorted(key_hash(parent.key) for parent in parents if parent.key and not parent.external)
+def member_dependencies(rendered: RenderedSet) -> dict[str, list[str]]:
+    """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
+    hashes = {node.id: key_hash(node.key) for node in rendered.nodes if node.key and not node.external}
+    return {node.id: sorted(hashes[name] for name in node.depends_on if name in hashes) for node in rendered.nodes}

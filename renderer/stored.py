@@ -24,15 +24,17 @@ def render_hash(manifest: Manifest) -> str:
     return digest(manifest)
 
 
-def carries(live: Mapping[str, Any], manifest: Manifest) -> bool:
-    """Was this live object last written from this manifest? Of a Secret the values themselves are compared, since its hash leaves them out."""
+def carries(live: Mapping[str, Any], manifest: Manifest, rendered: str = "") -> bool:
+    """Was this live object last written from this manifest, whose hash is `rendered`? Of a Secret the values themselves are compared, since its hash
+    leaves them out.
+    """
     annotations = live["metadata"].get("annotations") or {}
-    if annotations.get(keys.HASH) != render_hash(manifest):
+    if annotations.get(keys.HASH) != (rendered or render_hash(manifest)):
         return False
+    if manifest["kind"] != "Secret":
+        return True
     wanted, stored = without_nulls(manifest).get("data") or {}, live.get("data") or {}
-    return manifest["kind"] != "Secret" or all(
-        _bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items()
-    )
+    return all(_bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items())
 
 
 def _bytes(encoded: str | None) -> bytes | None:

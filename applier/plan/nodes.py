@@ -52,10 +52,11 @@ class Judge:
         clear: dict[str, Blocked | None] = {}
         begun = self._begun(rendered)
         barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
+        needs = member_dependencies(rendered)
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)
             above = above or _behind(barrier, node, done.values(), clear)
-            plan = self._node(rendered, node, done, above, ready_to_write=ready_to_write, begun=begun)
+            plan = self._node(rendered, node, done, above, needs[node.id], ready_to_write=ready_to_write, begun=begun)
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
                 plan = replace(plan, allowed=False, blocked=held)
             done[node.id] = plan
@@ -80,7 +81,7 @@ class Judge:
             and node.writable
             and before.get(node.key) != node.manifest
             and (live := self.observed.objects.get(node.key))
-            and carries(live, node.manifest)
+            and carries(live, node.manifest, node.hash)
             and (written := (apply_entry(live, CONTENT) or {}).get("time"))
         ]
         return Begun(max(level for level, _ in moved), min(since for _, since in moved)) if moved else None
@@ -98,6 +99,7 @@ class Judge:
         node: RenderedNode,
         done: Mapping[str, NodePlan],
         above: Blocked | None,
+        needs: Collection[str],
         *,
         ready_to_write: bool,
         begun: Begun | None,
@@ -111,8 +113,8 @@ class Judge:
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
         healthy = live is not None and self._is_healthy(node, live)
-        proven = healthy and live is not None and carries(live, node.manifest) and status.is_fresh(live)
-        deps = tuple(member.recorded_deps(live, member_dependencies(rendered, node), healthy=proven))
+        proven = healthy and live is not None and carries(live, node.manifest, node.hash) and status.is_fresh(live)
+        deps = tuple(member.recorded_deps(live, needs, healthy=proven))
         verb, lost = self._verb(rendered, node, live, deps)
         verb = self._replaced(node, live, verb)
         blocked = self._blocked(rendered, node, live, above, verb)
@@ -172,7 +174,7 @@ class Judge:
             return Verb.CREATE, ()
         if _is_foreign(live) or self._is_inherited(rendered, live):
             return Verb.ADOPT, ()
-        if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest):
+        if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest, node.hash):
             return Verb.UPDATE, ()
         intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
         found = ownership(live, intent, CONTENT)
