@@ -16,7 +16,7 @@ from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD
-from renderer.model import Origin
+from renderer.model import Origin, RenderedNode
 
 CALENDAR_SUFFIX = ".ics"
 _RULES = frozenset({"PropagationWindow", "PropagationPolicy"})
@@ -158,4 +158,30 @@ def located(declared: Declared, *, namespaced: bool) -> ObjectKey:
     metadata = declared.manifest["metadata"]
     return ObjectKey(
         *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]
+    )
+
+
+def placed(declared: Declared, *, namespaced: bool) -> RenderedNode:
+    """A declared object as a node of its source's set, in its namespace."""
+    key = located(declared, namespaced=namespaced)
+    metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
+    place = {"namespace": key.namespace} if namespaced else {}
+    manifest = {**declared.manifest, "metadata": {**metadata, **place}}
+    return source_node(manifest, key, declared.origin, error=declared.refused)
+
+
+def source_node(
+    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
+) -> RenderedNode:
+    """A node of a source's set, before its place in the order is known."""
+    return RenderedNode(
+        id=str(key),
+        level=0,
+        depends_on=(),
+        group_kind=key.group_kind,
+        manifest=manifest,
+        key=key,
+        waiting=waiting,
+        error=error,
+        origin=origin,
     )

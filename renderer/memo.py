@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from renderer.content import Declared
+from renderer.content import Declared, placed
 from renderer.definition import Definition
+from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
-from renderer.model import Live, RenderedSet, Selected
+from renderer.model import Live, RenderedNode, RenderedSet, Selected
+from renderer.order import Order, Uses
 from renderer.resolve import resolve, with_defaults
 from renderer.schema import SchemaMistake
 
@@ -55,6 +57,21 @@ class _Defaulted:
     mistakes: list[SchemaMistake]
 
 
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    declared: Declared
+    namespaced: bool
+    node: RenderedNode
+
+
+@dataclass(frozen=True, slots=True)
+class _Levelled:
+    nodes: Mapping[ObjectKey, RenderedNode]
+    uses: Uses
+    ordered: tuple[RenderedNode, ...]
+    problems: list[Problem]
+
+
 @dataclass
 class Memo:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
@@ -63,11 +80,34 @@ class Memo:
     _new_sets: dict[_Place, _Entry] = field(default_factory=dict)
     _instances: dict[_Place, _Defaulted] = field(default_factory=dict)
     _new_instances: dict[_Place, _Defaulted] = field(default_factory=dict)
+    _placed: dict[int, _Placed] = field(default_factory=dict)
+    _new_placed: dict[int, _Placed] = field(default_factory=dict)
+    _levelled: dict[str, _Levelled] = field(default_factory=dict)
 
     def turn(self) -> None:
         """A new rendering begins."""
         self._sets, self._new_sets = self._new_sets, {}
         self._instances, self._new_instances = self._new_instances, {}
+        self._placed, self._new_placed = self._new_placed, {}
+
+    def placed(self, declared: Declared, *, namespaced: bool) -> RenderedNode:
+        """As `content.placed`."""
+        known = self._new_placed.get(id(declared)) or self._placed.get(id(declared))
+        if known is None or known.declared is not declared or known.namespaced is not namespaced:
+            known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
+        self._new_placed[id(declared)] = known
+        return known.node
+
+    def levelled(
+        self, source: str, nodes: dict[ObjectKey, RenderedNode], uses: Uses
+    ) -> tuple[tuple[RenderedNode, ...], list[Problem]]:
+        """As `Order.levelled`, with the mistakes that it found."""
+        known = self._levelled.get(source)
+        if known is None or known.nodes != nodes or known.uses != uses:
+            order = Order(uses)
+            known = _Levelled(nodes, uses, order.levelled(nodes), order.problems)
+        self._levelled[source] = known
+        return known.ordered, known.problems
 
     def with_defaults(
         self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest

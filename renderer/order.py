@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from renderer import graph, implied
@@ -10,12 +10,31 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Origin, RenderedNode, RenderedSet
 
+Uses = Mapping[ObjectKey, frozenset[tuple[GroupKind, str]]]
+"""Of instances: kind and namespace of their children, nested ones too. The namespace is empty where there is none, or none yet."""
+
+
+def uses_of(keys: Iterable[ObjectKey], instances: Mapping[ObjectKey, RenderedSet]) -> Uses:
+    """What the children of those of `keys` use that are instances; `instances` are all that are rendered."""
+    return {key: frozenset(_used(key, instances)) for key in keys if key in instances}
+
+
+def _used(key: ObjectKey, instances: Mapping[ObjectKey, RenderedSet]) -> Iterator[tuple[GroupKind, str]]:
+    seen, pending = {key}, [key]
+    while pending:
+        rendered = instances.get(pending.pop())
+        for node in rendered.nodes if rendered else ():
+            yield node.group_kind, node.key.namespace if node.key else ""
+            if node.key and node.key not in seen:
+                seen.add(node.key)
+                pending.append(node.key)
+
 
 @dataclass
 class Order:
-    """Levels the nodes of a source; `instances` are all rendered instances. Mistakes of authors are collected in `problems`."""
+    """Levels the nodes of a source; `uses` are those of its instances. Mistakes of authors are collected in `problems`."""
 
-    instances: Mapping[ObjectKey, RenderedSet]
+    uses: Uses
     problems: list[Problem] = field(default_factory=list)
 
     def levelled(self, nodes: dict[ObjectKey, RenderedNode]) -> tuple[RenderedNode, ...]:
@@ -69,21 +88,13 @@ class Order:
         self.problems.append(Problem(node.origin.file, node.origin.line, path, message))
         return message
 
-    def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> set[ObjectKey]:
+    def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:
         """Namespaces and CRDs that the children of an instance use, nested ones too: they come before it and go after it."""
-        found: set[ObjectKey] = set()
-        seen, pending = {key}, [key]
-        while pending:
-            rendered = self.instances.get(pending.pop())
-            for node in rendered.nodes if rendered else ():
-                if node.key and node.key.namespace:
-                    found.add(ObjectKey("", "Namespace", "", node.key.namespace))
-                if provider := providers.get(node.group_kind):
-                    found.add(provider)
-                if node.key and node.key not in seen:
-                    seen.add(node.key)
-                    pending.append(node.key)
-        return found
+        for kind, namespace in self.uses.get(key, ()):
+            if namespace:
+                yield ObjectKey("", "Namespace", "", namespace)
+            if provider := providers.get(kind):
+                yield provider
 
     def _without_circles(
         self, parents: dict[str, list[str]], origins: Mapping[str, Origin]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from renderer import crd, keys
 from renderer.catalog import Catalog
-from renderer.content import Declared, located
+from renderer.content import Declared, source_node
 from renderer.definition import Definition
 from renderer.definitions import Definitions
 from renderer.errors import Problem
@@ -21,7 +21,7 @@ from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo, Surroundings
 from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.object_types import ObjectTypes
-from renderer.order import Order
+from renderer.order import uses_of
 from renderer.resolve import MAX_NODES, told
 from renderer.revision import AppliedPair, Stored
 from renderer.schema import SchemaMistake
@@ -142,11 +142,10 @@ class _Render:
         for kind in sorted({*catalog.definitions, *catalog.broken}):
             if self.definitions.owner[kind] == catalog.source:
                 self._add(nodes, self._crd(catalog, kind))
-        for node in declared:
-            self._add(nodes, node)
-        order = Order(self.instances)
-        levelled = order.levelled(nodes)
-        self.problems += order.problems
+        for one in declared:
+            self._add(nodes, one)
+        levelled, problems = self.memo.levelled(catalog.source, nodes, uses_of(nodes, self.instances))
+        self.problems += problems
         return RenderedSet(
             source_parent(catalog.source),
             nodes=levelled,
@@ -159,19 +158,21 @@ class _Render:
         """The CRD of a definition, as wide as the revisions need that instances are at."""
         origin = catalog.broken.get(kind) or catalog.definitions[kind].origin
         if why := self.definitions.held.get(kind):
-            return _node({}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is")
+            return source_node(
+                {}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is"
+            )
         in_use: dict[int, ObjectKey] = {}
         for key, rendered in self.instances.items():
             if key.group_kind == kind and rendered.revision and rendered.revision != self.definitions.numbers[kind]:
                 in_use.setdefault(rendered.revision, key)
         manifest, contradiction = self.definitions.crd(kind, in_use)
         if not contradiction:
-            return _node(manifest, crd.key_of(kind), origin)
+            return source_node(manifest, crd.key_of(kind), origin)
         at = ", ".join(f"{key} is at revision {number}" for number, key in sorted(in_use.items()))
         advice = f'repair the instance, or allow it with the annotation {keys.ALLOW_BREAKING}: "true"'
         error = f"no schema serves all revisions of {kind} in use ({contradiction}; {at}); {advice}"
         self.problems.append(Problem(origin.file, origin.line, "spec.schema", error))
-        return _node(manifest, crd.key_of(kind), origin, error=error)
+        return source_node(manifest, crd.key_of(kind), origin, error=error)
 
     def _add(self, nodes: dict[ObjectKey, RenderedNode], node: RenderedNode) -> None:
         assert node.key is not None
@@ -183,19 +184,14 @@ class _Render:
 
     def _declared(self, source: str, declared: Declared) -> RenderedNode:
         kind = declared.group_kind
-        namespaced = is_namespaced(kind, self.scopes)
-        key = located(declared, namespaced=namespaced)
-        metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
-        manifest: Manifest = {
-            **declared.manifest,
-            "metadata": {**metadata, "namespace": key.namespace} if namespaced else metadata,
-        }
+        found = self.memo.placed(declared, namespaced=is_namespaced(kind, self.scopes))
+        assert found.key is not None
         if kind in self.definitions.current:
-            return self._instance(source, declared, manifest, key)
+            return self._instance(source, declared, found.manifest, found.key)
         if error := self._undefined(kind):
-            self._hold(key, error, manifest=manifest, source=source, owner=source_parent(source))
-            return _node(manifest, key, declared.origin, error=declared.refused or error)
-        return _node(manifest, key, declared.origin, error=declared.refused)
+            self._hold(found.key, error, manifest=found.manifest, source=source, owner=source_parent(source))
+            return replace(found, error=found.error or error)
+        return found
 
     def _instance(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
         owner = source_parent(source)
@@ -205,7 +201,7 @@ class _Render:
         if assigned.travels:
             self._stay(assigned, key, manifest, source=source, owner=owner)
             turn = f"its turn to move to r{assigned.aim}, which it needs"
-            return _node(manifest, key, declared.origin, error=declared.refused, waiting=(turn,))
+            return source_node(manifest, key, declared.origin, error=declared.refused, waiting=(turn,))
         definition = assigned.definition
         manifest, mistakes = self.memo.with_defaults(definition, declared, key, manifest)
         self.problems += [
@@ -223,7 +219,7 @@ class _Render:
             self._hold(key, error, manifest=manifest, source=source, owner=owner)
         else:
             self._expand(assigned, manifest, key, source=source, owner=owner)
-        return _node(manifest, key, declared.origin, error=error)
+        return source_node(manifest, key, declared.origin, error=error)
 
     def _assigned(
         self,
@@ -387,22 +383,6 @@ def _same(one: RenderedSet, other: RenderedSet) -> bool:
 
 def _written(node: RenderedNode) -> RenderedNode:
     return replace(node, origin=Origin(), ready=Ready(), healthy_first=frozenset(), iterators={})
-
-
-def _node(
-    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
-) -> RenderedNode:
-    return RenderedNode(
-        id=str(key),
-        level=0,
-        depends_on=(),
-        group_kind=key.group_kind,
-        manifest=manifest,
-        key=key,
-        waiting=waiting,
-        error=error,
-        origin=origin,
-    )
 
 
 def member_dependencies(rendered: RenderedSet) -> dict[str, list[str]]:
