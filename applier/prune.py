@@ -100,11 +100,15 @@ def orphans(
 def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]) -> set[ObjectKey]:
     """What unsettled nodes may still be or need: members under their id, all of their kind where they were never recorded, and what these use."""
     by_self = {key_hash(member.key): member for member in live}
-    recorded = {member.node for member in by_self.values()}
+    by_node: dict[str, list[Member]] = {}
+    for member in by_self.values():
+        by_node.setdefault(member.node, []).append(member)
     pending: list[Member] = []
     for node in unsettled:
-        pending += [member for member in by_self.values() if member.node == node.id or member.key == node.key]
-        if node.key is None or node.id not in recorded:
+        pending += by_node.get(node.id, ())
+        if node.key and (same := by_self.get(key_hash(node.key))):
+            pending.append(same)
+        if node.key is None or node.id not in by_node:
             pending += [member for member in candidates if member.key.group_kind == node.group_kind]
     found: set[ObjectKey] = set()
     while pending:

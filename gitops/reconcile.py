@@ -17,6 +17,7 @@ from applier.fights import Fights
 from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, Records, plan
+from applier.plan.comparing import Comparisons
 from applier.write import Writer
 from gitops import calendar, conclude
 from gitops.clock import Clock
@@ -128,6 +129,7 @@ class Reconciler:
     stopping: Callable[[], bool] = lambda: False
     facts: Callable[[datetime], Mapping[str, Fact]] | None = None
     memo: Memo = field(default_factory=Memo)
+    comparisons: Comparisons = field(default_factory=Comparisons)
     fights: Fights = field(default_factory=Fights)
     seen: _Seen = field(default_factory=_Seen)
 
@@ -235,7 +237,7 @@ class Reconciler:
             records = replace(_records(sources, known), fights=self.fights.held_back(self.clock.now()))
             scoped = _kinds(bundle).union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
-            decided = plan(bundle, observed, records, known.propagation.gates)
+            decided = plan(bundle, observed, records, known.propagation.gates, self.comparisons)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
@@ -248,7 +250,8 @@ class Reconciler:
                 continue
             known = replace(known, observed=observed)
             if still := governor.standing_still(bundle, observed, known.now):
-                return bundle, plan(bundle, observed, records, still.gates), replace(known, propagation=still)
+                found = plan(bundle, observed, records, still.gates, self.comparisons)
+                return bundle, found, replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
             stored = known.archive.stored
@@ -257,7 +260,8 @@ class Reconciler:
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
-                final = deadlock.told(plan(bundle, observed, records, moved.gates), moved.awaited)
+                final = plan(bundle, observed, records, moved.gates, self.comparisons)
+                final = deadlock.told(final, moved.awaited)
                 return bundle, final, replace(known, propagation=moved.after(final))
 
     async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:

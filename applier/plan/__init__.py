@@ -6,16 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from applier import inventory, kro, prune
 from applier.adoption import NEVER
 from applier.cluster import CONTENT, Object
 from applier.inventory import ForeignSet, Scope
+from applier.member import Member
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.brake import brake
+from applier.plan.comparing import Comparisons
 from applier.plan.nodes import Judge
 from applier.plan.values import BRAKE, Barrier, Brake, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
 from applier.prune import Fate, Orphan
@@ -40,10 +43,20 @@ __all__ = [
 ]
 
 
-def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gates: Gates | None = None) -> Plan:
-    """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more."""
-    records, gates = records or Records(), gates or Gates()
-    decided = _Planner(bundle, observed, records, gates).plan()
+def plan(
+    bundle: Bundle,
+    observed: Observed,
+    records: Records | None = None,
+    gates: Gates | None = None,
+    comparisons: Comparisons | None = None,
+) -> Plan:
+    """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more.
+
+    `comparisons`, those of earlier plans, only save work.
+    """
+    records, gates, comparisons = records or Records(), gates or Gates(), comparisons or Comparisons()
+    comparisons.turn()
+    decided = _Planner(bundle, observed, records, gates, comparisons).plan()
     held = {
         source: why
         for source in bundle.sources
@@ -52,7 +65,8 @@ def plan(bundle: Bundle, observed: Observed, records: Records | None = None, gat
     }
     if not held:
         return decided
-    return _Planner(bundle, observed, replace(records, hold_pruning={**held, **records.hold_pruning}), gates).plan()
+    records = replace(records, hold_pruning={**held, **records.hold_pruning})
+    return _Planner(bundle, observed, records, gates, comparisons).plan()
 
 
 @dataclass
@@ -61,6 +75,7 @@ class _Planner:
     observed: Observed
     records: Records
     gates: Gates
+    comparisons: Comparisons
 
     def __post_init__(self) -> None:
         self.wanted: dict[ObjectKey, list[str]] = {}
@@ -70,8 +85,11 @@ class _Planner:
                     self.wanted.setdefault(node.key, []).append(rendered.id)
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
         kinds = {key.group_kind for key in self.bundle.instances}
-        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, self.gates)
-        self.dependents = prune.dependents(self.observed, self.sets)
+        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, self.gates, self.comparisons)
+
+    @cached_property
+    def dependents(self) -> Mapping[str, tuple[Member, ...]]:
+        return prune.dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
         """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
@@ -219,6 +237,8 @@ class _Planner:
     def _orphans(
         self, rendered: RenderedSet, nodes: tuple[NodePlan, ...], current: Scope, *, release: bool = False
     ) -> tuple[Orphan, ...]:
+        if self.wanted.keys() >= set(self.observed.members.get(rendered.id, ())):
+            return ()
         unsettled = [
             prune.Unsettled(plan.node.id, plan.node.group_kind, plan.node.key) for plan in nodes if not plan.is_current
         ]

@@ -15,7 +15,8 @@ from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
 from applier.errors import Immutable
 from applier.observed import Observed, annotation, is_terminating, label
-from applier.ownership import Lost, apply_entry, ownership
+from applier.ownership import apply_entry
+from applier.plan.comparing import Comparisons, Verdict
 from applier.plan.values import Barrier, Begun, Change, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
@@ -26,9 +27,6 @@ from renderer.stored import carries
 
 _BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
 """What waits for ancestors. Repairs do not."""
-
-_BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
-"""Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,7 @@ class Judge:
     instance_kinds: Collection[GroupKind]
     records: Records
     gates: Gates
+    comparisons: Comparisons
 
     def nodes(
         self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
@@ -166,23 +165,14 @@ class Judge:
         ready, why = self._may_dependents_start(node, live, self._is_healthy(node, live))
         return NodePlan(node, Verb.NONE, live, ready=ready, healthy=True, blocked=above or why)
 
-    def _verb(
-        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]
-    ) -> tuple[Verb, tuple[Lost, ...]]:
-        """What it takes, and which fields are to be healed."""
+    def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verdict:
         if live is None:
             return Verb.CREATE, ()
         if _is_foreign(live) or self._is_inherited(rendered, live):
             return Verb.ADOPT, ()
         if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest, node.hash):
             return Verb.UPDATE, ()
-        intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
-        found = ownership(live, intent, CONTENT)
-        if found is None or found.lost:
-            return Verb.HEAL, found.lost if found else ()
-        recorded = {name: annotation(live, name) for name in _BOOKKEEPING}
-        due = {name: annotation(intent, name) for name in _BOOKKEEPING}
-        return Verb.NONE if recorded == due else Verb.RECORD, ()
+        return self.comparisons.verdict(rendered, node, live, deps)
 
     def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
         """A member from the time when the set was another tool's, or kubectl's: a person has handed the set over."""

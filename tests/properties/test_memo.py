@@ -1,4 +1,4 @@
-"""What is rendered with the memory of earlier renderings is what is rendered without, whatever changed in between."""
+"""What is rendered and planned with the memory of earlier passes is what is without, whatever changed in between."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from applier.observed import Observed
+from applier.plan import Gates, Plan, Records, plan
+from applier.plan.comparing import Comparisons
 from gitops import reconcile
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo
@@ -29,8 +32,14 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         assert found == render(catalogs, world)
         return found
 
+    def planned(bundle: Bundle, observed: Observed, records: Records, gates: Gates, comparisons: Comparisons) -> Plan:
+        found = plan(bundle, observed, records, gates, comparisons)
+        assert found == plan(bundle, observed, records, gates)
+        return found
+
     with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
         patch.setattr(reconcile, "render", checked)
+        patch.setattr(reconcile, "plan", planned)
         for files in history:
             platform.commit(files)
             for _ in range(3):
