@@ -46,8 +46,8 @@ schemas: controlplane ## what the program knows about built-in kinds, read anew 
 demo: venv ## the main job on sample-repo, without a cluster: deploy, change, roll out, prune, break
 	$(BIN)/python -m tests.demo
 
-faults: controlplane ## kill it, and its API server, wherever that can be done; the last line counts what broke
-	$(BIN)/python -m tests.faults
+faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,histories,mutants,model,tests
+	$(BIN)/python -m tests.faults $(if $(ONLY),--only $(ONLY))
 
 bench: controlplane ## figures, as ratios against others in the same run
 	$(BIN)/python -m bench

@@ -1,7 +1,8 @@
 """`make faults`: everything that the bench can do, on a control plane of its own. The last line is the result.
 
 Kills at every write of every scenario at each of three moments, random histories, mutants, the model as far as it goes in reasonable time, and
-the tests of this directory, whole. `--seed N` plays one random history again; `--scenario TEXT` runs the kills of one.
+the tests of this directory, whole. `--only kills,model` runs some of these parts; `--seed N` plays one random history again; `--scenario TEXT`
+runs the kills of one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.faults.scenarios import SCENARIOS, Scenario
 
 SIDE_BY_SIDE = 4
 WALKS = 40
+PARTS = ("kills", "histories", "mutants", "model", "tests")
 
 
 @dataclass
@@ -70,17 +72,14 @@ class Run:
 
         async def one(scenario: Scenario) -> None:
             async with limit, self.lane() as lane:
-                bench, start, points, wrong = Bench(scenario, lane), time.monotonic(), 0, self.report.violations
+                bench, start, points, wrong = Bench(scenario, lane), time.monotonic(), 0, 0
                 await bench.prepare()
                 async for point in bench.points():
-                    points += 1
+                    points, wrong = points + 1, wrong + len(point.violations)
                     self.report.violated(point, point.violations)
                 self.report.points += points
                 spent = time.monotonic() - start
-                print(
-                    f"  {scenario.name:45}{points:4} points{self.report.violations - wrong:4} violations  {spent:4.0f} s",
-                    flush=True,
-                )
+                print(f"  {scenario.name:45}{points:4} points{wrong:4} violations  {spent:4.0f} s", flush=True)
 
         await asyncio.gather(*map(one, scenarios))
 
@@ -140,17 +139,16 @@ async def on_cluster(report: Report, options: argparse.Namespace, directory: Pat
     with ControlPlane.start(directory) as control_plane:
         async with Upstream(control_plane) as upstream:
             run = Run(upstream, AuditLog(control_plane.audit_log), report)
-            if options.seed is not None:
-                await run.walks([options.seed])
-                return
-            print("kills", flush=True)
-            await run.kills([scenario for scenario in SCENARIOS if options.scenario in scenario.name])
-            if options.scenario:
-                return
-            print("random histories", flush=True)
-            await run.walks(range(options.first_seed, options.first_seed + WALKS))
-            print("mutants", flush=True)
-            await run.mutants()
+            if "kills" in options.only:
+                print("kills", flush=True)
+                await run.kills([scenario for scenario in SCENARIOS if options.scenario in scenario.name])
+            if "histories" in options.only:
+                print("random histories", flush=True)
+                many = range(options.first_seed, options.first_seed + WALKS)
+                await run.walks(many if options.seed is None else [options.seed])
+            if "mutants" in options.only:
+                print("mutants", flush=True)
+                await run.mutants()
 
 
 def main() -> int:
@@ -158,26 +156,33 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="play one random history again")
     parser.add_argument("--scenario", default="", help="only the kills of the scenarios with this text in their name")
     parser.add_argument("--first-seed", type=int, default=1000, help="of the random histories and of the model")
+    parser.add_argument("--only", type=_parts, help=f"some of {','.join(PARTS)}  [default: all]")
     options = parser.parse_args()
-    report = Report()
-    with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(on_cluster(report, options, Path(directory)))
-    if options.seed is None and not options.scenario:
+    options.only = options.only or (
+        ["histories"] if options.seed is not None else ["kills"] if options.scenario else PARTS
+    )
+    report, start = Report(), time.monotonic()
+    if {"kills", "histories", "mutants"} & set(options.only):
+        with tempfile.TemporaryDirectory() as directory:
+            asyncio.run(on_cluster(report, options, Path(directory)))
+    if "model" in options.only:
         print("model", flush=True)
         model(report, options.first_seed)
+    if "tests" in options.only:
         print("tests", flush=True)
         tests(report)
-    print(
-        f"seeds: random histories {report.seeds[0]}-{report.seeds[-1]}, model {options.first_seed}"
-        if report.seeds
-        else "no seeds"
-    )
+    print(f"took {(time.monotonic() - start) / 60:.0f} minutes")
+    histories = f"random histories {report.seeds[0]}-{report.seeds[-1]}, " if report.seeds else ""
+    print(f"seeds: {histories}model {options.first_seed}")
     print(report)
-    return (
-        1
-        if report.violations or (not options.scenario and options.seed is None and report.caught < len(MUTANTS))
-        else 0
-    )
+    return 1 if report.violations or ("mutants" in options.only and report.caught < len(MUTANTS)) else 0
+
+
+def _parts(text: str) -> list[str]:
+    found = text.split(",")
+    if unknown := set(found) - set(PARTS):
+        raise argparse.ArgumentTypeError(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    return found
 
 
 if __name__ == "__main__":
