@@ -78,6 +78,7 @@ def test_the_manifest_itself_is_not_touched() -> None:
 
 
 def test_what_is_written_is_what_is_read_back() -> None:
+    """S0-12: level and dependencies stand on the member, so a list of metadata is all that ordering a deletion takes."""
     live = written()
     live["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
     found = Member.of(live)

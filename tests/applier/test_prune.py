@@ -61,7 +61,7 @@ def test_nothing_follows_until_a_terminating_member_is_absent() -> None:
 
 
 def test_levels_of_different_generations_do_not_order_anything() -> None:
-    """S0-13: the edges of the live records do; here the levels say the opposite."""
+    """S0-12, S0-13: the edges of the live records do, whatever the graph of now says; here the levels say the opposite."""
     waves = Waves(live(member("a", level=7), member("b", "a", level=0)))
     waves.run()
     assert waves.order == [["b"], ["a"]]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from applier.cluster import CONTENT
+from applier.observed import label
 from renderer import keys
 from renderer.crd import key_of
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, applyset_id
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 from tests.properties.world import World
@@ -27,6 +28,22 @@ def platform() -> Iterator[Platform]:
     with Platform(World()) as found:
         yield found
         assert found.broken == []
+
+
+def test_an_instance_has_one_set_for_its_whole_life(platform: Platform) -> None:
+    """S0-6: whatever the revision, the level, and however often it is applied; also after the instance was deleted and is made again."""
+    for text in (ONE, TWO, ONE):
+        deploy(platform, definition=text, x=instance("Link", "x"))
+        found = {
+            label(platform.cluster.objects[key], keys.PART_OF) for key in (A, B) if key in platform.cluster.objects
+        }
+        assert found == {applyset_id(X)}
+        assert label(platform.cluster.objects[X], keys.PARENT_ID) == applyset_id(X)
+    assert numbers(platform)[-1] != "r1"
+    platform.parents_may_vanish = True
+    platform.cluster.take_away(X)
+    platform.settle()
+    assert label(platform.cluster.objects[A], keys.PART_OF) == applyset_id(X)
 
 
 def records(platform: Platform, record: str) -> list[str]:

@@ -1,0 +1,70 @@
+"""What a reader can rely on to find the intent: rules with the tests that show them, and parts that were built and can be read one after another."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted(path for package in ("gitops", "applier", "renderer") for path in (ROOT / package).rglob("*.py"))
+STEPS = (
+    "applier.inventory",
+    "applier.member",
+    "applier.prune",
+    "applier.plan",
+    "applier.execute",
+    "gitops.propagation",
+)
+"""In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
+
+
+def imports(path: Path) -> set[str]:
+    """Modules that one imports anywhere, with what is taken from them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.ImportFrom():
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def belongs(module: str, step: str) -> bool:
+    return module == step or module.startswith(f"{step}.")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    """S0-22."""
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_every_rule_of_the_contract_is_named_by_a_test() -> None:
+    """S0-22, S0-23: docs/semantics.md states the order, row by row, and somebody who changes it finds the tests of each row."""
+    contract = (ROOT / "docs/semantics.md").read_text()
+    rules = set(re.findall(r"\bS\d-\d+\b", contract))
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(rules) > 20
+    assert sorted(rule for rule in rules if not re.search(rf"\b{rule}\b", tests)) == []
+
+
+def test_the_changelog_tells_changes_of_the_order_apart() -> None:
+    """S0-23."""
+    assert "\n### Behaviour\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_no_part_needs_one_that_was_built_on_it(step: str) -> None:
+    """S0-24, S0-27: each can be read, shipped and tested without those after it."""
+    later = STEPS[STEPS.index(step) + 1 :]
+    own = [path for path in MODULES if belongs(_module(path), step)]
+    assert own
+    assert {name for path in own for name in imports(path) if any(belongs(name, other) for other in later)} == set()
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
