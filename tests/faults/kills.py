@@ -82,7 +82,8 @@ class Bench:
         wrong += self._judge(start, since, self.targets[0])
         for commit in self.commits[2:]:
             await self.lane.commit(commit)
-        middle, since = await self.lane.objects(), self.lane.audit.mark()
+        since = self.lane.audit.mark()  # first: what is being deleted may go while the objects are read
+        middle = await self.lane.objects()
         again = await self.lane.live()
         wrong += [f"I7: the next start failed: {again.error}"] if again.error else []
         wrong += self._judge(middle, since, self.targets[-1])
