@@ -25,6 +25,9 @@ from applier.write import Writer
 from renderer import keys
 from renderer.identity import ObjectKey
 
+BEGUN = 256
+"""So many actions of a round are begun at once; how many requests are in flight is for the cluster to say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -58,7 +61,7 @@ class Executor:
         covers = await asyncio.gather(*(self._cover(one) for one in plan.sets if one.superset))
         if covers:
             return self._merged(observed, covers)
-        answers = await asyncio.gather(*(act for one in plan.sets for act in self._acts(one, observed)))
+        answers = await _side_by_side(act for one in plan.sets for act in self._acts(one, observed))
         merged = self._merged(observed, answers)
         touched = {
             result.key.group_kind
@@ -202,6 +205,17 @@ class Executor:
 
 
 _Answer = tuple[Object | None, Result]
+
+
+async def _side_by_side(acts: Iterable[Awaitable[_Answer]]) -> list[_Answer]:
+    """The answers, in order. No act begins long before its request can be sent, so that what it sends is made while others are under way."""
+    limit = asyncio.Semaphore(BEGUN)
+
+    async def one(act: Awaitable[_Answer]) -> _Answer:
+        async with limit:
+            return await act
+
+    return await asyncio.gather(*map(one, acts))
 
 
 async def _attempt(result: Result, act: Callable[[], Awaitable[Object | None]]) -> _Answer:
