@@ -1,0 +1,263 @@
+"""Figures of apply and prune on a real API server, against others that do the same in the same run: `python -m bench.applying [OBJECTS ...]`.
+
+`bare` is a load generator: aiohttp and nothing else, sending the very bodies that Levelgate sent (the audit log has them) to another namespace with
+as many requests in flight. What Levelgate does besides is in its time: reading, rendering, planning, the record of the source. Whole commands are
+compared with `kubectl apply --server-side`. Requests are those that the API server counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+import orjson
+
+from applier.kube import connect
+from gitops import compose
+from gitops.cli.run import GARBAGE
+from gitops.clock import SystemClock
+from gitops.follow import Follower
+from gitops.reconcile import Reconciler
+from tests.controlplane.audit import AuditEvent, AuditLog
+from tests.controlplane.server import ControlPlane
+from tests.scenarios.platform import Repository
+
+SIZES = (1_000, 10_000)
+PRUNED, LEVELS = 1_000, 5
+IN_FLIGHT = 32
+PER_FILE = 1_000
+MIB = 1024**2
+_HEADERS = {"PATCH": "application/apply-patch+yaml", "DELETE": "application/json"}
+_QUERY = "?fieldManager=levelgate&force=false&fieldValidation=Strict"
+_COUNTED = re.compile(
+    r'^apiserver_request_total\{(?=.*resource="(?:configmaps|namespaces)").*verb="(\w+)".*\} (\S+)$', re.MULTILINE
+)
+
+
+def main(sizes: Sequence[int] = SIZES) -> None:
+    with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name:
+        for size in sizes:
+            for measured in (Bench.commands, Bench.passes):
+                with ControlPlane.start(Path(name) / f"{measured.__name__}-{size}") as server:
+                    measured(Bench(server, size))
+        with ControlPlane.start(Path(name) / "prunes") as server:
+            Bench(server, PRUNED).prunes()
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a command took: wall clock and CPU in seconds, the largest size of its process in bytes."""
+
+    wall: float
+    cpu: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A control plane of its own, to apply `size` objects to."""
+
+    server: ControlPlane
+    size: int
+
+    @property
+    def directory(self) -> Path:
+        return self.server.directory
+
+    def commands(self) -> None:
+        """Created, and then the same again, by whole commands."""
+        ours, theirs = self.repository("ours"), self.repository("theirs")
+        files = [word for file in sorted(theirs.path.glob("*.json")) for word in ("--filename", str(file))]
+        kubectl = (str(Path(sys.executable).with_name("kubectl")), "apply", "--server-side", *files)
+        print(f"\n{f'{self.size:,} ConfigMaps, whole commands':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8}")
+        for label in ("created", "unchanged"):
+            mine, other = self.run(self.command(ours)), self.run(kubectl)
+            print(f"{label:<44} {mine.wall:>9.2f}s {other.wall:>9.2f}s {mine.wall / other.wall:>8.2f}")
+            print(f"{'  client CPU for each object':<44} {_each(mine, self.size)} {_each(other, self.size)}")
+            print(f"{'  peak memory':<44} {mine.memory / MIB:>7.0f}MiB {other.memory / MIB:>7.0f}MiB")
+
+    def passes(self) -> None:
+        """One pass that creates everything, the same requests bare, and a pass that finds nothing to do."""
+        asyncio.run(self._passes(self.repository("pass")))
+
+    async def _passes(self, repository: Repository) -> None:
+        audit = AuditLog(self.server.audit_log)
+        async with self.following(repository) as (follower, reconciler):
+            states = await follower.fetch()
+            created = await _timed(reconciler.reconcile(states))
+            applied = [event for event in audit.events(user="levelgate") if _is_content(event)]
+            again = await _timed(reconciler.reconcile(states))
+            before = self.counted()
+            unchanged = await _timed(reconciler.reconcile(states))
+            asked = self.counted() - before
+        await self.send("PATCH", [_moved(event, "pass", "bare-0") for event in applied[:1]])
+        bare = await _timed(self.send("PATCH", [_moved(event, "pass", "bare-0") for event in applied]))
+        assert len(applied) == self.size + 1, f"{len(applied)} applied"
+        print(f"{'one pass':<44} {'levelgate':>10} {'bare':>10} {'rate':>8}")
+        print(f"{f'created, {IN_FLIGHT} in flight':<44} {created:>9.2f}s {bare:>9.2f}s {bare / created:>8.2f}")
+        print(f"{'unchanged, first and second look':<44} {again:>9.2f}s {unchanged:>9.2f}s")
+        print(f"{'  requests of the second':<44} {_told(asked)}")
+
+    def prunes(self) -> None:
+        """Levels of objects, all removed in one commit, against deleting the same level by level without looking."""
+        asyncio.run(self._prunes(self.repository("prune", levels=LEVELS)))
+
+    async def _prunes(self, repository: Repository) -> None:
+        names = [f"item-{number:05}" for number in range(self.size)]
+        async with self.following(repository) as (follower, reconciler):
+            await follower.once(wait=timedelta())
+            repository.git("rm", "--quiet", *(file.name for file in repository.path.glob("0*.json")))
+            commit = repository.commit({})
+            self.approve(repository, commit)
+            states = await follower.fetch()
+            before = self.counted()
+            deleted = await _timed(reconciler.reconcile(states))
+            asked = self.counted() - before
+        await self.send("PATCH", [(f"/api/v1/namespaces/bare-0{_QUERY}", orjson.dumps(_namespace("bare-0")))])
+        places = [f"/api/v1/namespaces/bare-0/configmaps/{name}" for name in names]
+        await self.send(
+            "PATCH",
+            [
+                (f"{place}{_QUERY}", orjson.dumps(_config_map("bare-0", number, levels=1)))
+                for number, place in enumerate(places)
+            ],
+        )
+        share = self.size // LEVELS
+        waves = [[(place, b"{}") for place in places[start : start + share]] for start in range(0, self.size, share)]
+        bare = await _timed(self.in_waves(waves))
+        print(f"\n{f'{self.size:,} ConfigMaps in {LEVELS} levels':<44} {'levelgate':>10} {'bare':>10} {'ratio':>8}")
+        print(f"{f'deleted, {IN_FLIGHT} in flight':<44} {deleted:>9.2f}s {bare:>9.2f}s {deleted / bare:>8.2f}")
+        print(f"{'  requests':<44} {_told(asked)}")
+
+    async def in_waves(self, waves: Sequence[Sequence[tuple[str, bytes]]]) -> None:
+        for wave in waves:
+            await self.send("DELETE", wave)
+
+    async def send(self, method: str, requests: Sequence[tuple[str, bytes]]) -> None:
+        """Send these and nothing else: paths with their queries, and bodies."""
+        headers = {"Authorization": f"Bearer {self.server.token('other')}", "Content-Type": _HEADERS[method]}
+        limit = asyncio.Semaphore(IN_FLIGHT)
+        context = ssl.create_default_context(cafile=self.server.ca_file)
+        connector = aiohttp.TCPConnector(ssl=context, limit=0)
+        async with aiohttp.ClientSession(self.server.url, connector=connector, headers=headers) as session:
+
+            async def one(path: str, body: bytes) -> None:
+                async with limit, session.request(method, path, data=body) as answer:
+                    text = await answer.read()
+                    assert answer.status < 300, text
+
+            await asyncio.gather(*(one(*request) for request in requests))
+
+    @asynccontextmanager
+    async def following(self, repository: Repository) -> AsyncIterator[tuple[Follower, Reconciler]]:
+        gc.set_threshold(GARBAGE)
+        cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
+        clock = SystemClock()
+        reconciler = Reconciler(cluster, "0.1.0", clock)
+        config = compose.source_config(f"{repository.path.name}={repository.path}")
+        yield Follower(compose.mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
+        await cluster.close()
+
+    def command(self, repository: Repository) -> tuple[str, ...]:
+        source = f"{repository.path.name}={repository.path}"
+        flags = ("--once", "--apply-concurrency", str(IN_FLIGHT))
+        return (sys.executable, "-c", "from gitops.cli import main; main()", "run", "--source", source, *flags)
+
+    def run(self, command: Sequence[str]) -> Cost:
+        kubeconfig = str(self.server.kubeconfig("levelgate"))
+        environment = {**os.environ, "KUBECONFIG": kubeconfig, "XDG_CACHE_HOME": str(self.directory / "cache")}
+        start = time.perf_counter()
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        assert status == 0, command
+        return Cost(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+    def counted(self) -> Counter[str]:
+        """Requests about these objects so far, by verb."""
+        found = Counter[str]()
+        for verb, number in _COUNTED.findall(str(self.server.request("GET", "/metrics").body)):
+            found[verb] += int(float(number))
+        return found
+
+    def approve(self, repository: Repository, commit: str) -> None:
+        """So many deletions wait for a person."""
+        annotations = {"levelgate.dev/approved-commit": commit}
+        path = f"/api/v1/namespaces/levelgate-system/configmaps/source-{repository.path.name}"
+        body = {"metadata": {"annotations": annotations}}
+        done = self.server.request("PATCH", path, body, content_type="application/merge-patch+json")
+        assert done.code == 200, done.body
+
+    def repository(self, namespace: str, *, levels: int = 1) -> Repository:
+        """A namespace and the ConfigMaps in it, called as the namespace, in several files."""
+        path = self.directory / namespace
+        path.mkdir()
+        found = Repository(path)
+        found.git("init", "--quiet")
+        items = [
+            json.dumps(_config_map(namespace, number, levels=levels, size=self.size)) for number in range(self.size)
+        ]
+        files = {
+            f"{start:05}.json": "\n---\n".join(items[start : start + PER_FILE])
+            for start in range(0, self.size, PER_FILE)
+        }
+        found.commit({"--.json": json.dumps(_namespace(namespace)), **files})
+        return found
+
+
+def _namespace(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _config_map(namespace: str, number: int, *, levels: int, size: int = 0) -> dict[str, object]:
+    """One of many small ones; of several levels each but the first depends on one of the level before."""
+    share = size // levels
+    metadata: dict[str, object] = {"name": f"item-{number:05}", "namespace": namespace}
+    if levels > 1 and number >= share:
+        before = f"/namespaces/{namespace}/ConfigMap/item-{number - share:05}"
+        metadata["annotations"] = {"config.kubernetes.io/depends-on": before}
+    data = {"number": str(number), "text": "x" * 200}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _is_content(event: AuditEvent) -> bool:
+    return event.verb == "patch" and "pass" in (event.namespace, event.name)
+
+
+def _moved(event: AuditEvent, before: str, after: str) -> tuple[str, bytes]:
+    """The same request for another namespace."""
+    return event.uri.replace(f"/{before}", f"/{after}"), orjson.dumps(event.request).replace(
+        f'"{before}"'.encode(), f'"{after}"'.encode()
+    )
+
+
+async def _timed(work: Awaitable[object]) -> float:
+    start = time.perf_counter()
+    await work
+    return time.perf_counter() - start
+
+
+def _each(cost: Cost, size: int) -> str:
+    return f"{cost.cpu / size * 1000:>8.2f}ms"
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{verb} {number}" for verb, number in sorted(counts.items()) if number)
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or SIZES)
