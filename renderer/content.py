@@ -17,6 +17,7 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD
 from renderer.model import Origin, RenderedNode
+from renderer.protected import why_protected
 
 CALENDAR_SUFFIX = ".ics"
 _RULES = frozenset({"PropagationWindow", "PropagationPolicy"})
@@ -114,7 +115,7 @@ class _Reading:
 
     def _object(self, document: Document) -> None:
         mistakes = [(mistake.path, mistake.message) for mistake in shape.mistakes(document.value)]
-        mistakes = mistakes or keys.refused(document.value)
+        mistakes = mistakes or keys.refused(document.value) or _protected(document.value)
         for path, message in mistakes:
             self._problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
@@ -141,6 +142,12 @@ def _shape(document: Document) -> tuple[str, str] | None:
     if not isinstance(metadata.get("namespace") or "", str):
         return "metadata.namespace", "must be a text"
     return None
+
+
+def _protected(manifest: Manifest) -> list[tuple[str, str]]:
+    metadata = manifest["metadata"]
+    found = why_protected(group_kind(manifest), metadata.get("namespace") or "", metadata["name"])
+    return [found] if found else []
 
 
 def _content(manifest: Manifest) -> Manifest:

@@ -22,11 +22,11 @@ from renderer.memo import Memo, Surroundings
 from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.object_types import ObjectTypes
 from renderer.order import uses_of
+from renderer.protected import OWN_NAMESPACE as OWN_NAMESPACE
 from renderer.resolve import MAX_NODES, told
 from renderer.revision import AppliedPair, Stored
 from renderer.schema import SchemaMistake
 
-OWN_NAMESPACE = "levelgate-system"
 SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
 

@@ -23,6 +23,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import is_namespaced
 from renderer.leveling import in_levels, unique
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
+from renderer.protected import why_protected
 from renderer.resources import Node
 from renderer.selection import Selection, SelectorError
 from renderer.stored import carries, strip_nulls
@@ -207,6 +208,8 @@ class _Walk:
         manifest, key = self._placed(node, manifest, known)
         if not (waiting or error or node.selects):
             error = told(shape.mistakes(manifest)) or _forbidden(manifest)
+            if not error and key and not node.external:
+                error = ": ".join(why_protected(key.group_kind, key.namespace, key.name) or ())
             if not error and key is None:
                 error = "metadata.namespace: missing; the instance has no namespace that it could go to"
         if not (waiting or error) and node.group_kind in self.definitions and not node.external:
