@@ -260,8 +260,11 @@ def _is_substantial(value: Any) -> bool:
 def _is_lost(difference: _Difference, live: Object, others: Sequence[tuple[str, Fields]]) -> bool:
     """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
 
-    The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty.
+    The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty. Of an empty list whose items have keys the server records
+    nothing, and often stores none; what others put into it is theirs. It is lost only to somebody who has the whole list.
     """
+    if difference.kind == "lost" and difference.value == []:
+        return any(_at(fields, difference.keys) == {} for _, fields in others)
     if difference.kind != "whole":
         return difference.kind == "lost"
     return not _value_at(live, difference.keys) or any(_at(fields, difference.keys) for _, fields in others)

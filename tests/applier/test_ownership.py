@@ -423,6 +423,42 @@ async def test_surplus_is_what_an_earlier_intent_had(cluster: KubeCluster, names
     assert holds(await read(cluster, manifest), smaller, MANAGER)
 
 
+async def test_empty_lists_of_a_built_in_kind_are_no_loss(
+    cluster: KubeCluster, namespace: str, kubectl: Kubectl
+) -> None:
+    """Built-in kinds store no empty list, and of one whose items have keys nobody is recorded: what others put into it is theirs."""
+    manifest = objects.builtins(namespace)["Deployment"]
+    pod = manifest["spec"]["template"]["spec"]
+    pod |= {"volumes": [], "initContainers": [], "imagePullSecrets": [], "tolerations": []}
+    pod["containers"] = [{"name": "app", "image": "nginx", "env": [], "args": [], "ports": [], "volumeMounts": []}]
+    await cluster.apply(manifest, manager=MANAGER)
+    assert holds(await read(cluster, manifest), manifest, MANAGER)
+    edited = await read(cluster, manifest)
+    container = edited["spec"]["template"]["spec"]["containers"][0]
+    container |= {"env": [{"name": "THEIRS", "value": "1"}], "args": ["theirs"]}
+    kubectl("replace", "-f", "-", "--field-manager=editor", stdin=json.dumps(edited))
+    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found is not None
+    assert [str(each) for each in found.lost] == [
+        '.spec.template.spec.containers[name="app"].args is changed by editor'
+    ]
+
+
+async def test_empty_lists_of_a_custom_resource_hold_until_somebody_fills_one(
+    cluster: KubeCluster, namespace: str, kubectl: Kubectl
+) -> None:
+    """One whose items had keys is not even stored once they are gone."""
+    manifest = await things(cluster, namespace)
+    manifest["spec"] |= {"keyed": [], "atomic": []}
+    await cluster.apply(manifest, manager=MANAGER, force=True)
+    assert holds(await read(cluster, manifest), manifest, MANAGER)
+    patch = json.dumps({"spec": {"keyed": [{"name": "theirs"}], "atomic": ["theirs"]}})
+    kubectl("patch", "-n", namespace, f"things.{namespace}.example.org/t", "--type=merge", f"--patch={patch}")
+    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found is not None
+    assert [each.path for each in found.lost] == [".spec.atomic"]
+
+
 def live(fields: Object, *, manager: str = MANAGER, **entry: Any) -> Object:
     ours = {"manager": manager, "operation": "Apply", "fieldsV1": fields} | entry
     return {"metadata": {"managedFields": [ours]}}
