@@ -46,6 +46,14 @@ def definition_schema() -> dict[str, Any]:
     return _document(f"{RGD.group}/v1alpha1", RGD.kind, {"spec": spec}, required=["spec"])
 
 
+def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a kind that OpenAPI describes whole; `apiVersion` and `kind` have one word each there."""
+    identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
+    translated = _translated(schema)
+    properties = {**translated["properties"], **identity}
+    return {"$schema": _DRAFT, "title": identity["kind"]["const"], **translated, "properties": properties}
+
+
 def any_of(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One schema for all of these kinds and, unchecked, every other object."""
     chosen = [
@@ -80,6 +88,8 @@ def _translated(schema: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), Mapping):
             kept[key] = _translated(schema[key])
+    if "oneOf" in schema:
+        kept["oneOf"] = [_translated(one) for one in schema["oneOf"]]
     if schema.get("x-kubernetes-list-type") == "set":
         kept["uniqueItems"] = True
     if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):

@@ -11,6 +11,7 @@ import click
 import orjson
 
 from gitops import compose
+from gitops.config.form import FORM
 from renderer import diagram as pictures
 from renderer import documents, editor
 from renderer.catalog import load
@@ -89,14 +90,14 @@ def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
     help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
 )
 def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
-    """JSON Schemas for editors: of the instances of each definition, and of definitions.
+    """JSON Schemas for editors: of the instances of each definition, of definitions, and of levelgate.yaml.
 
     \b
     levelgate generate schema sample-repo > .vscode/levelgate.json
     levelgate generate schema sample-repo --output-dir schemas
     """
     found, code = _read(places, kind)
-    schemas = [editor.definition_schema(), *map(editor.instance_schema, found)]
+    schemas = [editor.definition_schema(), editor.object_schema(FORM), *map(editor.instance_schema, found)]
     if output_dir is None:
         click.echo(_json(editor.any_of(schemas)))
         return code

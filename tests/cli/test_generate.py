@@ -105,7 +105,20 @@ def test_schemas_for_editors(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     folder = tmp_path / "schemas"
     generated(capsys, "schema", place, "--output-dir", str(folder))
     files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json"))
-    assert files == [f"{GROUP}/link_v1.json", f"{GROUP}/other_v1.json", "kro.run/resourcegraphdefinition_v1alpha1.json"]
+    assert files == [
+        f"{GROUP}/link_v1.json",
+        f"{GROUP}/other_v1.json",
+        "kro.run/resourcegraphdefinition_v1alpha1.json",
+        "levelgate.dev/config_v1alpha1.json",
+    ]
+    config: dict[str, Any] = json.loads((folder / "levelgate.dev/config_v1alpha1.json").read_text())
+    assert config["additionalProperties"] is False
+    assert config["properties"]["kind"] == {"const": "Config"}
+    source = config["properties"]["sources"]["items"]
+    assert (source["required"], source["additionalProperties"]) == (["name", "url"], False)
+    word, rule = source["properties"]["adopt"]["oneOf"]
+    assert word["enum"] == ["Never", "IfEqual", "IfUnowned"]
+    assert rule["additionalProperties"] is False
     link: dict[str, Any] = json.loads((folder / GROUP / "link_v1.json").read_text())
     assert link["properties"]["kind"] == {"const": "Link"}
     spec = link["properties"]["spec"]
@@ -117,6 +130,7 @@ def test_schemas_for_editors(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     whole = json.loads(generated(capsys, "schema", place))
     assert [one["if"]["properties"]["kind"]["const"] for one in whole["allOf"]] == [
         "ResourceGraphDefinition",
+        "Config",
         "Link",
         "Other",
     ]
