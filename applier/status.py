@@ -367,10 +367,9 @@ def is_fresh(obj: Object) -> bool:
     Kinds that are not known to publish it, and do not, count as fresh. Before this is true, status describes an older
     spec.
     """
-    view = _View(obj, None)
-    generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")
-    if generation is None:
+    if (generation := obj["metadata"].get("generation")) is None:
         return True
+    observed = _View(obj, None).at("status", "observedGeneration")
     return group_kind(obj) not in _OBSERVERS if observed is None else bool(observed == generation)
 
 

@@ -20,6 +20,20 @@ from gitops.propagation.waits import Wait
 from renderer import keys
 from renderer.identity import Manifest
 
+_WORDS: Final = frozenset(
+    {
+        keys.HOLD,
+        keys.HOLD_UNTIL,
+        keys.SUSPEND,
+        keys.SUSPEND_UNTIL,
+        keys.KRO_RECONCILE,
+        keys.GLASS_REASON,
+        keys.GLASS_UNTIL,
+        keys.PRIORITY,
+    }
+)
+"""Most instances carry none of them, and each is looked at in every decision."""
+
 LONGEST_GLASS: Final = timedelta(hours=4)
 """A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
 _MINUTE: Final = "%Y-%m-%dT%H:%MZ"
@@ -41,6 +55,8 @@ class Asked:
     @classmethod
     def of(cls, manifest: Manifest | None, live: Object | None) -> Asked:
         """Git's word first, else that on the live object. There, what only we have written was Git's word once, and counts no more."""
+        if _WORDS.isdisjoint(_annotations(manifest)) and _WORDS.isdisjoint(_annotations(live)):
+            return cls()
 
         def said(key: str) -> str:
             return annotation(manifest or {}, key) or (
@@ -134,6 +150,10 @@ def _author(manifest: Manifest | None, live: Object | None, key: str) -> str:
     if annotation(manifest or {}, key) or live is None:
         return ""
     return next((name for name in reversed(annotators(live, key)) if name != CONTENT), "somebody")
+
+
+def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("annotations") or {}
 
 
 def _whole(text: str) -> int:

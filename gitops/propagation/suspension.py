@@ -30,7 +30,7 @@ def everything(observed: Observed, now: datetime) -> Wait | None:
 def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
     """What people ask of definitions, in Git or on their CRDs."""
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
-    crds = [crd for key, crd in observed.objects.items() if key.group_kind == CRD and annotation(crd, keys.DEFINITION)]
+    crds = [crd for key, crd in observed.objects.items() if key.kind == CRD.kind and annotation(crd, keys.DEFINITION)]
     live = {GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd for crd in crds}
     return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
