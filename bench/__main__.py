@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import applying, cel, rendering, rollout, sandbox, windows
+from bench import applying, cel, gates, rendering, rollout, sandbox, windows
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +23,7 @@ def main() -> None:
     cel.main()
     windows.main()
     rollout.main()
+    gates.main()
     sandbox.main()
     applying.main()
 

@@ -1,0 +1,130 @@
+"""What it costs to decide what may move, against rendering it: `python -m bench.gates`.
+
+1,000 instances of 10 resources, all behind gates, in windows and under a policy. A decision is everything that gates add to one plan: the rollout,
+and the question for each write whether it may start. Rendering is that of the whole repository, from the files. Seconds of CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
+
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from bench.rendering import NODES, cpu, repository
+from gitops import reconcile
+from gitops.propagation import governor
+from gitops.propagation.permission import Permission
+from gitops.sources import SourceState
+from renderer.catalog import Catalog, load
+from renderer.memo import Memo
+from renderer.render import render
+
+INSTANCES = 1000
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+RULES = b"""
+apiVersion: levelgate.dev/v1alpha1
+kind: PropagationWindow
+metadata: {name: hours}
+spec:
+  kind: Allow
+  timeZone: Europe/Berlin
+  schedule: {cron: "0 9 * * 1-5"}
+  until: "17:00"
+---
+apiVersion: levelgate.dev/v1alpha1
+kind: PropagationPolicy
+metadata: {name: all}
+spec:
+  bake: 5m
+"""
+
+
+class Noon:
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return NOW
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+def main() -> None:
+    asyncio.run(measured())
+
+
+async def measured() -> None:
+    """Everything runs the first commit; then the pass after one that changes the definition, and one in which nothing happens."""
+    first, second = catalog("one"), catalog("two", gated=True)
+    rendering, _ = cpu(lambda: render([catalog("two", gated=True)], memo=Memo()))
+    sandbox = Sandbox(clock=NOW.timestamp)
+    reconciler = reconcile.Reconciler(cluster_of(sandbox.answer), "0", Noon())
+    print(f"\n{f'{INSTANCES} instances of {NODES} resources, gated':<44} {'seconds':>10} {'x rendering':>12}")
+    print(f"{'rendering, from the files':<44} {rendering:>10.3f} {1:>12.3f}")
+    while (await reconciler.reconcile([SourceState(first, ref="main", url="file:///bench")])).changed:
+        pass
+    for label in ("a decision, in the pass after a commit", "a decision, in a pass that changes nothing"):
+        with deciding() as spent:
+            await reconciler.reconcile([SourceState(second, ref="main", url="file:///bench")])
+        mean = spent.seconds / spent.decisions
+        print(f"{label:<44} {mean:>10.3f} {mean / rendering:>12.3f}")
+
+
+def catalog(text: str, *, gated: bool = False) -> Catalog:
+    """The bench's definition, all resources on one level, with this text; with rules, a gate across its instances and one on each resource."""
+    files = repository(INSTANCES)
+    flat = re.sub(r"previous: .*", "previous: none", files["definition.yaml"].decode())
+    written = flat.replace("public: '$", f"more: {text}\n        public: '$")
+    if gated:
+        written = written.replace("  resources:", "  propagateWhen: ['${each.metadata.name != \"\"}']\n  resources:")
+        written = written.replace("    template:", "    propagateWhen: ['${inWindow(\"hours\")}']\n    template:")
+        files |= {"rules.yaml": RULES}
+    return load({**files, "definition.yaml": written.encode()}, source="bench", revision=text * 10)
+
+
+@dataclass
+class Spent:
+    """CPU in decisions and what they are asked later, and how many there were. Of nested calls the outer one counts."""
+
+    seconds: float = 0.0
+    decisions: int = 0
+    depth: int = 0
+
+    def timed(self, work: Callable[..., Any], *, counts: bool) -> Callable[..., Any]:
+        @wraps(work)
+        def measured(*arguments: Any) -> Any:
+            self.depth += 1
+            self.decisions += counts
+            before = time.process_time()
+            try:
+                return work(*arguments)
+            finally:
+                self.depth -= 1
+                if not self.depth:
+                    self.seconds += time.process_time() - before
+
+        return measured
+
+
+@contextmanager
+def deciding() -> Iterator[Spent]:
+    """What is spent on decisions meanwhile."""
+    spent, decide, ask = Spent(), governor.decide, Permission.__call__
+    governor.decide = spent.timed(decide, counts=True)
+    Permission.__call__ = spent.timed(ask, counts=False)  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        governor.decide, Permission.__call__ = decide, ask  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main()
