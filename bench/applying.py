@@ -98,6 +98,7 @@ class Bench:
     async def _passes(self, repository: Repository) -> None:
         audit = AuditLog(self.server.audit_log)
         async with self.following(repository) as (follower, reconciler):
+            follower.poll()
             states = await follower.fetch()
             created = await _timed(reconciler.reconcile(states))
             applied = [event for event in audit.events(user="levelgate") if _is_content(event)]
@@ -124,6 +125,7 @@ class Bench:
             repository.git("rm", "--quiet", *(file.name for file in repository.path.glob("0*.json")))
             commit = repository.commit({})
             self.approve(repository, commit)
+            follower.poll()
             states = await follower.fetch()
             before = self.counted()
             deleted = await _timed(reconciler.reconcile(states))
