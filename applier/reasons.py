@@ -42,6 +42,7 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     HALTED = "Halted"
     BRAKE_ENGAGED = "BrakeEngaged"
+    HISTORY_REWRITTEN = "HistoryRewritten"
     RENDER_FAILED = "RenderFailed"
     APPLY_FAILED = "ApplyFailed"
     CONFLICT = "Conflict"
@@ -70,7 +71,7 @@ class Reason(StrEnum):
     @property
     def is_hold(self) -> bool:
         """Only gates, people and the calendar stand in the way: nothing is wrong and nothing is under way."""
-        return self.is_gate or self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED}
+        return self.is_gate or self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN}
 
     @property
     def is_failure(self) -> bool:

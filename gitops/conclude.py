@@ -127,12 +127,13 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         path=state.path,
         ref=state.ref,
         target=target,
+        offered=state.offer.commit if state.offer else "",
         applied=target if all(map(_is_brought_about, mine)) else before.applied,
         own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state="Failed" if problems else Tally.of(mine).state,
+        state="Failed" if problems else Tally.of(mine).state(held=state.offer is not None),
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
-        causes=_source_causes(problems, mine, before.causes, now),
+        causes=_source_causes(state, problems, mine, before.causes, now),
         scopes={**kept, **scopes},
     )
 
@@ -145,11 +146,16 @@ def _is_brought_about(one: SetPlan) -> bool:
 
 
 def _source_causes(
-    problems: Sequence[Problem], mine: Sequence[SetPlan], before: Sequence[Mapping[str, Any]], now: str
+    state: SourceState,
+    problems: Sequence[Problem],
+    mine: Sequence[SetPlan],
+    before: Sequence[Mapping[str, Any]],
+    now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
     own = [one for one in mine if one.rendered.is_source]
     rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
+    rows += [("", Blocked(Reason.HISTORY_REWRITTEN, state.offer.why), ())] if state.offer else []
     rows += [row for one in own for row in blocked_rows(one)]
     objects = {node.node.id: node.node.key for one in own for node in one.nodes}
     return tuple(causes.as_json(rows, objects, before, now))

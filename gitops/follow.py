@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from applier.errors import ClusterError
@@ -18,10 +18,12 @@ from gitops.causes import blocked_rows
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
+from gitops.history import accepted, objection
 from gitops.reconcile import Pass, Reconciler
-from gitops.source import Mirror
+from gitops.source import Mirror, Tip
 from gitops.sources import SourceState, state_of
 from gitops.tally import is_on_its_way
+from renderer.render import source_parent
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
@@ -82,6 +84,7 @@ class Follower:
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
         servers: dict[Hashable, dict[str, Mirror]] = {}
+        self._due |= {name for name, state in self._states.items() if state.offer}
         for name in sorted(self._due & self.mirrors.keys()):
             mirror = self.mirrors[name]
             servers.setdefault(mirror.server, {})[name] = mirror
@@ -216,14 +219,36 @@ class Follower:
         try:
             tip = mirror.tip(refs)
             if known is None or known.catalog.revision != tip.commit or self._read_by[name] is not mirror:
-                snapshot = await asyncio.to_thread(lambda: mirror.snapshot(mirror.fetch(tip)))
-                self._read_by[name] = mirror
-                self._states[name] = state_of(name, mirror.target, snapshot, known.catalog if known else None)
-                self._moved = True
-                self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+                await self._go_to(name, mirror, tip, known)
             self._errors.pop(name, None)
         except SourceError as error:
             self._failed(name, error)
+        except ClusterError:
+            self._due.add(name)  # the pass will say what is wrong with the cluster
+
+    async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
+        """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
+        record = await self.reconciler.cluster.get(source_parent(name))
+        is_new = known is None or self._read_by[name] is not mirror
+        before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
+        commit = await asyncio.to_thread(mirror.fetch, tip)
+        offer = await asyncio.to_thread(objection, mirror, before, commit, record)
+        if offer and known and known.offer == offer:
+            return
+        advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
+        if offer is None or known is None:
+            try:
+                snapshot = await asyncio.to_thread(mirror.snapshot, before if offer else commit)
+            except SourceError:
+                if offer is None:
+                    raise
+                raise SourceError(str(mirror.target), offer.why, advice=advice) from None
+            known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+        if offer:
+            self.notice(name, f"HELD: {offer.why}; {advice}")
+        self._read_by[name], self._moved = mirror, True
+        self._states[name] = replace(known, offer=offer)
 
     def _failed(self, name: str, error: SourceError) -> None:
         if str(error) != str(self._errors.get(name, "")):

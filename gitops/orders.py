@@ -140,11 +140,12 @@ def approve(subject: Subject, after: str, why: str) -> Order:
 
 def approve_commit(subject: Subject, commit: str) -> Order:
     """That a source does all its commit says. Raises OrderError unless it is at that commit, given by at least seven characters of its id."""
-    target = SourceRecord.read(subject.live).target
+    record = SourceRecord.read(subject.live)
+    target = record.offered or record.target
     if not is_approval(commit, target):
         at = f"is at commit {target}" if target else "has no commit yet"
         raise OrderError(f"{subject} {at}; approve that one, by {SHORTEST_COMMIT} characters of its id or more")
-    told = f"{subject} may do all that commit {target[:12]} says, also where the brake on deletions held it."
+    told = f"{subject} may go to commit {target[:12]} and do all it says, also where history or the brake on deletions held it."
     return Order(subject, {keys.APPROVED: target}, told, _LAPSES.format("commit"))
 
 

@@ -26,7 +26,7 @@ SHORTEST_COMMIT: Final = 7
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
-    wait for; `target` is the commit being worked on since `since` (RFC 3339).
+    wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word.
 
     `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first.
     """
@@ -35,6 +35,7 @@ class SourceRecord:
     path: str = ""
     ref: str = ""
     target: str = ""
+    offered: str = ""
     applied: str = ""
     own: str = ""
     since: str = ""
@@ -51,6 +52,7 @@ class SourceRecord:
             path=data.get("path", ""),
             ref=data.get("ref", ""),
             target=data.get("target", ""),
+            offered=data.get("offered", ""),
             applied=data.get("applied", ""),
             own=data.get("own", ""),
             since=data.get("since", ""),
@@ -67,6 +69,7 @@ class SourceRecord:
             "path": self.path,
             "ref": self.ref,
             "target": self.target,
+            "offered": self.offered,
             "applied": self.applied,
             "own": self.own,
             "since": self.since,

@@ -8,6 +8,7 @@ from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
 from gitops import compose
 from gitops.compose import SourceConfig
+from gitops.history import Offer
 from gitops.source import Snapshot, Target
 from renderer.catalog import Catalog
 
@@ -15,7 +16,8 @@ from renderer.catalog import Catalog
 @dataclass(frozen=True, slots=True)
 class SourceState:
     """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
-    sources whose windows and policies govern this one beside its own. The rest is as in `SourceConfig`.
+    sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. The rest is
+    as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -28,6 +30,7 @@ class SourceState:
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
     governors: frozenset[str] = frozenset()
+    offer: Offer | None = None
 
     def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""

@@ -35,10 +35,9 @@ class Tally:
         settled = len(counted) - failed - waiting - len(held)
         return cls(settled, len(held), waiting, failed, min(ends, default=None))
 
-    @property
-    def state(self) -> str:
-        """The worst, as lists show it."""
-        return "Failed" if self.failed else "Waiting" if self.waiting else "Held" if self.held else "Settled"
+    def state(self, *, held: bool = False) -> str:
+        """The worst, as lists show it; something beside the sets may be `held` as well."""
+        return "Failed" if self.failed else "Waiting" if self.waiting else "Held" if self.held or held else "Settled"
 
     def __str__(self) -> str:
         until = f" (until {timestamp(self.until)})" if self.until else ""

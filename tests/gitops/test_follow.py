@@ -10,13 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from applier.cluster import Discovery
+from applier.cluster import Cluster, Discovery
 from applier.errors import Unavailable
 from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.reasons import Blocked, Reason
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
 from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.propagation.propagation import Propagation
@@ -61,6 +63,7 @@ class Script:
 
     answers: list[Pass | Exception]
     asked: list[Sequence[SourceState]] = field(default_factory=list)
+    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.asked.append(list(sources))
