@@ -328,7 +328,7 @@ _VOLATILE = frozenset(
         "levelgate.dev/revision",
     }
 )
-_RECORD = frozenset({"url", "target", "applied", "since"})
+_RECORD = frozenset({"url", "target", "applied", "own", "since"})
 
 
 def _is_decided(key: Key, obj: Object) -> bool:
