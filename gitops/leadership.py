@@ -22,6 +22,7 @@ from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.installation import ensure_namespace
+from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.render import OWN_NAMESPACE
 
@@ -124,7 +125,7 @@ class Leadership:
         if found := await self.cluster.get(LEASE):
             return found
         await ensure_namespace(self.cluster)
-        metadata = {"name": LEASE.name, "namespace": LEASE.namespace}
+        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {keys.RECORD: "leadership"}}
         return await self.cluster.apply(
             {"apiVersion": "coordination.k8s.io/v1", "kind": LEASE.kind, "metadata": metadata}, manager=_MANAGER
         )

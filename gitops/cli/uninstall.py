@@ -17,6 +17,7 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.run import NOT_YET
 from gitops.cli.text import aligned, local, title
 from gitops.clock import SystemClock
+from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Pass
 from gitops.record import SourceRecord, read_records
 from gitops.uninstall import Departure, Leaver
@@ -40,7 +41,7 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
     """Take everything of Levelgate's own off a cluster: labels, annotations, finalizers, status, records. What is deployed stays as it is, and
     belongs to nobody: instances, their CRDs and everything else. First it shows what it would do, and asks.
 
-    Stop `levelgate run` before. If it is interrupted, call it again.
+    It does nothing while a `levelgate run` works there: stop that before. If it is interrupted, call it again.
 
     \b
     levelgate uninstall --context dev
@@ -62,6 +63,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
             return 0
         if not (sure or _agreed()):
             return 1
+        await Leadership(cluster, own_identity(), clock).acquire(lambda _: None, patient=False)
         if wait is not None:
             found = await leaver.remove(records, clock, version=program_version(), wait=wait)
             if left := list(_left(found)):
@@ -85,7 +87,6 @@ def _plan(todo: Departure, records: dict[str, SourceRecord] | None) -> Iterable[
         yield from aligned([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
         yield ""
         yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate's go."
-        yield "A `levelgate run` that goes on would take everything up again: stop it first."
     for kind, why in todo.unseen.items():
         yield f"not looked through: {kind}: {why}"
 

@@ -27,7 +27,7 @@ from renderer.model import RenderedSet
 from renderer.render import Place
 
 
-@dataclass
+@dataclass(repr=False)
 class Moves:
     """What the rollouts of a pass come to. `targets` were let move, `stays` says why an instance does not, `holds` which are held by a person;
     the `frozen` have no pair of their own to be healed from. `wake_ups` are times at which something may change. The rest as in `Propagation`.

@@ -21,7 +21,7 @@ _CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Permission:
     """By instance: who is `suspended`, `held` by a person, `frozen` where it is, and why one `stays`; `policies` are those of instances."""
 

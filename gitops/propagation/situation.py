@@ -58,9 +58,12 @@ class Conditions:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Situation:
-    """How everything is; `plan` is made with `before`, which is what this pass has decided so far."""
+    """How everything is; `plan` is made with `before`, which is what this pass has decided so far.
+
+    It and what holds it have no repr: that would tell everything again and again, and asyncio's runner formats the results of tasks.
+    """
 
     conditions: Conditions
     bundle: Bundle

@@ -19,7 +19,7 @@ from renderer.kinds import CRD
 from renderer.model import RenderedSet
 
 
-@dataclass
+@dataclass(repr=False)
 class Verdicts:
     """`edges`: when to ask again, as the answer to something that is closed may change."""
 
