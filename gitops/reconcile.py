@@ -190,7 +190,9 @@ class Reconciler:
 
     async def _observe(self, sources: Sequence[SourceState]) -> _Known:
         """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
-        archive = await (await Archive.observe(self.cluster, self.seen.archive)).read_rules(self.cluster)
+        named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
+        archive = await Archive.observe(self.cluster, self.seen.archive)
+        archive = await archive.read_rules(self.cluster, sorted(named))
         own = await self.cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
         rollouts, windows = Rollouts.of(own), calendar.of(own)
         catalogs = [state.catalog for state in sources]

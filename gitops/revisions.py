@@ -52,9 +52,9 @@ class Archive:
         kept = {name: obj for name, obj in self.records.items() if name not in wanted}
         return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
 
-    async def read_rules(self, cluster: Cluster) -> Archive:
-        """The same with the contents of accepted rules. Raises ClusterError."""
-        unread = [obj for obj in self.records.values() if label(obj, keys.RECORD) == RULES and "data" not in obj]
+    async def read_rules(self, cluster: Cluster, sources: Iterable[str]) -> Archive:
+        """The same with the contents of the accepted rules of these sources. Raises ClusterError."""
+        unread = [obj for source in sources for obj in self._rules(source) if "data" not in obj]
         return await self.read(cluster, [obj["metadata"]["name"] for obj in unread])
 
     def rules(self, source: str) -> Mapping[str, Any]:

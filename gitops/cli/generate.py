@@ -97,7 +97,7 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
     levelgate generate schema sample-repo --output-dir schemas
     """
     found, code = _read(places, kind)
-    schemas = [editor.definition_schema(), editor.object_schema(FORM), *map(editor.instance_schema, found)]
+    schemas = editor_schemas(found)
     if output_dir is None:
         click.echo(_json(editor.any_of(schemas)))
         return code
@@ -105,6 +105,11 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
         _write(output_dir / path, content)
     click.echo(f"Wrote {len(schemas)} schemas to {output_dir}", err=True)
     return code
+
+
+def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
+    """Of definitions, of levelgate.yaml, and of the instances of these definitions."""
+    return [editor.definition_schema(), editor.object_schema(FORM), *map(editor.instance_schema, definitions)]
 
 
 def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, bytes]]:

@@ -26,14 +26,13 @@ def command(directory: Path) -> int:
     \b
     levelgate init platform && cd platform && levelgate render .
     """
-    from gitops.cli.generate import schema_files
-    from renderer import editor
+    from gitops.cli.generate import editor_schemas, schema_files
     from renderer.catalog import load
 
     starter = dict(_files(files("gitops") / "starter", Path()))
     definitions = load({str(name): content for name, content in starter.items() if name.suffix == ".yaml"}).definitions
-    schemas = [editor.definition_schema(), *map(editor.instance_schema, definitions.values())]
-    starter |= {Path(".schemas") / name: content for name, content in schema_files(schemas)}
+    schemas = schema_files(editor_schemas(definitions.values()))
+    starter |= {Path(".schemas") / name: content for name, content in schemas}
     if taken := sorted(str(directory / name) for name in starter if (directory / name).exists()):
         raise InitError(f"{', '.join(taken)} exists already: nothing was written; name another directory")
     for name, content in starter.items():

@@ -9,6 +9,7 @@ from typing import Any
 
 from applier.kube.cluster import KubeCluster
 from gitops.cli import run
+from renderer.identity import ObjectKey
 
 
 def arm(at: int, moment: str) -> None:
@@ -20,6 +21,8 @@ def arm(at: int, moment: str) -> None:
 
         async def write(self: KubeCluster, *arguments: Any, **options: Any) -> Any:
             nonlocal count
+            if _is_of_the_lease(*arguments):
+                return await original(self, *arguments, **options)
             count += 1
             if count == at and moment == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -33,6 +36,11 @@ def arm(at: int, moment: str) -> None:
 
     for name in ("apply", "delete", "merge"):
         armed(name)
+
+
+def _is_of_the_lease(what: ObjectKey | dict[str, Any], *_: Any) -> bool:
+    """Who leads is written in every life, and moves nothing."""
+    return (what.kind if isinstance(what, ObjectKey) else what["kind"]) == "Lease"
 
 
 if __name__ == "__main__":
