@@ -41,6 +41,11 @@ class Result:
     error: ClusterError | None = None
     lost: tuple[Lost, ...] = ()
 
+    @property
+    def is_bookkeeping(self) -> bool:
+        """Nothing that anybody deployed was touched."""
+        return self.action in {"covered", "shrunk", "kept", "recorded", "status", "stored", "dropped"}
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -12,16 +12,18 @@ from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
 from applier.inventory import Scope
-from applier.observed import Observed, label
+from applier.observed import Observed, annotation, label
+from applier.ownership import annotators
 from applier.plan import Plan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
-from gitops import calendar, causes
+from gitops import calendar, causes, passes
 from gitops.causes import Row, blocked_rows, timestamp
 from gitops.installation import INSTALLATION, installation
 from gitops.instance_status import instance_status, is_told, not_in_git
 from gitops.propagation.propagation import Propagation
-from gitops.record import SourceRecord
+from gitops.propagation.state import Entry
+from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
 from gitops.sources import SourceState
 from gitops.tally import Tally
@@ -41,8 +43,11 @@ async def conclude(
     *,
     version: str,
     now: datetime,
+    results: Sequence[Result] = (),
 ) -> tuple[list[Result], list[ClusterError]]:
-    """Write what differs; answers what was written and what could not be. `windows` is the calendar as it was published last."""
+    """Write what differs; answers what was written and what could not be. `windows` is the calendar as it was published last, `results` is what
+    the pass did.
+    """
     at = timestamp(now)
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
     bodies: list[Object] = []
@@ -57,12 +62,13 @@ async def conclude(
     for state in sources:
         own = [one for one in plan.sets if one.rendered.is_source and one.rendered.source == state.catalog.source]
         for parent in (one.parent for one in own if one.parent is not None):
-            data = source_record(state, plan, SourceRecord.read(parent), now=at).data()
+            record = source_record(state, plan, SourceRecord.read(parent), now=at)
+            data = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now)).data()
             if data != (parent.get("data") or {}):
                 bodies.append(_body(parent, data=data))
-    record = installation(version)
-    if record["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
-        bodies.append(record)
+    install = installation(version)
+    if install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
+        bodies.append(install)
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
     if told := calendar.due(propagation.rules, windows):
@@ -135,7 +141,45 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
         causes=_source_causes(state, problems, mine, before.causes, now),
         scopes={**kept, **scopes},
+        passes=before.passes,
     )
+
+
+def _passes(
+    state: SourceState,
+    plan: Plan,
+    parent: Object,
+    record: SourceRecord,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> str:
+    """The passes of the source with this one. Decisions are those of the rollouts that its instances are in."""
+    before = SourceRecord.read(parent)
+    sets = [one for one in plan.sets if one.rendered.source == state.catalog.source]
+    definitions = {one.rendered.definition for one in sets} - {""}
+    states = {
+        name: rollout
+        for name, rollout in propagation.states.items()
+        if any(name == one or name.startswith(f"{one}.") for one in definitions)
+    }
+    words = []
+    if is_approval(annotation(parent, keys.APPROVED), record.target):
+        by = annotation(parent, keys.REQUESTED_BY) or next(reversed(annotators(parent, keys.APPROVED)), "somebody")
+        words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
+    happened = passes.Happened(
+        results,
+        frozenset({one.rendered.parent for one in sets} | before.scopes.keys()),
+        [
+            (one.rendered.parent, node, cause)
+            for one in sets
+            for node, cause, _ in blocked_rows(one)
+            if cause.reason.is_hold
+        ],
+        words,
+        states,
+    )
+    return passes.noted(before.passes, happened, commit=record.target, state=record.state, now=now)
 
 
 def _is_brought_about(one: SetPlan) -> bool:

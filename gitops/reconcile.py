@@ -176,6 +176,7 @@ class Reconciler:
             known.calendar,
             version=self.version,
             now=known.now,
+            results=results,
         )
         self.seen.archive = known.archive
         return replace(found, results=(*results, *written), status_errors=tuple(errors))

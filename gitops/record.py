@@ -28,7 +28,7 @@ class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
     wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word.
 
-    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first.
+    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`.
     """
 
     url: str = ""
@@ -43,6 +43,7 @@ class SourceRecord:
     counts: Mapping[str, int] = field(default_factory=dict)
     causes: tuple[Mapping[str, Any], ...] = ()
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    passes: str = ""
 
     @classmethod
     def read(cls, parent: Object) -> SourceRecord:
@@ -60,6 +61,7 @@ class SourceRecord:
             counts=_mapping(data.get("counts", "")),
             causes=tuple(_rows(data.get("causes", ""))),
             scopes=dict(_scopes(_mapping(data.get("instances", "")))),
+            passes=data.get("passes", ""),
         )
 
     def data(self) -> dict[str, str]:
@@ -76,6 +78,7 @@ class SourceRecord:
             "state": self.state,
             "counts": _dumps(self.counts),
             "causes": _dumps(self.causes),
+            "passes": self.passes,
             "instances": _dumps(
                 {
                     "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]

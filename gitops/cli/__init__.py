@@ -21,6 +21,7 @@ _COMMANDS = {
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",
+    "history": "What each commit did, when, and who had a word in it.",
     "hold": "Keep an instance where it is.",
     "release": "Let an instance go on that was held.",
     "suspend": "Write nothing at all, of one thing or of everything.",

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _BAR = 20
-_BOOKKEEPING = frozenset({"covered", "shrunk", "kept", "recorded", "status", "stored", "dropped"})
 
 
 class Progress:
@@ -101,7 +100,7 @@ class Progress:
 
     def result(self, result: Result) -> None:
         """One action, done or failed."""
-        if result.error is None and result.action in _BOOKKEEPING and not self._verbose:
+        if result.error is None and result.is_bookkeeping and not self._verbose:
             return
         level = "" if result.level is None else f"level {result.level}"
         name = result.node if result.node and "/" not in result.node else f"{result.key.kind}/{place(result.key)}"

@@ -24,6 +24,10 @@ class Times:
         """Weekday, date and minute; for columns under a line that names the zone."""
         return f"{self._shown(moment):%a %Y-%m-%d %H:%M}"
 
+    def second(self, moment: datetime) -> str:
+        """Without the date, to the second; for columns under a line that names the day and the zone."""
+        return f"{self._shown(moment):%H:%M:%S}"
+
     def short(self, moment: datetime, day: datetime) -> str:
         """Without the date where it is that of `day`."""
         shown = self._shown(moment)
