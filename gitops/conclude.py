@@ -30,6 +30,7 @@ from gitops.tally import Tally
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
+from renderer.render import source_parent
 
 
 async def conclude(
@@ -50,12 +51,14 @@ async def conclude(
     """
     at = timestamp(now)
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
+    synced = {key: value for state in sources for key, value in state.synced.items()}
     bodies: list[Object] = []
     for one in plan.sets:
         if one.parent is not None and not one.rendered.is_source and not one.untouched:
             remembered = propagation.remembered.get(one.rendered.parent, {})
             commit = revisions.get(one.rendered.source, "")
-            status = instance_status(one, revision=commit, now=at, remembered=remembered)
+            asked = synced.get(one.rendered.parent, "")
+            status = instance_status(one, revision=commit, now=at, remembered=remembered, synced=asked)
             if status != one.parent.get("status"):
                 bodies.append(_body(one.parent, status=status))
     bodies += [_body(stray, status=not_in_git(stray, now=at)) for stray in _strays(plan, observed)]
@@ -142,6 +145,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         causes=_source_causes(state, problems, mine, before.causes, now),
         scopes={**kept, **scopes},
         passes=before.passes,
+        synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
 
 

@@ -7,7 +7,7 @@ asked for the sources that are due, each server once for all of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -22,6 +22,7 @@ from gitops.history import accepted, objection
 from gitops.reconcile import Pass, Reconciler
 from gitops.source import Mirror, Tip
 from gitops.sources import SourceState, state_of
+from gitops.sync import Requests, requests
 from gitops.tally import is_on_its_way
 from renderer.render import source_parent
 
@@ -66,6 +67,8 @@ class Follower:
     _errors: dict[str, SourceError] = field(default_factory=dict)
     _stopped: str = ""
     _stays: Mapping[str, str] = field(default_factory=dict)
+    _requested: Requests = field(default_factory=dict)
+    _synced: Requests = field(default_factory=dict)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
         """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
@@ -90,12 +93,31 @@ class Follower:
             servers.setdefault(mirror.server, {})[name] = mirror
         self._due.clear()
         await asyncio.gather(*map(self._ask, servers.values()))
+        self._answer(name for mirrors in servers.values() for name in mirrors)
         governors = frozenset(name for name, config in self.configs.items() if config.governs_all)
-        return [
-            state.configured(self.configs[name], governors) if name in self.configs else state
+        states = {
+            name: replace(state, synced=self._synced.get(name, {}))
             for name, state in sorted(self._states.items())
             if name in self.mirrors
+        }
+        return [
+            state.configured(self.configs[name], governors) if name in self.configs else state
+            for name, state in states.items()
         ]
+
+    def _answer(self, asked: Iterable[str]) -> None:
+        """People who want these sources to be looked at have been heard, where the server has answered."""
+        for name in [one for one in asked if one in self._requested and one not in self._errors]:
+            self._synced.setdefault(name, {}).update(self._requested.pop(name))
+            self._moved = True
+
+    def _heard(self, found: Pass) -> None:
+        """Ask the servers of those sources that people want to be looked at."""
+        for name, wanted in requests(found.plan.sets).items():
+            known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
+            if not wanted.items() <= known.items():
+                self._requested[name] = wanted
+                self.poll(name)
 
     @property
     def errors(self) -> list[SourceError]:
@@ -191,6 +213,7 @@ class Follower:
             if self._stays.get(source) != why:
                 self.notice(source, why)
         self._stays = stays
+        self._heard(found)
         self.passed(found)
         return found
 

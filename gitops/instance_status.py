@@ -20,10 +20,10 @@ from renderer.identity import digest
 
 
 def instance_status(
-    plan: SetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None
+    plan: SetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
     """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`, with what it has to
-    remember of its rollout.
+    remember of its rollout. `synced` is a request to look now that is answered by that; without one the last answer stays.
     """
     assert plan.parent is not None
     before: Mapping[str, Any] = plan.parent.get("status") or {}
@@ -38,8 +38,15 @@ def instance_status(
         "levelgate": {
             **_levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
             **(remembered or {}),
+            **({"synced": answered} if (answered := synced or synced_of(plan.parent)) else {}),
         },
     }
+
+
+def synced_of(instance: Object) -> str:
+    """The last request to look now that was answered."""
+    found: str = ((instance.get("status") or {}).get("levelgate") or {}).get("synced", "")
+    return found
 
 
 def not_in_git(stray: Object, *, now: str) -> dict[str, Any]:

@@ -63,18 +63,22 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back."""
+    """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
+    nothing has to). One that `is_signed` says who gave it.
+    """
 
     subject: Subject
     annotations: Mapping[str, str | None]
     told: str
     undo: str
+    is_signed: bool = True
 
     @property
     def patch(self) -> Object:
         """A merge patch; it goes only to the very object that was looked at."""
         who = {keys.REQUESTED_BY: (self.subject.by or None) if any(self.annotations.values()) else None}
-        return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": {**self.annotations, **who}}}
+        said = {**self.annotations, **(who if self.is_signed else {})}
+        return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": said}}
 
     def kubectl(self, discovery: Discovery, options: Sequence[str] = ()) -> str:
         """The command that writes the same; `options` choose the cluster."""
@@ -156,6 +160,12 @@ def break_glass(subject: Subject, why: str, until: datetime) -> Order:
     said = {keys.GLASS_REASON: why, keys.GLASS_UNTIL: _time(until)}
     told = f"{subject} goes past windows until {_time(until)}. Pace, halts, holds and approvals stay."
     return Order(subject, said, told, "lapses by itself; nothing has to be taken back")
+
+
+def sync(subject: Subject) -> Order:
+    """That it is looked at now; the value tells this request from those before."""
+    said = subject.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return Order(subject, {keys.SYNC: said}, f"{subject} is looked at now. No gate opens by that.", "", is_signed=False)
 
 
 def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> Order:

@@ -146,9 +146,9 @@ def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
         for one in state.decisions
         if (one.by != OURSELVES or one.what == OVERRIDDEN) and (since is None or one.at.replace(microsecond=0) >= since)
     ]
-    for one in (*decided, *happened.words):
-        if (one.what, one.subject, one.by, one.why) not in told:
-            yield one
+    yield from (one for one in decided if (one.what, one.subject, one.by, one.why) not in told)
+    heard = {(what, subject) for what, subject, _, _ in told}
+    yield from (one for one in happened.words if (one.what, one.subject) not in heard)
 
 
 def _bounded(passes: tuple[Passed, ...]) -> str:

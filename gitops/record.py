@@ -28,7 +28,8 @@ class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
     wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word.
 
-    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`.
+    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`,
+    `synced` the last request to look now that was answered.
     """
 
     url: str = ""
@@ -44,6 +45,7 @@ class SourceRecord:
     causes: tuple[Mapping[str, Any], ...] = ()
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     passes: str = ""
+    synced: str = ""
 
     @classmethod
     def read(cls, parent: Object) -> SourceRecord:
@@ -62,6 +64,7 @@ class SourceRecord:
             causes=tuple(_rows(data.get("causes", ""))),
             scopes=dict(_scopes(_mapping(data.get("instances", "")))),
             passes=data.get("passes", ""),
+            synced=data.get("synced", ""),
         )
 
     def data(self) -> dict[str, str]:
@@ -79,6 +82,7 @@ class SourceRecord:
             "counts": _dumps(self.counts),
             "causes": _dumps(self.causes),
             "passes": self.passes,
+            "synced": self.synced,
             "instances": _dumps(
                 {
                     "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
@@ -11,13 +12,14 @@ from gitops.compose import SourceConfig
 from gitops.history import Offer
 from gitops.source import Snapshot, Target
 from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
     """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
-    sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. The rest is
-    as in `SourceConfig`.
+    sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
+    the requests to look now that are answered by this state, by the object that carries them. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -31,6 +33,7 @@ class SourceState:
     depends_on: tuple[str, ...] = ()
     governors: frozenset[str] = frozenset()
     offer: Offer | None = None
+    synced: Mapping[ObjectKey, str] = field(default_factory=dict)
 
     def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""

@@ -22,6 +22,7 @@ _COMMANDS = {
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",
     "history": "What each commit did, when, and who had a word in it.",
+    "sync": "Look now where a source stands; opens no gate.",
     "hold": "Keep an instance where it is.",
     "release": "Let an instance go on that was held.",
     "suspend": "Write nothing at all, of one thing or of everything.",

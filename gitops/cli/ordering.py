@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -19,7 +19,8 @@ from gitops.cli.text import local
 from gitops.clock import SystemClock
 from gitops.installation import INSTALLATION
 from gitops.orders import Order, OrderError, Subject
-from gitops.refs import Ref, RefError, locate
+from gitops.record import read_records
+from gitops.refs import SOURCE, Ref, RefError, locate
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
@@ -28,6 +29,8 @@ INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
 
 _ANYBODY = "system:anonymous"
+
+After = Callable[[KubeCluster, Sequence[Order]], Awaitable[int]]
 
 
 class Moment(click.ParamType[datetime]):
@@ -73,7 +76,11 @@ class Giving:
         """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
         if everything == bool(self.words):
             raise click.UsageError("name one thing" if not everything else "--all is everything; leave out REF")
-        return asyncio.run(self._give(order, None if everything else self._ref(accepted)))
+        return asyncio.run(self._give(order, [None if everything else self._ref(accepted)]))
+
+    def to_sources(self, order: Callable[[Subject], Order], *accepted: str, after: After | None = None) -> int:
+        """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
+        return asyncio.run(self._give(order, [self._ref(accepted)] if self.words else (), after))
 
     def _ref(self, accepted: tuple[str, ...]) -> Ref:
         try:
@@ -87,26 +94,37 @@ class Giving:
             raise click.UsageError(f"{ref} cannot be asked that; name {known}")
         return ref
 
-    async def _give(self, order: Callable[[Subject], Order], ref: Ref | None) -> int:
+    async def _give(
+        self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
+    ) -> int:
         cluster = await self.choice.connect()
         try:
-            made = order(await _subject(cluster, ref, self.namespace or cluster.namespace))
-            if self.dry_run:
-                told = [made.kubectl(await cluster.discover(), await self._options())]
-            elif self.git:
-                told = [made.lines()]
-            elif await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
-                raise OrderError(f"{made.subject} was deleted meanwhile")
-            else:
-                said = ", ".join(
-                    f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
-                )
-                told = [made.told, f"Written: {said}", f"Undo: {made.undo}"]
+            refs = refs or [Ref(SOURCE, name) for name, _ in await read_records(cluster)]
+            if not refs:
+                raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
+            made = [order(await _subject(cluster, ref, self.namespace or cluster.namespace)) for ref in refs]
+            is_shown = self.dry_run or self.git
+            header = f"Cluster {cluster.name}, {local(made[0].subject.now)}"
+            click.echo(f"# {header}" if is_shown else header)
+            for one in made:
+                for line in await self._told(cluster, one):
+                    click.echo(line)
+            return await after(cluster, made) if after and not is_shown else 0
         finally:
             await cluster.close()
-        header = f"Cluster {cluster.name}, {local(made.subject.now)}"
-        click.echo("\n".join([f"# {header}" if self.dry_run or self.git else header, *told]))
-        return 0
+
+    async def _told(self, cluster: KubeCluster, made: Order) -> list[str]:
+        """Write it, or show how to; what to tell of that."""
+        if self.dry_run:
+            return [made.kubectl(await cluster.discover(), await self._options())]
+        if self.git:
+            return [made.lines()]
+        if await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
+            raise OrderError(f"{made.subject} was deleted meanwhile")
+        said = ", ".join(
+            f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
+        )
+        return [made.told, f"Written: {said}", *([f"Undo: {made.undo}"] if made.undo else [])]
 
     async def _options(self) -> list[str]:
         """kubectl's options for the same cluster."""

@@ -1,0 +1,51 @@
+"""`levelgate sync`: look now where a source stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import click
+
+from applier.cluster import Subject
+from applier.kube.cluster import KubeCluster
+from gitops import orders
+from gitops.cli.options import Duration
+from gitops.cli.ordering import INSTANCE, Giving, order_options
+from gitops.orders import Order
+from gitops.refs import SOURCE
+from gitops.sync import answered
+from gitops.waiting import until
+from renderer import keys
+
+NOT_YET = 3
+
+
+@click.command()
+@click.option("--wait", is_flag=True, help="Wait until it has been looked at; exit code 3 where that takes too long.")
+@click.option("--timeout", type=Duration(), default="1m", show_default=True, help="With --wait: for how long.")
+@order_options
+def command(wait: bool, timeout: timedelta, give: Giving) -> int:
+    """Ask now where the source of REF stands in Git, and go over it; without REF, all sources. It opens no gate.
+
+    The daemon answers by writing the value of the annotation into the record of the source, or the status of the instance.
+
+    \b
+    levelgate sync
+    levelgate sync source/platform --wait
+    levelgate sync webapp/shop -n prod
+    """
+
+    async def after(cluster: KubeCluster, given: Sequence[Order]) -> int:
+        async def look() -> bool:
+            found = [(one, await cluster.get(one.subject.key)) for one in given]
+            return all(live is None or answered(live) == one.annotations[keys.SYNC] for one, live in found)
+
+        watched = [Subject(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)]
+        if await until(cluster, watched, look, seconds=timeout.total_seconds()):
+            click.echo("It has been looked at.")
+            return 0
+        click.echo(f"No answer within {timeout.total_seconds():g}s: does `levelgate run` work here?", err=True)
+        return NOT_YET
+
+    return give.to_sources(orders.sync, INSTANCE, SOURCE, after=after if wait else None)

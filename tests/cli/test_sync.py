@@ -1,0 +1,64 @@
+"""`levelgate sync` and `levelgate wait`, as they are typed (docs/people.md)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from gitops.cli import USAGE
+from gitops.sync import requests
+from renderer import keys
+from renderer.render import source_parent
+from tests.cli.conftest import Typed
+from tests.gitops.fleet import OWN, Fleet
+
+RECORD = f"{OWN}/source-platform"
+LINK = "/apis/g.test/v1/namespaces/default/links/a"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b")) as found:
+        found.start()
+        yield found
+
+
+def said(fleet: Fleet, path: str) -> str:
+    found: str = (fleet.request("GET", path)["metadata"].get("annotations") or {}).get(keys.SYNC, "")
+    return found
+
+
+def test_without_a_name_every_source_is_asked(fleet: Fleet, typed: Typed) -> None:
+    told = typed(fleet, "sync").splitlines()
+    assert told == [
+        "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
+        "source platform is looked at now. No gate opens by that.",
+        "Written: levelgate.dev/sync-requested-at=2026-11-20T12:00:00.000000Z",
+    ]
+    assert said(fleet, RECORD) == "2026-11-20T12:00:00.000000Z"
+    assert "requested-by" not in str(fleet.request("GET", RECORD)["metadata"])
+
+
+def test_an_instance_asks_its_source(fleet: Fleet, typed: Typed) -> None:
+    typed(fleet, "sync", "link/a", "-n", "default")
+    asked = requests(fleet.step().plan.sets)
+    assert [key.name for key in asked["platform"]] == ["a"]
+    assert source_parent("platform") not in asked["platform"]
+
+
+def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:
+    (_, line) = typed(fleet, "sync", "source/platform", "--dry-run").splitlines()
+    assert shlex.split(line)[:4] == ["kubectl", "annotate", "configmaps", "source-platform"]
+    assert said(fleet, RECORD) == ""
+
+
+def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet, typed: Typed) -> None:
+    """Exit code 3 is only ever that (surface 1.1)."""
+    told = typed(fleet, "sync", "--wait", "--timeout", "1s", code=3)
+    assert "No answer within 1s: does `levelgate run` work here?" in told
+
+
+def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
+    assert "name an instance, source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
