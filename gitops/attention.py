@@ -13,7 +13,7 @@ from applier.cluster import Change, Cluster, Subject
 from applier.errors import ClusterError, KindNotServed
 from applier.observed import Observed, label
 from applier.watches import Watches
-from gitops.reconcile import Pass
+from gitops.known import Pass
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render import OWN_NAMESPACE

@@ -19,7 +19,8 @@ from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
 from gitops.history import accepted, objection
-from gitops.reconcile import Pass, Reconciler
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
 from gitops.source import Mirror, Tip
 from gitops.sources import SourceState, state_of
 from gitops.sync import Requests, requests

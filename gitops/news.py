@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from applier.reasons import Blocked, Reason
 from gitops.causes import blocked_rows
 from gitops.instance_status import is_waiting
+from gitops.known import Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
-from gitops.reconcile import Pass
 from renderer.identity import ObjectKey
 
 _PACE = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})

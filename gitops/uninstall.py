@@ -20,7 +20,8 @@ from applier.release import released
 from applier.traces import Survey, is_ours, our_sets, survey
 from gitops.clock import Clock
 from gitops.follow import FIRST_LOOK, LAST_LOOK, in_flight
-from gitops.reconcile import Pass, Reconciler
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
 from gitops.record import SourceRecord
 from gitops.sources import SourceState
 from renderer import keys

@@ -21,8 +21,9 @@ from gitops.cli.text import described, local, place, title
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.errors import SourceError
+from gitops.known import Pass
 from gitops.propagation.gates import Fact
-from gitops.reconcile import Pass, Reconciler
+from gitops.reconcile import Reconciler
 from gitops.record import read_records
 from gitops.sources import SourceState
 from renderer.identity import ObjectKey

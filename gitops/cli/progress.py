@@ -14,9 +14,9 @@ from applier.execute import Result
 from applier.reasons import Blocked
 from gitops.cli.text import place, title
 from gitops.clock import Clock
+from gitops.known import Pass
 from gitops.news import Halted, Held, News, Overridden, Settled, WaveOver, news
 from gitops.propagation.state import State, WaveProgress
-from gitops.reconcile import Pass
 from gitops.tally import Tally
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet

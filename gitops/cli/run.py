@@ -28,8 +28,9 @@ from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.externals import Externals
 from gitops.follow import Follower
+from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
-from gitops.reconcile import Pass, Reconciler
+from gitops.reconcile import Reconciler
 from gitops.tally import Tally
 
 NOT_YET = 3

@@ -17,8 +17,8 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.run import NOT_YET
 from gitops.cli.text import aligned, local, title
 from gitops.clock import SystemClock
+from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
-from gitops.reconcile import Pass
 from gitops.record import SourceRecord, read_records
 from gitops.uninstall import Departure, Leaver
 from renderer.identity import ObjectKey

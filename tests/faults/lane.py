@@ -20,7 +20,8 @@ from applier.errors import ClusterError
 from applier.kube import connect
 from gitops.clock import SystemClock
 from gitops.follow import Follower
-from gitops.reconcile import Pass, Reconciler
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
 from gitops.source import Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.audit import AuditEvent, AuditLog

@@ -10,7 +10,7 @@ import pytest
 
 from applier.plan import Brake
 from applier.reasons import Reason
-from gitops.reconcile import Pass
+from gitops.known import Pass
 from gitops.sources import SourceState
 from renderer.catalog import load
 from tests.gitops.fleet import Fleet

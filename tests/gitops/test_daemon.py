@@ -20,8 +20,9 @@ from gitops.config import read
 from gitops.daemon import Daemon
 from gitops.externals import Externals
 from gitops.follow import Follower
+from gitops.known import Pass
 from gitops.propagation.gates import Fact
-from gitops.reconcile import Pass, Reconciler
+from gitops.reconcile import Reconciler
 from gitops.sources import SourceState
 from tests.gitops.source.real_git import Work
 from tests.gitops.test_externals import Answers

@@ -21,8 +21,9 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.errors import Unreachable
 from gitops.follow import FIRST_LOOK, LAST_LOOK, Follower
+from gitops.known import Pass
 from gitops.propagation.propagation import Propagation
-from gitops.reconcile import Pass, Reconciler
+from gitops.reconcile import Reconciler
 from gitops.source import Branch, Snapshot, Target, Tip
 from gitops.sources import SourceState
 from gitops.tally import Tally

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitops.reconcile import Pass
+from gitops.known import Pass
 from gitops.sources import SourceState
 from renderer.catalog import load
 from tests.gitops.fleet import Fleet

@@ -15,7 +15,8 @@ from applier.sandbox.transport import cluster_of
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.follow import Follower
-from gitops.reconcile import Pass, Reconciler
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
 from gitops.record import SourceRecord
 from renderer.identity import ObjectKey
 from renderer.render import source_parent

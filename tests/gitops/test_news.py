@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from gitops.cli.progress import standing, under_way
+from gitops.known import Pass
 from gitops.news import Halted, Held, Overridden, Settled, WaveOver, news
-from gitops.reconcile import Pass
 from gitops.tally import Tally
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_windows_in_force import HOURS, SATURDAY

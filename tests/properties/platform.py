@@ -13,7 +13,8 @@ from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError
 from applier.inventory import Scope, read_scope
 from applier.observed import annotation, label
-from gitops.reconcile import Pass, Reconciler
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
 from gitops.record import SourceRecord
 from gitops.sources import SourceState
 from renderer import keys

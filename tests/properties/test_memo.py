@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from applier.observed import Observed
 from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
-from gitops import reconcile
+from gitops import deciding
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo
 from renderer.model import Bundle
@@ -38,8 +38,8 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         return found
 
     with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
-        patch.setattr(reconcile, "render", checked)
-        patch.setattr(reconcile, "plan", planned)
+        patch.setattr(deciding, "render", checked)
+        patch.setattr(deciding, "plan", planned)
         for files in history:
             platform.commit(files)
             for _ in range(3):

@@ -1,0 +1,103 @@
+"""The first look of a pass: all members of our sets, what is stored, and what governs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from applier import observe
+from applier.cluster import Cluster
+from applier.inventory import Scope, scope_of
+from applier.observed import Observed, annotation
+from applier.plan import Records
+from gitops import calendar
+from gitops.clock import Clock
+from gitops.deciding import crds_to_look_at, kinds_of
+from gitops.known import Known, Seen
+from gitops.propagation import governor
+from gitops.propagation.gates import Fact
+from gitops.propagation.judge import steady
+from gitops.propagation.rules import unread
+from gitops.propagation.situation import Conditions
+from gitops.record import SourceRecord, is_approval
+from gitops.revisions import Archive
+from gitops.rollouts import Rollouts
+from gitops.sources import SourceState
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.render import OWN_NAMESPACE, render, source_parent
+
+FactsAt = Callable[[datetime], Mapping[str, Fact]]
+"""The external facts that are declared, as they are at a time, without asking anybody."""
+
+
+async def observe_all(
+    cluster: Cluster, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+) -> Known:
+    """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
+    named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
+    archive = await Archive.observe(cluster, seen.archive)
+    archive = await archive.read_rules(cluster, sorted(named))
+    own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
+    rollouts, windows = Rollouts.of(own), calendar.of(own)
+    catalogs = [state.catalog for state in sources]
+    parents = [source_parent(catalog.source) for catalog in catalogs]
+    instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
+    wanted = render(catalogs)
+    observed = await observe.observe(cluster, parents, kinds=kinds_of(wanted), whole=instances)
+    observed = await observe.look(cluster, observed, crds_to_look_at(wanted, observed))
+    missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
+    found = await observe.scan(cluster, observed, missing) if missing else {}
+    lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
+    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
+    governors = {state.catalog.source: state.governors for state in sources}
+    rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
+    commits = {catalog.source: catalog.revision for catalog in catalogs}
+    conditions = Conditions(
+        rules,
+        {},
+        seen.reading,
+        commits=commits,
+        suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
+        governors=governors,
+        externals=facts(seen.reading.now) if facts else None,
+        depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
+    )
+    begun = governor.begin(observed, archive.stored)
+    records = _records(sources, observed, lost)
+    settled = frozenset(_settled(observed, catalogs))
+    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled)
+    return known.hearing(rollouts)
+
+
+def _settled(observed: Observed, catalogs: Sequence[Catalog]) -> Iterator[str]:
+    """Sources whose own objects were brought to this commit before: what differs since is drift."""
+    for catalog in catalogs:
+        parent = observed.objects.get(source_parent(catalog.source))
+        if parent and SourceRecord.read(parent).own == catalog.revision:
+            yield catalog.source
+
+
+def _records(sources: Sequence[SourceState], observed: Observed, lost: Mapping[ObjectKey, Scope]) -> Records:
+    scopes: dict[ObjectKey, Scope] = dict(lost)
+    approved = set()
+    for state in sources:
+        if parent := observed.objects.get(source_parent(state.catalog.source)):
+            scopes |= SourceRecord.read(parent).scopes
+            if is_approval(annotation(parent, keys.APPROVED), state.catalog.revision):
+                approved.add(state.catalog.source)
+    holds = {
+        state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
+    }
+    found_again = "the record of this source was gone; nothing is deleted in the pass that finds its members again"
+    return Records(
+        scopes=scopes,
+        unreadable={state.catalog.source: state.catalog.protection for state in sources},
+        hold_pruning=holds
+        | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
+        approved=frozenset(approved),
+        adoption={state.catalog.source: state.adoption for state in sources},
+        brakes={state.catalog.source: state.brake for state in sources},
+    )
