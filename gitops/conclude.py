@@ -62,17 +62,20 @@ async def conclude(
             if status != one.parent.get("status"):
                 bodies.append(_body(one.parent, status=status))
     bodies += [_body(stray, status=not_in_git(stray, now=at)) for stray in _strays(plan, observed)]
+    records: list[Object] = []
     for state in sources:
         own = [one for one in plan.sets if one.rendered.is_source and one.rendered.source == state.catalog.source]
         for parent in (one.parent for one in own if one.parent is not None):
             record = source_record(state, plan, SourceRecord.read(parent), now=at)
             data = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now)).data()
             if data != (parent.get("data") or {}):
-                bodies.append(_body(parent, data=data))
+                records.append(_body(parent, data=data))
     install = installation(version)
     if install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
         bodies.append(install)
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
+    # After the instances: whoever reads in the record that a commit is there finds them saying so.
+    answers += await asyncio.gather(*(_write(cluster, body) for body in records))
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
     if told := calendar.due(propagation.rules, windows):
         answers.append(await _store(cluster, told, force=True))

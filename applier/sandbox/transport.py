@@ -75,7 +75,8 @@ async def _parts(response: Response, silence: float) -> AsyncGenerator[bytes, No
     stream = aiter(response.stream)
     while True:
         try:
-            part = await asyncio.wait_for(anext(stream), silence)
+            async with asyncio.timeout(silence):  # `wait_for` may swallow that somebody ends the watch
+                part = await anext(stream)
         except StopAsyncIteration:
             return
         except TimeoutError:

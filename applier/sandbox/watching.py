@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 
 import orjson
 
@@ -75,10 +76,9 @@ class Watching:
                 wait = min(end, mark if bookmarks else end) - loop.time()
                 if loop.time() >= end:
                     return
-                try:
-                    await asyncio.wait_for(happened.wait(), wait)
-                except TimeoutError:
-                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):  # `wait_for` may swallow that somebody ends the watch
+                        await happened.wait()
             yield b"".join(cursor.news())
         finally:
             shelf.listeners.discard(happened.set)

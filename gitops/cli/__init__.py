@@ -23,6 +23,7 @@ _COMMANDS = {
     "tree": "An instance or a source with everything below it.",
     "history": "What each commit did, when, and who had a word in it.",
     "sync": "Look now where a source stands; opens no gate.",
+    "wait": "Wait until what is in Git is applied, or has settled.",
     "hold": "Keep an instance where it is.",
     "release": "Let an instance go on that was held.",
     "suspend": "Write nothing at all, of one thing or of everything.",

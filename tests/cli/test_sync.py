@@ -62,3 +62,25 @@ def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet,
 
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
     assert "name an instance, source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
+
+
+def test_what_has_settled_needs_no_waiting(fleet: Fleet, typed: Typed) -> None:
+    """Results go to stdout, and there is none: how far it is goes to stderr."""
+    revision = fleet.state.catalog.revision
+    for arguments in ([], ["source/platform", "--revision", revision], ["link/a", "-n", "default"]):
+        assert typed(fleet, "wait", *arguments, "--timeout", "1s") == ""
+    assert typed(fleet, "wait", "rollout/links.g.test", "--for", "applied", "--timeout", "1s") == ""
+
+
+def test_what_is_not_there_in_time_ends_with_3(fleet: Fleet, typed: Typed) -> None:
+    fleet.push("two")
+    fleet.step()
+    told = typed(fleet, "wait", "--timeout", "300ms", code=3)
+    assert "platform 0000000: Waiting, not all is applied" in told
+    assert "Not settled within 0.3s." in told
+    assert "links.g.test: " in typed(fleet, "wait", "rollout/links.g.test", "--timeout", "300ms", code=3)
+
+
+def test_what_nobody_can_wait_for_is_wrong_usage(fleet: Fleet, typed: Typed) -> None:
+    assert "is no commit" in typed(fleet, "wait", "--revision", "main", code=USAGE)
+    assert "not for window/x" in typed(fleet, "wait", "window/x", code=USAGE)

@@ -1,0 +1,126 @@
+"""`levelgate wait`: for scripts, until what is in Git is applied, or has settled."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import click
+
+from applier.cluster import Subject
+from applier.kube.cluster import KubeCluster
+from gitops.arrival import Arrival, Awaited, Goal
+from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.sync import NOT_YET
+from gitops.cli.text import local, title
+from gitops.clock import SystemClock
+from gitops.overview import Overview
+from gitops.record import SourceRecord, read_records
+from gitops.refs import ROLLOUT, SOURCE, Ref, RefError, locate
+from gitops.standing import Standing
+from gitops.waiting import until
+from renderer.identity import GroupKind
+from renderer.render import OWN_NAMESPACE, source_parent
+
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+@click.command()
+@click.argument("ref", nargs=-1)
+@click.option(
+    "--for",
+    "goal",
+    type=click.Choice([str(goal) for goal in Goal]),
+    default="settled",
+    show_default=True,
+    help="applied: written as Git says; settled: healthy besides, with nothing left to do.",
+)
+@click.option("--revision", metavar="SHA", default="", help="At this commit, by at least 7 characters of its id.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Give up after so long.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
+@cluster_options
+def command(
+    ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
+) -> int:
+    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled. How far it is goes to stderr.
+
+    Exit code 0 once it is there, 3 if it is not within --timeout. Without --revision it is enough that what the daemon has read of Git is there;
+    name the commit where you have just pushed one.
+
+    \b
+    levelgate wait source/platform --revision $(git rev-parse HEAD)
+    levelgate wait webapp/shop -n prod --for applied --timeout 5m
+    levelgate wait
+    """
+    try:
+        wanted = Ref.parse(ref) if ref else None
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+    if wanted and (wanted.node or wanted.own not in {"", SOURCE, ROLLOUT}):
+        raise click.UsageError(f"one waits for a source, a rollout or an instance, not for {wanted}")
+    if revision and not _COMMIT.fullmatch(revision.lower()):
+        raise click.UsageError(f"--revision {revision!r} is no commit; write 7 characters of its id or more")
+    if revision and wanted and wanted.own == ROLLOUT:
+        raise click.UsageError("a rollout may be at several commits; wait for a source or an instance with --revision")
+    return asyncio.run(_wait(wanted, Awaited(Goal(goal), revision.lower()), timeout, namespace, choice))
+
+
+async def _wait(
+    ref: Ref | None, awaited: Awaited, patience: timedelta, namespace: str | None, choice: ClusterChoice
+) -> int:
+    cluster = await choice.connect()
+    try:
+        subjects, look = await _what(cluster, ref, awaited, namespace or cluster.namespace)
+        click.echo(f"Cluster {cluster.name}, {local(SystemClock().now())}", err=True)
+        told: list[str] = []
+
+        async def is_there() -> bool:
+            found = await look()
+            for one in found:
+                if one.told not in told:
+                    click.echo(one.told, err=True)
+            told[:] = [one.told for one in found]
+            return bool(found) and all(one.is_there for one in found)
+
+        if await until(cluster, subjects, is_there, seconds=patience.total_seconds()):
+            return 0
+        click.echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
+        return NOT_YET
+    finally:
+        await cluster.close()
+
+
+_Look = Callable[[], Awaitable[list[Arrival]]]
+
+
+async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespace: str) -> tuple[list[Subject], _Look]:
+    """What to watch, and how to look."""
+    records = Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
+
+    async def sources() -> list[Arrival]:
+        found = dict(await read_records(cluster))
+        names = [ref.name] if ref else sorted(found)
+        return [awaited.of_source(name, found.get(name)) for name in names]
+
+    if ref is None or ref.own == SOURCE:
+        return [records], sources
+    if ref.own == ROLLOUT:
+        return [records], lambda: _rollout(cluster, ref.name, awaited)
+    key = await locate(cluster, ref, namespace)
+
+    async def instance() -> list[Arrival]:
+        found = await cluster.get(key)
+        source = Standing.of(found).source if found else ""
+        record = await cluster.get(source_parent(source)) if source and awaited.revision else None
+        return [awaited.of_instance(title(key), found, SourceRecord.read(record) if record else None)]
+
+    return [Subject(key.group_kind, key.namespace, name=key.name), records], instance
+
+
+async def _rollout(cluster: KubeCluster, name: str, awaited: Awaited) -> list[Arrival]:
+    found = (await Overview.read(cluster, now=SystemClock().now())).of_rollout(name)
+    if not found.rollouts:
+        raise RefError(f"nothing is known of rollout/{name}; `levelgate status` lists what there is")
+    return [awaited.of_rollout(name, found.instances)]
