@@ -21,12 +21,12 @@ from renderer.identity import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What is known after the server was asked by dry runs: `observed` with its refusals, and the fields in which objects to be adopted would
-    change.
+    """What is known after the server was asked by dry runs: `observed` with its refusals, and of each change that it would accept the object as it
+    is and as it would be.
     """
 
     observed: Observed
-    changes: Mapping[ObjectKey, tuple[str, ...]]
+    answers: Mapping[ObjectKey, tuple[Object, Object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +54,25 @@ class Writer:
             if node.verb in {Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
-        answers = await asyncio.gather(*(self._refusal(one, node) for one, node in nodes))
-        refused = {
-            node.node.key: error for (_, node), error in zip(nodes, answers, strict=True) if node.node.key and error
-        }
-        adopted = [(one, node) for one, node in nodes if node.verb is Verb.ADOPT and node.node.key not in refused]
-        changes = await asyncio.gather(*(self._changes(one, node) for one, node in adopted))
-        named = {node.node.key: fields for (_, node), fields in zip(adopted, changes, strict=True) if node.node.key}
-        return Rehearsal(observed.failed(refused), named)
+        answers = await asyncio.gather(*(self._answer(one, node) for one, node in nodes))
+        told = {node.node.key: answer for (_, node), answer in zip(nodes, answers, strict=True) if node.node.key}
+        refused = {key: answer for key, answer in told.items() if isinstance(answer, ClusterError)}
+        return Rehearsal(
+            observed.failed(refused), {key: answer for key, answer in told.items() if isinstance(answer, tuple)}
+        )
 
-    async def _changes(self, plan: SetPlan, node: NodePlan) -> tuple[str, ...]:
-        """What adopting the object would change of it; nothing where the server cannot be asked yet."""
+    async def _answer(self, plan: SetPlan, node: NodePlan) -> tuple[Object, Object] | ClusterError | None:
+        """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
         assert node.node.key is not None
+        assert node.live is not None
         try:
-            live = await self.cluster.get(node.node.key)
-            wanted = await self._apply(plan, node, dry_run=True)
-        except ClusterError:
-            return ()
-        return differences(live, wanted, node.node.manifest, node.adoption.managers) if live else ()
-
-    async def _refusal(self, plan: SetPlan, node: NodePlan) -> ClusterError | None:
-        try:
-            await self.write(plan, node, dry_run=True)
+            live = await self.cluster.get(node.node.key) if node.verb is Verb.ADOPT else node.live
+            wanted = await self.write(plan, node, dry_run=True)
         except (FieldConflict, Immutable, Differs) as error:
             return error
         except ClusterError as error:
             return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
-        return None
+        return (live, wanted) if live else None
 
     async def _adopt(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """Make what the old owner applied ours, on exactly the object that was seen, and apply over it.

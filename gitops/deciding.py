@@ -36,8 +36,13 @@ class Decider:
     fights: Fights = field(default_factory=Fights)
     seen: Seen = field(default_factory=Seen)
 
-    async def decide(self, catalogs: Sequence[Catalog], known: Known) -> tuple[Bundle, Plan, Known]:
-        """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again."""
+    async def decide(
+        self, catalogs: Sequence[Catalog], known: Known, *, to_the_end: bool = False
+    ) -> tuple[Bundle, Plan, Known]:
+        """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again.
+
+        `to_the_end` nothing is held back, and nobody is asked what may move.
+        """
         while True:
             observed = replace(known.observed, discovery=await self.cluster.discover())
             known = replace(known, observed=observed)
@@ -51,7 +56,8 @@ class Decider:
             records = replace(known.records, fights=self.fights.held_back(self.clock.now()))
             scoped = kinds_of(bundle).union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
-            decided = plan(bundle, observed, records, known.propagation.gates, self.comparisons)
+            gates = known.propagation.gates
+            decided = plan(bundle, observed, records, gates, self.comparisons, to_the_end=to_the_end)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
@@ -63,6 +69,8 @@ class Decider:
                 known = replace(known, observed=observed)
                 continue
             known = replace(known, observed=observed)
+            if to_the_end:
+                return bundle, decided, known
             if still := governor.standing_still(bundle, observed, known.now):
                 found = plan(bundle, observed, records, still.gates, self.comparisons)
                 return bundle, found, replace(known, propagation=still)

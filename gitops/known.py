@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -10,11 +10,12 @@ from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.execute import Result
 from applier.observed import Observed
-from applier.plan import Plan, Records
+from applier.plan import Change, Plan, Records
+from applier.reasons import Blocked
 from gitops.propagation.judge import Reading
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules, Stored, in_force
-from gitops.propagation.situation import Conditions
+from gitops.propagation.situation import Conditions, Situation
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
 from renderer.catalog import Catalog
@@ -25,10 +26,7 @@ from renderer.object_types import ObjectTypes
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass found, decided and did. `changed` counts writes of content, parents and status.
-
-    `changes`, of a preview, are the fields in which objects to be adopted would change.
-    """
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status."""
 
     bundle: Bundle
     plan: Plan
@@ -36,11 +34,26 @@ class Pass:
     results: tuple[Result, ...]
     propagation: Propagation = field(default_factory=Propagation)
     status_errors: tuple[ClusterError, ...] = ()
-    changes: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def changed(self) -> int:
         return sum(1 for result in self.results if result.error is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a pass would do `first`, and `due` with its `bundle`: all that is to be done in the end, whatever holds it now.
+
+    `hindrances` are what holds a change of it, but for whether its instance has its turn: that `first` says. `answers` are what the server says to
+    each change of a live object: as it is, and as it would be.
+    """
+
+    first: Pass
+    bundle: Bundle
+    due: Plan
+    situation: Situation
+    hindrances: Callable[[Change], tuple[Blocked, ...]]
+    answers: Mapping[ObjectKey, tuple[Object, Object]]
 
 
 @dataclass(frozen=True, slots=True)

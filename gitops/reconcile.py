@@ -17,9 +17,11 @@ from gitops import conclude
 from gitops.clock import Clock
 from gitops.deciding import Decider
 from gitops.installation import INSTALLATION, ensure_namespace
-from gitops.known import Known, Pass
+from gitops.known import Known, Pass, Preview
 from gitops.observing import FactsAt, observe_all
 from gitops.propagation import governor
+from gitops.propagation.propagation import Propagation
+from gitops.propagation.situation import Situation
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
@@ -97,14 +99,27 @@ class Reconciler:
         self.decider.seen.archive = known.archive
         return replace(found, results=(*results, *written), status_errors=tuple(errors))
 
-    async def preview(self, sources: Sequence[SourceState]) -> Pass:
-        """What a pass would do first, and what would follow; nothing is written, but the server is asked by dry runs."""
+    async def preview(self, sources: Sequence[SourceState]) -> Preview:
+        """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""
         sources = await self._heeding_kro(sources)
-        catalogs, known = await self._observe(sources)
-        bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
-        rehearsal = await Writer(self.cluster, {}).rehearse(decided, known.observed)
-        bundle, decided, known = await self.decider.decide(catalogs, replace(known, observed=rehearsal.observed))
-        return Pass(bundle, decided, known.observed, (), known.propagation, changes=rehearsal.changes)
+        catalogs, begun = await self._observe(sources)
+        begun = await self._heeding(begun)
+        freely = replace(begun, propagation=Propagation())
+        _, due, known = await self.decider.decide(catalogs, freely, to_the_end=True)
+        rehearsal = await Writer(self.cluster, {}).rehearse(due, known.observed)
+        known = replace(known, observed=rehearsal.observed)
+        bundle, due, known = await self.decider.decide(catalogs, known, to_the_end=True)
+        foreseen = replace(known, propagation=begun.propagation, archive=known.archive.foreseen(bundle.issued))
+        found, first, decided = await self.decider.decide(catalogs, foreseen)
+        here = Situation(decided.conditions, bundle, due, decided.observed, decided.archive.stored, decided.propagation)
+        return Preview(
+            first=Pass(found, first, decided.observed, (), decided.propagation),
+            bundle=bundle,
+            due=due,
+            situation=here,
+            hindrances=governor.hindrances(decided.propagation, here),
+            answers=rehearsal.answers,
+        )
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)

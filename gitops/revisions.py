@@ -18,7 +18,7 @@ from applier.observed import annotation, is_terminating, label
 from applier.plan import Plan, SetPlan
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
-from renderer.model import Issued
+from renderer.model import Issued, RenderedSet
 from renderer.render import OWN_NAMESPACE
 from renderer.revision import AppliedPair, Revision, Stored
 
@@ -77,6 +77,11 @@ class Archive:
                 refused[one.kind] = str(error)
         return replace(self, records=records, refused=refused)
 
+    def foreseen(self, issued: Iterable[Issued]) -> Archive:
+        """As if these revisions were stored."""
+        bodies = [_definition_body(one, "") for one in issued]
+        return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
+
     @cached_property
     def stored(self) -> Stored:
         """As the renderer takes it. A record that does not say what it is counts as absent."""
@@ -107,10 +112,9 @@ class Archive:
         for one in plan.sets:
             if _is_applied(one):
                 pair = stored.applied.get(one.rendered.parent)
-                content = digest([one.rendered.revision, one.rendered.manifest])
-                if pair is None or pair.digest != content:
+                if pair is None or pair.digest != _pair_digest(one.rendered):
                     before = _sequence(self.records[pair.record]) if pair else 0
-                    yield _applied_body(one, content, before + 1)
+                    yield applied_body(one.rendered, before + 1)
 
     def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
         """Records that nothing needs any more: pairs that a newer one replaced or whose instance has `vanished`, and old revisions."""
@@ -161,15 +165,20 @@ def _definition_body(one: Issued, commit: str) -> Object:
     return _body(name, DEFINITION, annotations, one.number, one.manifest)
 
 
-def _applied_body(one: SetPlan, content: str, sequence: int) -> Object:
-    parent = one.rendered.parent
+def applied_body(rendered: RenderedSet, sequence: int = 1) -> Object:
+    """The record that an instance was brought to what is rendered of it."""
     annotations = {
-        keys.RECORD_OF: "/".join(parent),
-        keys.REVISION: str(one.rendered.revision),
-        keys.HASH: content,
-        keys.RECORD_SOURCE: one.rendered.source,
+        keys.RECORD_OF: "/".join(rendered.parent),
+        keys.REVISION: str(rendered.revision),
+        keys.HASH: _pair_digest(rendered),
+        keys.RECORD_SOURCE: rendered.source,
     }
-    return _body(f"applied-{key_hash(parent)}-{sequence}", APPLIED, annotations, sequence, one.rendered.manifest)
+    name = f"applied-{key_hash(rendered.parent)}-{sequence}"
+    return _body(name, APPLIED, annotations, sequence, rendered.manifest)
+
+
+def _pair_digest(rendered: RenderedSet) -> str:
+    return digest([rendered.revision, rendered.manifest])
 
 
 def _body(name: str, record: str, annotations: Mapping[str, str], revision: int, data: Object) -> Object:

@@ -49,14 +49,17 @@ def plan(
     records: Records | None = None,
     gates: Gates | None = None,
     comparisons: Comparisons | None = None,
+    *,
+    to_the_end: bool = False,
 ) -> Plan:
     """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more.
 
-    `comparisons`, those of earlier plans, only save work.
+    `comparisons`, those of earlier plans, only save work. A plan `to_the_end` shows what goes once all that can be written is written; else what
+    is still to be written protects what it uses until then.
     """
     records, gates, comparisons = records or Records(), gates or Gates(), comparisons or Comparisons()
     comparisons.turn()
-    decided = _Planner(bundle, observed, records, gates, comparisons).plan()
+    decided = _Planner(bundle, observed, records, gates, comparisons, to_the_end).plan()
     held = {
         source: why
         for source in bundle.sources
@@ -66,7 +69,7 @@ def plan(
     if not held:
         return decided
     records = replace(records, hold_pruning={**held, **records.hold_pruning})
-    return _Planner(bundle, observed, records, gates, comparisons).plan()
+    return _Planner(bundle, observed, records, gates, comparisons, to_the_end).plan()
 
 
 @dataclass
@@ -76,6 +79,7 @@ class _Planner:
     records: Records
     gates: Gates
     comparisons: Comparisons
+    to_the_end: bool
 
     def __post_init__(self) -> None:
         self.wanted: dict[ObjectKey, list[str]] = {}
@@ -149,7 +153,7 @@ class _Planner:
         """
         if parent is None or going is None:
             return SetPlan(rendered, parent, current, untouched=True)
-        if going.is_held:
+        if going.is_held and not self.to_the_end:
             before = None if is_terminating(parent) else rendered.before
             repairs = self.judge.repairs(before, ready_to_write=True) if before else ()
             return SetPlan(rendered, parent, current, repairs=repairs, stays=going.blocked, untouched=True)
@@ -240,7 +244,9 @@ class _Planner:
         if self.wanted.keys() >= set(self.observed.members.get(rendered.id, ())):
             return ()
         unsettled = [
-            prune.Unsettled(plan.node.id, plan.node.group_kind, plan.node.key) for plan in nodes if not plan.is_current
+            prune.Unsettled(plan.node.id, plan.node.group_kind, plan.node.key)
+            for plan in nodes
+            if not (plan.is_current or (self.to_the_end and plan.is_writable))
         ]
         held = self.records.hold_pruning.get(rendered.source, "") if rendered.is_source else ""
         scopes = [current] if not rendered.is_source else [self._current_of(other) for other in self.sets.values()]

@@ -131,6 +131,11 @@ class NodePlan:
         return self.verb in {Verb.NONE, Verb.RECORD} and self.live is not None
 
     @property
+    def is_writable(self) -> bool:
+        """It is known what it is to become, and nothing but time stands in the way."""
+        return self.node.writable and not (self.blocked is not None and self.blocked.reason.is_failure)
+
+    @property
     def is_held(self) -> bool:
         """A person has decided that it waits."""
         return self.blocked is not None and self.blocked.reason.is_hold

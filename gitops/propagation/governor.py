@@ -6,12 +6,14 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from applier.observed import Observed, annotation
 from applier.plan import Barrier, Change, Gates
+from applier.reasons import Blocked
 from gitops.propagation import suspension
 from gitops.propagation.moves import Moves
 from gitops.propagation.permission import Permission
@@ -73,6 +75,15 @@ def decide(here: Situation) -> Propagation:
         awaited=moves.awaited,
         under_glass=partial(_under_glass, verdicts, moves),
     )
+
+
+def hindrances(decided: Propagation, here: Situation) -> Callable[[Change], tuple[Blocked, ...]]:
+    """All that stands in the way of a change of the plan in `here`, by what was decided; but for whether its instance has its turn."""
+    check = decided.gates.check
+    if not isinstance(check, Permission):
+        return lambda change: tuple(filter(None, [check(change)]))
+    asked = check.beside(here)
+    return lambda change: tuple(asked.every(change))
 
 
 def _under_glass(verdicts: Verdicts, moves: Moves, change: Change) -> tuple[str, Entry] | None:

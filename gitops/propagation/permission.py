@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from applier.plan import Change, Effect
@@ -52,6 +52,28 @@ class Permission:
                 return wait.blocked("Node")
         verdict = self.verdicts.of(change)
         return None if verdict.open or self._drains(verdict, change) else self.verdicts.blocked(verdict, instance)
+
+    def beside(self, situation: Situation) -> Permission:
+        """The same decisions about another plan of the same instances."""
+        return replace(self, situation=situation, verdicts=Verdicts(situation), _nodes={})
+
+    def every(self, change: Change) -> Iterator[Blocked]:
+        """All that stands in the way of a change, whoever comes first; but for whether its instance has its turn."""
+        instance = instance_of(change)
+        if instance in self.suspended:
+            yield self.suspended[instance]
+        if change.effect is Effect.RECORD:
+            return
+        if change.effect in _CONTENT:
+            if instance in self.held:
+                yield self.held[instance]
+            if closed := self.situation.conditions.closed(change.set.source):
+                yield Blocked(Reason.GATE_ERROR, closed)
+            if wait := self._at_node(change):
+                yield wait.blocked("Node")
+        verdict = self.verdicts.of(change)
+        if not verdict.open:
+            yield self.verdicts.blocked(verdict, instance)
 
     def _at_node(self, change: Change) -> Wait | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""

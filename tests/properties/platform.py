@@ -13,7 +13,7 @@ from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError
 from applier.inventory import Scope, read_scope
 from applier.observed import annotation, label
-from gitops.known import Pass
+from gitops.known import Pass, Preview
 from gitops.reconcile import Reconciler
 from gitops.record import SourceRecord
 from gitops.sources import SourceState
@@ -100,7 +100,7 @@ class Platform:
         except (Crash, ClusterError):
             return None
 
-    def preview(self) -> Pass:
+    def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
         return self._loop.run_until_complete(self._started().preview(states))

@@ -1,0 +1,150 @@
+"""A plan as people read it on a terminal: what changes by instance and level, then when, then what to beware of; numbers at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+from gitops.cli.times import Times
+from gitops.review.differences import lines
+from gitops.review.groups import Group, grouped
+from gitops.review.report import Action, Change, Move, Report
+from gitops.review.schedule import place
+
+_MARKS = {
+    Action.CREATE: "+",
+    Action.UPDATE: "~",
+    Action.REPLACE: "-/+",
+    Action.ADOPT: "<",
+    Action.DELETE: "-",
+    Action.RELEASE: "-",
+    Action.UNKNOWN: "?",
+    Action.FAILED: "!",
+}
+_COLOURS = {"+": "green", "~": "yellow", "-/+": "magenta", "<": "cyan", "-": "red", "!": "red", "?": "blue"}
+_FEW = 8
+_WIDTH = 80
+
+Paint = Callable[[str, str], str]
+
+
+def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
+    """Lines, with colours, which click takes out again where they are not wanted. `full`: what new objects are made of as well."""
+    for move in report.moves:
+        yield from ("", _move(move))
+    for group in grouped(report):
+        yield from ("", *_group(group, full=full))
+    if report.steps:
+        yield from ("", "If merged now", *_steps(report, times))
+    for warning in report.warnings:
+        yield from ("", *_wrapped("Warning: ", warning.message, warning.file, warning.line))
+    for problem in report.problems:
+        yield from ("", *_wrapped("Problem: ", str(problem)))
+    yield from ("", *_numbers(report))
+
+
+def _move(move: Move) -> str:
+    before = f"r{move.old} -> " if move.old else "new: "
+    policy = f", policy {move.policy}" if move.policy else ""
+    return f"{move.name}  {before}r{move.new}".ljust(50) + f" {move.instances} instances{policy}"
+
+
+def _group(group: Group, *, full: bool) -> Iterator[str]:
+    yield _title(group)
+    for change in group.changes:
+        yield from _change(change, alike=len(group.instances) > 1, full=full)
+
+
+def _title(group: Group) -> str:
+    if not group.instances:
+        return "Objects of the source"
+    first, several = group.instances[0], group.instances[1:]
+    if not several:
+        ends = {True: "removed from Git, in this order", False: ""}
+        return f"{first.kind} {place(first)}".ljust(49 if group.goes else 0) + ends[group.goes]
+    by_namespace: dict[str, list[str]] = {}
+    for key in group.instances:
+        by_namespace.setdefault(key.namespace, []).append(key.name)
+    names = "  ".join(
+        f"{namespace}/ {_few(found)}" if namespace else _few(found) for namespace, found in by_namespace.items()
+    )
+    return f"{first.kind} {names}".ljust(62) + f" {len(group.instances)} x this change"
+
+
+def _few(names: Sequence[str]) -> str:
+    return " ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if names[_FEW:] else "")
+
+
+def _change(change: Change, *, alike: bool, full: bool) -> Iterator[str]:
+    mark = _MARKS[change.action]
+    level = "" if change.level is None or (change.instance is not None and not change.node) else str(change.level)
+    name = change.node or ("instance" if change.instance is not None and change.instance == change.key else "")
+    what = change.kind if alike or change.key is None else f"{change.key.kind}/{_name(change)}"
+    gates = ", ".join(dict.fromkeys(filter(None, (_gate(change, place) for place in range(len(change.gates))))))
+    why = {Action.RELEASE: "released, not deleted"}.get(change.action, change.why)
+    notes = "   ".join(filter(None, (why, f"gate: {gates}" if gates else "", _users(change))))
+    called = f"{name:<12} {what}" if name else what
+    head = f"{level:>3}  {click.style(mark, fg=_COLOURS[mark])} {called}"
+    yield f"{head}   {notes}".rstrip()
+    if change.immutable:
+        yield f"         cannot be changed in place: {', '.join(change.immutable)}"
+    if change.action is Action.CREATE and not full:
+        return
+    for difference in change.diff:
+        yield f"         {difference.path}"
+        for line in lines(difference):
+            yield f"         {click.style(line, fg=_COLOURS[line[0]])}"
+
+
+def _name(change: Change) -> str:
+    key, instance = change.key, change.instance
+    assert key
+    elsewhere = key.namespace and (instance is None or instance.namespace != key.namespace)
+    return f"{key.name}  in {key.namespace}" if elsewhere else key.name
+
+
+def _gate(change: Change, number: int) -> str:
+    gate = change.gates[number]
+    return f"{gate.name} ({gate.reason})" if gate.name else str(gate.reason)
+
+
+def _users(change: Change) -> str:
+    if not change.users:
+        return ""
+    return f"used by {', '.join(change.users[:3])}{f' and {len(change.users) - 3} more' if change.users[3:] else ''}"
+
+
+def _steps(report: Report, times: Times) -> Iterator[str]:
+    for step in report.steps:
+        when = times.minute(step.at) if step.at else "" if step.after else "at once"
+        what = f"{step.what} {', '.join(step.refs[:_FEW])}{f' and {len(step.refs) - _FEW} more' if step.refs[_FEW:] else ''}"
+        yield f"  {when:<22} {what.strip()}"
+        if step.after:
+            yield f"  {'':<22} {step.after}"
+
+
+def _wrapped(head: str, message: str, file: str = "", line: int = 0) -> Iterator[str]:
+    where = f"{file}:{line}: " if file else ""
+    yield f"{head}{where}{message}"
+
+
+def _numbers(report: Report) -> Iterator[str]:
+    count = report.summary
+    more = "".join(
+        f", {count[word]} {said}"
+        for word, said in (
+            ("adopt", "to adopt"),
+            ("release", "to release"),
+            ("unknown", "not knowable yet"),
+            ("failed", "that cannot be done"),
+        )
+        if count[word]
+    )
+    yield (
+        f"{count['create']} to create, {count['update']} to update, {count['replace']} to replace, "
+        f"{count['delete']} to delete, {count['unchanged']} unchanged{more}."
+    )
+    if not report.knows_deletions:
+        yield "Deletions unknown: name a source with --source."
+    yield f"Plan {report.hash}."

@@ -1,0 +1,87 @@
+"""A commit as if it had been brought about: the objects that a cluster would hold, with all that Levelgate records on them.
+
+Whatever the commit says is there and nothing else; what waits for values that only a cluster gives is not. So a plan against it says what the next
+commit changes, and no cluster is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from applier import inventory, member
+from applier.cluster import CONTENT, Object
+from gitops.record import SourceRecord
+from gitops.revisions import Archive, applied_body
+from renderer.catalog import Catalog
+from renderer.identity import ObjectKey, key_hash
+from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render import member_dependencies, source_parent
+
+_LONG_AGO = "2000-01-01T00:00:00Z"
+
+
+def brought(catalog: Catalog, bundle: Bundle, version: str) -> Mapping[ObjectKey, Object]:
+    """Objects by key; `bundle` is the rendering of the catalog alone."""
+    records = Archive().foreseen(bundle.issued).records.values()
+    found = [*records, *(applied_body(one) for one in bundle.instances.values() if one.revision)]
+    objects = [_live(obj, index) for index, obj in enumerate(found)]
+    for one in bundle.sets:
+        objects += [_member(one, node, deps, bundle, version) for node, deps in _nodes(one)]
+    parent = source_parent(catalog.source)
+    scope = inventory.scope_of(_keys(bundle.sources[catalog.source]), parent)
+    record = inventory.parent_body(parent, "v1", scope, version=version)
+    data = SourceRecord(target=catalog.revision, applied=catalog.revision, own=catalog.revision).data()
+    objects.append(_live({**record, "data": data}, 0))
+    return {ObjectKey.of(obj): obj for obj in objects}
+
+
+def _nodes(one: RenderedSet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
+    needs = member_dependencies(one)
+    return ((node, needs[node.id]) for node in one.nodes if node.key and node.writable)
+
+
+def _keys(one: RenderedSet) -> Iterator[ObjectKey]:
+    return (node.key for node in one.nodes if node.key and not node.external)
+
+
+def _member(one: RenderedSet, node: RenderedNode, deps: Collection[str], bundle: Bundle, version: str) -> Object:
+    body = member.body(one, node, deps=deps, live=None, parent_uid="", revision="")
+    live = _live(body, 1)
+    live["metadata"]["managedFields"] = [_owned(body)]
+    if node.key and (below := bundle.instances.get(node.key)) and not below.error:
+        scope = inventory.scope_of(_keys(below), node.key)
+        parent = inventory.parent_body(
+            node.key, body["apiVersion"], scope, version=version, finalizer=True, target=below.revision
+        )
+        for name in ("labels", "annotations"):
+            live["metadata"][name] = {**live["metadata"][name], **parent["metadata"][name]}
+        live["metadata"]["finalizers"] = parent["metadata"]["finalizers"]
+    return live
+
+
+def _live(body: Object, version: int) -> Object:
+    key = ObjectKey.of(body)
+    server = {
+        "uid": key_hash(key),
+        "resourceVersion": str(version + 1),
+        "generation": 1,
+        "creationTimestamp": _LONG_AGO,
+    }
+    return {**body, "metadata": {**body["metadata"], **server}}
+
+
+def _owned(body: Object) -> Object:
+    """The managed fields of one who applied all of it; what is owned whole is owned with all its parts."""
+    metadata: Object = {
+        f"f:{name}": {f"f:{key}": {} for key in value} if name in {"labels", "annotations"} else {}
+        for name, value in body["metadata"].items()
+        if name not in {"name", "namespace"}
+    }
+    content: Object = {f"f:{name}": {} for name in body if name not in {"apiVersion", "kind", "metadata"}}
+    return {
+        "manager": CONTENT,
+        "operation": "Apply",
+        "apiVersion": body["apiVersion"],
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": metadata, **content},
+    }

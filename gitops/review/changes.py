@@ -1,0 +1,216 @@
+"""From what a pass foresees to the changes that people review: each with its difference, masked, and with all that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from applier import adoption
+from applier.errors import Immutable
+from applier.member import Member
+from applier.observed import annotation, label
+from applier.plan import Change as Due
+from applier.plan import Effect, NodePlan, SetPlan, Verb
+from applier.prune import Fate, Orphan
+from applier.reasons import Blocked
+from gitops.known import Preview
+from gitops.review.differences import differences
+from gitops.review.masking import Masks
+from gitops.review.report import Action, Change, Difference, Gate
+from renderer import keys
+from renderer.identity import Manifest, ObjectKey, key_hash
+
+_ACTIONS = {
+    Verb.CREATE: Action.CREATE,
+    Verb.UPDATE: Action.UPDATE,
+    Verb.HEAL: Action.UPDATE,
+    Verb.REPLACE: Action.REPLACE,
+    Verb.ADOPT: Action.ADOPT,
+    Verb.LOOK: Action.UNKNOWN,
+    Verb.UNKNOWN: Action.UNKNOWN,
+}
+_FATES = {Fate.DELETE: Action.DELETE, Fate.RELEASE: Action.RELEASE}
+
+Before = Mapping[tuple[ObjectKey, str], Manifest]
+"""What nodes were in the base that could not be rendered to their end there, by set and id."""
+
+
+@dataclass
+class Changes:
+    """`unresolved` are nodes of the base whose values nobody knows without a cluster: what equals them is unchanged. `levels` are those of the
+    source's own objects, where the preview has only some of them. `unchanged` counts, once all changes are made.
+    """
+
+    preview: Preview
+    masks: Masks
+    unresolved: Before = field(default_factory=dict)
+    levels: Mapping[ObjectKey, int] = field(default_factory=dict)
+    unchanged: int = 0
+
+    def __post_init__(self) -> None:
+        nodes = (node for one in self.preview.first.plan.sets for node in one.nodes)
+        self._first = {node.node.key: node for node in nodes if node.node.key and node.node.writable}
+        self._users: dict[str, list[ObjectKey]] = {}
+        for key, live in self.preview.situation.observed.objects.items():
+            if label(live, keys.PART_OF):
+                for dep in Member.of(live).deps:
+                    self._users.setdefault(dep, []).append(key)
+
+    def all(self) -> tuple[Change, ...]:
+        """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
+        own: list[Change] = []
+        of: dict[ObjectKey, tuple[list[Change], list[Change], list[Change]]] = {}
+        for one in self.preview.due.sets:
+            for change in self._of_set(one):
+                if not one.rendered.is_source:
+                    of.setdefault(one.rendered.parent, ([], [], []))[1].append(change)
+                elif change.instance:
+                    after = change.action in {Action.DELETE, Action.RELEASE}
+                    of.setdefault(change.instance, ([], [], []))[2 if after else 0].append(change)
+                else:
+                    own.append(change)
+        return (*own, *(change for parts in of.values() for part in parts for change in part))
+
+    def _of_set(self, one: SetPlan) -> Iterator[Change]:
+        if one.error and one.error.reason.is_failure and not one.nodes:
+            key, why = one.rendered.parent, self.masks.text(one.error.message)
+            yield Change(Action.FAILED, key, str(key.group_kind), None if one.rendered.is_source else key, why=why)
+        for node in one.nodes:
+            if not node.node.external:
+                if change := self._node(one, node):
+                    yield change
+                else:
+                    self.unchanged += 1
+        for orphan in one.orphans:
+            if orphan.fate in _FATES:
+                yield self._orphan(one, orphan)
+
+    def _node(self, one: SetPlan, node: NodePlan) -> Change | None:
+        if node.verb in {Verb.NONE, Verb.RECORD}:
+            return None
+        wanted = node.node
+        action, why = self._action(node)
+        if action is Action.UNKNOWN and self.unresolved.get((one.rendered.parent, wanted.id)) == wanted.manifest:
+            return None
+        effect = node.verb.effect(is_applied=one.rendered.is_applied)
+        due = (
+            Due(one.rendered, wanted.key, effect, _id(one, wanted.id), wanted.level, live=node.live)
+            if wanted.key
+            else None
+        )
+        failure = self.preview.situation.observed.failures.get(wanted.key) if wanted.key else None
+        return Change(
+            action,
+            wanted.key and ObjectKey(*map(self.masks.text, wanted.key)),
+            str(wanted.group_kind),
+            self._instance(one, wanted.key),
+            _id(one, wanted.id),
+            self._level(one, wanted.key, wanted.level),
+            wanted.origin.file,
+            wanted.origin.line,
+            self._difference(one, node, action),
+            tuple(self._gates(due, wanted.hash)) if due and action.is_change else (),
+            tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
+            why=self.masks.text(why),
+        )
+
+    def _action(self, node: NodePlan) -> tuple[Action, str]:
+        if node.node.error:
+            return Action.FAILED, node.node.error
+        if node.node.waiting:
+            return Action.UNKNOWN, f"waits for {', '.join(node.node.waiting)}"
+        if node.blocked and node.blocked.reason.is_failure:
+            return Action.FAILED, f"{node.blocked.reason}: {node.blocked.message}"
+        lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
+        return _ACTIONS[node.verb], lost
+
+    def _difference(self, one: SetPlan, node: NodePlan, action: Action) -> tuple[Difference, ...]:
+        key, manifest = node.node.key, node.node.manifest
+        match action:
+            case Action.CREATE:
+                new = {name: item for name, item in self.masks.object(manifest).items() if name not in _IDENTITY}
+                return tuple(Difference(name, None, item) for name, item in sorted(new.items()))
+            case Action.UNKNOWN if old := self.unresolved.get((one.rendered.parent, node.node.id)):
+                return differences(self.masks.object(old), self.masks.object(manifest))
+            case Action.REPLACE if node.live:
+                live, new = self.masks.object(node.live), self.masks.object(manifest)
+                return tuple(found for found in differences(live, new) if found.new is not None)
+        answer = self.preview.answers.get(key) if key else None
+        if answer is None:
+            return ()
+        live, wanted = answer
+        found = differences(*map(self.masks.object, answer))
+        if action is not Action.ADOPT:
+            return found
+        goes = {path.removeprefix(".") for path in adoption.differences(live, wanted, manifest, node.adoption.managers)}
+        told = tuple(one.path for one in found)
+        unsaid = sorted(
+            path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)
+        )
+        return (*found, *(Difference(path, "(its old owner's)", None) for path in unsaid))
+
+    def _orphan(self, one: SetPlan, orphan: Orphan) -> Change:
+        member = orphan.member
+        live = self.preview.situation.observed.objects.get(member.key)
+        due = Due(one.rendered, member.key, Effect.PRUNE, _id(one, member.node), member.level, live=live)
+        action = _FATES[orphan.fate]
+        held = [_gate(orphan.blocked)] if orphan.blocked and orphan.is_held else []
+        gates = [*held, *self._gates(due, "")] if action is Action.DELETE else held
+        file, line = _origin(live)
+        return Change(
+            action,
+            member.key,
+            str(member.key.group_kind),
+            self._instance(one, member.key),
+            _id(one, member.node),
+            self._level(one, member.key, member.level),
+            file,
+            line,
+            gates=tuple(dict.fromkeys(gates)),
+            users=tuple(sorted(map(str, self._users.get(key_hash(member.key), ())))) if action is Action.DELETE else (),
+        )
+
+    def _gates(self, due: Due, content: str) -> Iterator[Gate]:
+        """That an instance does not have its turn comes first; it holds nothing that is written all the same."""
+        first = self.preview.first
+        instance = due.key if due.set.is_source else due.set.parent
+        stays = first.propagation.gates.stays.get(instance)
+        if stays and not self._goes_now(due.key, content):
+            yield _gate(stays)
+        for blocked in self.preview.hindrances(due):
+            if stays is None or blocked != stays:
+                yield _gate(blocked)
+
+    def _goes_now(self, key: ObjectKey, content: str) -> bool:
+        """Is this very content written although the instance stays at its revision?"""
+        found = self._first.get(key)
+        return found is not None and bool(content) and found.node.hash == content and not found.is_gated
+
+    def _level(self, one: SetPlan, key: ObjectKey | None, level: int | None) -> int | None:
+        return self.levels.get(key, level) if one.rendered.is_source and key else level
+
+    def _instance(self, one: SetPlan, key: ObjectKey | None) -> ObjectKey | None:
+        """The instance that a change is shown with: its own object is one of the source's."""
+        if not one.rendered.is_source:
+            return one.rendered.parent
+        sets = self.preview.situation.plans
+        return key if key in sets else None
+
+
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def _id(one: SetPlan, node: str) -> str:
+    return "" if one.rendered.is_source else node
+
+
+def _gate(blocked: Blocked) -> Gate:
+    behind: Any = blocked.details.get("position") or {}
+    name = blocked.because[0].name if blocked.because else ""
+    return Gate(blocked.reason, blocked.message, name or behind.get("wave", ""), blocked.until)
+
+
+def _origin(live: Mapping[str, Any] | None) -> tuple[str, int]:
+    file, _, line = annotation(live or {}, keys.FILE).rpartition(":")
+    return file, int(line) if line.isdecimal() else 0

@@ -1,0 +1,207 @@
+"""A report as a comment on a pull request: what a forge can show, within its limit, and safe whatever the commit says.
+
+Everything that comes from a repository or a cluster is written as code: there neither HTML nor links nor mentions mean anything. Limits of a
+comment: GitHub 65,536 characters, GitLab 1,000,000; Gitea has none of its own. What does not fit is left out, and said to be.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from gitops.review.differences import lines
+from gitops.review.groups import Group, counted, grouped
+from gitops.review.report import Action, Change, Report, Step
+from renderer.identity import ObjectKey
+
+GITHUB = 65_536
+_FEW = 12
+"""Names that are written out in a row; of more, how many there are."""
+
+_MARKS = {
+    Action.CREATE: "+",
+    Action.UPDATE: " ",
+    Action.REPLACE: "!",
+    Action.DELETE: "-",
+    Action.ADOPT: " ",
+    Action.RELEASE: "-",
+    Action.UNKNOWN: "?",
+    Action.FAILED: "!",
+}
+
+
+def marker(source: str) -> str:
+    """The first line of a comment, by which it is found again."""
+    return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
+
+
+def comment(report: Report, *, limit: int = GITHUB, version: str = "") -> str:
+    """The comment, of at most `limit` characters (and bytes of UTF-8, which some forges count)."""
+    head = list(_head(report))
+    if not report.has_changes and not report.warnings and not report.problems and not report.summary["failed"]:
+        return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
+    foot = ["", _footer(report, version)]
+    room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out
+    body, left = _fitting([*_problems(report), *_warnings(report), *_steps(report), *_details(report)], room)
+    if left:
+        body += ["", f"{left} more sections did not fit into a comment; `levelgate plan` shows all of it."]
+    return "\n".join((*head, *body, *foot))
+
+
+def _fitting(sections: Sequence[str], room: int) -> tuple[list[str], int]:
+    """The sections that there is room for, in order, and how many there is none for."""
+    kept: list[str] = []
+    for place, section in enumerate(sections):
+        room -= _size(section) + 2
+        if room < 0:
+            return kept, len(sections) - place
+        kept += ["", section]
+    return kept, 0
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _head(report: Report) -> Iterator[str]:
+    counts = report.summary
+    told = [f"{counts[word]} {word}" for word in ("create", "update", "replace", "adopt", "release") if counts[word]]
+    told += [f"{counts['delete']} **delete**"] if counts["delete"] else []
+    told += [f"{counts[word]} {word}" for word in ("unknown", "failed") if counts[word]]
+    yield marker(report.source)
+    yield f"### Levelgate plan: {', '.join(told) or 'no changes'} · {code(report.source)}"
+    yield ""
+    base = code(report.base[:7]) if report.base else ""
+    where = " · ".join(
+        (
+            f"{base} → {code(report.head[:7] or 'working tree')}" if base else code(report.head[:7] or "working tree"),
+            code(report.against),
+        )
+    )
+    for move in report.moves:
+        before = f"r{move.old} → " if move.old else ""
+        yield f"{code(move.name)} {before}r{move.new} over {move.instances} instances  "
+    yield where
+
+
+def _problems(report: Report) -> Iterator[str]:
+    if report.problems:
+        rows = [f"- {code(str(problem))}" for problem in report.problems[:_FEW]]
+        more = [f"- and {len(report.problems) - _FEW} more"] if report.problems[_FEW:] else []
+        yield "\n".join((f"**{len(report.problems)} problems in the repository**", "", *rows, *more))
+
+
+def _warnings(report: Report) -> Iterator[str]:
+    if report.warnings:
+        rows = [f"> - {code(warning.message)}" for warning in report.warnings[: 2 * _FEW]]
+        more = [f"> - and {len(report.warnings) - 2 * _FEW} more"] if report.warnings[2 * _FEW :] else []
+        yield "\n".join(("> [!WARNING]", *rows, *more))
+
+
+def _steps(report: Report) -> Iterator[str]:
+    if report.steps:
+        rows = [
+            f"| {number} | {_start(step)} | {_what(step)} |" for number, step in enumerate(report.steps[: 4 * _FEW], 1)
+        ]
+        yield "\n".join(("| | starts | what |", "|---|---|---|", *rows))
+
+
+def _start(step: Step) -> str:
+    when = minute(step.at) if step.at else "" if step.after else "at once"
+    return " ".join(filter(None, (when, _cell(step.after)))) or "at once"
+
+
+def _what(step: Step) -> str:
+    return f"{_cell(step.what)} {_names(step.refs)}".strip()
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(_cell(name) for name in names[:_FEW])
+    return shown + (f" and {len(names) - _FEW} more" if names[_FEW:] else "")
+
+
+def minute(moment: datetime) -> str:
+    """`Mon 2026-11-23 08:00Z`: a comment has no zone of its own."""
+    return f"{moment:%a %Y-%m-%d %H:%MZ}"
+
+
+def _details(report: Report) -> Iterator[str]:
+    for group in grouped(report):
+        yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(group.changes)}\n</details>"
+
+
+def _title(group: Group) -> str:
+    if not group.instances:
+        return f"<b>objects of the source</b> · {counted(group.changes)}"
+    first = group.instances[0]
+    names = ", ".join(_html(_place(key)) for key in group.instances[:_FEW])
+    names += f" and {len(group.instances) - _FEW} more" if group.instances[_FEW:] else ""
+    each = " each" if group.instances[1:] else ""
+    gates = sorted({gate.name or gate.reason for change in group.changes for gate in change.gates})
+    held = f" · gate {', '.join(map(_html, gates[:3]))}" if gates else ""
+    return f"{_html(first.kind)} <b>{names}</b> · {counted(group.changes)}{each}{held}"
+
+
+def _place(key: ObjectKey) -> str:
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+def _diff(changes: Sequence[Change]) -> str:
+    content = [line for change in changes for line in _change(change)]
+    fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
+    return "\n".join((f"{fence}diff", *content, fence))
+
+
+def _change(change: Change) -> Iterator[str]:
+    level = "" if change.level is None else f"level {change.level}  "
+    node = f"{change.node}  " if change.node else ""
+    yield _plain(f"{_MARKS[change.action]} {level}{change.action} {node}{change.ref}")
+    if change.immutable:
+        yield _plain(f"! cannot be changed in place: {', '.join(change.immutable)}")
+    if change.users:
+        yield _plain(f"  used by {', '.join(change.users[:5])}{' and more' if change.users[5:] else ''}")
+    if change.why:
+        yield _plain(f"  {change.why}")
+    for gate in change.gates:
+        until = f", not before {minute(gate.until)}" if gate.until else ""
+        yield _plain(f"  {gate.reason}: {gate.message}{until}")
+    for difference in change.diff:
+        yield _plain(f"  {difference.path}")
+        yield from map(_plain, lines(difference))
+
+
+def _footer(report: Report, version: str) -> str:
+    made = f", levelgate {_plain(version)}" if version else ""
+    return (
+        f"<sub>Plan {_html(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{made}. Secrets are masked. Replaced on every push; "
+        "marked <b>stale</b> when base or cluster moves.</sub>"
+    )
+
+
+def _plain(text: str) -> str:
+    """On one line, without what is not seen or turns the order of letters round."""
+    return "".join(letter if _is_seen(letter) else "�" for letter in text)
+
+
+def _is_seen(letter: str) -> bool:
+    return letter == " " or unicodedata.category(letter)[0] not in "CZ"
+
+
+def code(text: str) -> str:
+    """As code within a line: nothing in it means anything."""
+    text = _plain(text)
+    ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _cell(text: str) -> str:
+    """As code within a table, where a bar would end the cell."""
+    return code(text).replace("|", "\\|") if text else ""
+
+
+def _html(text: str) -> str:
+    return f"<code>{html.escape(_plain(text))}</code>"

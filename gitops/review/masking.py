@@ -1,0 +1,105 @@
+"""Values of Secrets never leave a plan: they are replaced at the source by numbers, the same number for the same value.
+
+So a change shows and a value does not. What counts as a value is what a Secret holds, in its form or decoded, wherever else it turns up: copied
+into another object, an error of the server, an annotation that records what was applied last. The numbers come from a keyed hash; the key is
+random for each plan and nobody keeps it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from applier.adoption import LAST_APPLIED
+from renderer.identity import group_kind
+from renderer.kinds import SECRET
+
+SHORTEST = 8
+"""Values of so many characters are recognised within other texts. A shorter one is only where it is the whole text: `prod` is part of too much."""
+
+_SHORTEST_WHOLE = 4
+
+
+class Masks:
+    """The numbers of one plan, in the order in which values are met."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = key or secrets.token_bytes(32)
+        self._numbers: dict[bytes, int] = {}
+        self._known: dict[str, bytes] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        """What the Secrets among these hold is masked from now on, wherever it turns up."""
+        for obj in objects:
+            if group_kind(obj) == SECRET:
+                for plain in _values(obj):
+                    self._learn(plain)
+
+    def _learn(self, plain: bytes) -> None:
+        text = plain.decode(errors="replace")
+        if len(text) < _SHORTEST_WHOLE:
+            return
+        encoded = base64.b64encode(plain).decode()
+        for form in (text, encoded, quote(text, safe=""), text.strip()):
+            self._known[form] = plain
+        self._pattern = None
+
+    def _mask(self, plain: bytes) -> str:
+        found = hashlib.blake2b(plain, key=self._key, digest_size=16).digest()
+        return f"(secret #{self._numbers.setdefault(found, len(self._numbers) + 1)})"
+
+    def text(self, text: str) -> str:
+        """The text without values that are known."""
+        if text in self._known:
+            return self._mask(self._known[text])
+        if self._pattern is None:
+            long = sorted((form for form in self._known if len(form) >= SHORTEST), key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, long)) or r"(?!)")
+        return self._pattern.sub(lambda found: self._mask(self._known[found[0]]), text)
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without values that are known; names of fields may tell as much as their values."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(name): self.value(item) for name, item in value.items()}
+        return [self.value(item) for item in value] if isinstance(value, list) else value
+
+    def object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """An object as it may be shown. Of a Secret no value is, however short, and its `stringData` stands as `data`."""
+        rest = {name: item for name, item in obj.items() if name not in {"data", "stringData"}}
+        if group_kind(obj) != SECRET:
+            return {name: self.value(item) for name, item in obj.items()}
+        annotations = (rest.get("metadata") or {}).get("annotations") or {}
+        if LAST_APPLIED in annotations:
+            kept = {name: item for name, item in annotations.items() if name != LAST_APPLIED}
+            rest["metadata"] = {**rest["metadata"], "annotations": kept}
+        masked = {name: self._mask(plain) for name, plain in _entries(obj)}
+        shown: dict[str, Any] = self.value(rest)
+        return {**shown, "data": masked} if masked else shown
+
+
+def _values(secret: Mapping[str, Any]) -> Iterator[bytes]:
+    return (plain for _, plain in _entries(secret))
+
+
+def _entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Keys of a Secret and what they hold, decoded; what is no base64 is taken as it stands."""
+    for name, item in (secret.get("data") or {}).items():
+        yield name, _decoded(str(item))
+    for name, item in (secret.get("stringData") or {}).items():
+        yield name, str(item).encode()
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return text.encode()

@@ -1,0 +1,31 @@
+"""A report of only what somebody names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gitops.refs import Ref
+from gitops.review.report import Change, Report
+from renderer.identity import ObjectKey
+
+
+def narrowed(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
+    """The changes of these instances, their nodes or these objects; the hash stays that of the whole plan. All of it without `refs`."""
+    if not refs:
+        return report
+    kept = tuple(change for change in report.changes if any(_is_meant(change, ref, namespace) for ref in refs))
+    return replace(report, changes=kept, steps=(), warnings=(), moves=(), unchanged=0)
+
+
+def _is_meant(change: Change, ref: Ref, namespace: str) -> bool:
+    if _is_called(change.instance, ref, namespace):
+        return ref.node in {"", change.node, change.node.partition("/")[0]}
+    return not ref.node and _is_called(change.key, ref, namespace)
+
+
+def _is_called(key: ObjectKey | None, ref: Ref, namespace: str) -> bool:
+    if key is None or key.name != ref.name or (namespace and key.namespace and key.namespace != namespace):
+        return False
+    kind, word = key.kind.lower(), ref.type.lower()
+    return word in {kind, f"{kind}s", f"{kind}.{key.group}", f"{kind}s.{key.group}"}

@@ -1,0 +1,103 @@
+"""Make the report of a plan: what a commit would do to a cluster, to a record of one, or to another commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from applier.cluster import Cluster, ClusterName, Object
+from gitops.clock import Clock
+from gitops.known import Preview
+from gitops.propagation.gates import Fact
+from gitops.reconcile import Reconciler
+from gitops.review import hashing, schedule
+from gitops.review.brought import brought
+from gitops.review.cautions import cautions
+from gitops.review.changes import Before, Changes
+from gitops.review.masking import Masks
+from gitops.review.recorded import Recorded
+from gitops.review.report import Move, Report
+from gitops.sources import SourceState
+from renderer.catalog import Catalog
+from renderer.errors import Problem
+from renderer.identity import GroupKind
+from renderer.render import render
+
+Facts = Mapping[str, Fact]
+
+
+async def between(
+    base: Catalog, head: SourceState, *, clock: Clock, version: str, facts: Facts | None = None
+) -> Report:
+    """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
+
+    base = compose.catalog_of(compose.read(place, revision="main"), source="platform")
+    head = compose.catalog_of(compose.read(place, revision="topic"), source="platform", previous=base)
+    report = await between(base, SourceState(head), clock=SystemClock(), version=program_version())
+    """
+    before = render([base])
+    record = Recorded(ClusterName("git"), brought(base, before, version), _crds(head.catalog))
+    unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
+    try:
+        found = await against(record, head, clock=clock, version=version, facts=facts, unresolved=unresolved)
+    finally:
+        await record.close()
+    return replace(found, base=base.revision, against="git")
+
+
+async def against(
+    cluster: Cluster,
+    head: SourceState,
+    *,
+    clock: Clock,
+    version: str,
+    facts: Facts | None = None,
+    unresolved: Before | None = None,
+) -> Report:
+    """What `head` changes of a cluster. Nothing is written. Raises ClusterError only when the cluster cannot be read at all."""
+    known = (lambda _: facts) if facts is not None else None
+    reconciler = Reconciler(cluster, version, clock, facts=known)
+    preview = await reconciler.preview([head])
+    return reported(preview, head, at=clock.now(), against=f"cluster {cluster.name}", unresolved=unresolved or {})
+
+
+def reported(preview: Preview, head: SourceState, *, at: datetime, against: str, unresolved: Before) -> Report:
+    """A preview of one source as its reviewers see it."""
+    masks = Masks()
+    masks.learn(preview.situation.observed.objects.values())
+    masks.learn(node.manifest for one in preview.bundle.sets for node in one.nodes if node.manifest)
+    made = Changes(preview, masks, unresolved)
+    changes = made.all()
+    moves = tuple(_moves(preview))
+    return Report(
+        source=head.catalog.source,
+        head=head.catalog.revision,
+        at=at,
+        against=against,
+        hash=hashing.plan_hash(head.catalog, changes, moves),
+        changes=changes,
+        warnings=tuple(sorted(cautions(preview, changes, masks))),
+        moves=moves,
+        steps=tuple(schedule.steps(preview, changes)),
+        problems=tuple(replace(one, message=masks.text(one.message)) for one in _problems(preview)),
+        unchanged=made.unchanged,
+    )
+
+
+def _problems(preview: Preview) -> Sequence[Problem]:
+    return sorted({*preview.bundle.problems, *preview.first.propagation.problems})
+
+
+def _moves(preview: Preview) -> Iterator[Move]:
+    names = {kind: one.name for kind, one in preview.bundle.definitions.items()}
+    for issued in preview.bundle.issued:
+        instances = [key for key in preview.bundle.instances if key.group_kind == issued.kind]
+        policies = {str(preview.first.propagation.remembered.get(key, {}).get("policy", "")) for key in instances}
+        name = names.get(issued.kind, f"{issued.kind.kind.lower()}.{issued.kind.group}")
+        yield Move(name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies))))
+
+
+def _crds(catalog: Catalog) -> dict[GroupKind, Object]:
+    """Of the custom kinds that a commit describes."""
+    return {kind: one.crd for kind, one in catalog.types.described.items()}

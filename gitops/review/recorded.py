@@ -1,0 +1,125 @@
+"""A cluster that is only a record: the objects of a commit, or of a snapshot. It answers reads, and judges dry runs as a server would.
+
+A dry run is judged by an embedded API server that knows the kinds of the record and is given the object as it is. What it is answered with is the
+intent itself: values that a server fills in are the same before and after, and nobody knows them here. Nothing can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+
+from applier.cluster import CONTENT, Change, Cluster, ClusterName, Discovery, Object, Resource, Subject
+from applier.errors import ClusterError, Denied, KindNotServed
+from applier.sandbox.selectors import label_selector
+from applier.sandbox.transport import cluster_of
+from gitops.sandbox import new_sandbox
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
+
+_KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
+
+
+@dataclass
+class Recorded:
+    """See `applier.cluster.Cluster`. `crds` describe the custom kinds that are to be judged by."""
+
+    name: ClusterName
+    objects: Mapping[ObjectKey, Object]
+    crds: Mapping[GroupKind, Object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._judge: Cluster = cluster_of(new_sandbox().answer)
+        self._known: Discovery | None = None
+        self._given: set[ObjectKey] = set()
+        self._by_kind: dict[GroupKind, list[Object]] = {}
+        for key, obj in sorted(self.objects.items()):
+            self._by_kind.setdefault(key.group_kind, []).append(obj)
+
+    async def discover(self, *, refresh: bool = False) -> Discovery:
+        if self._known is None:
+            found = await self._judge.discover()
+            others = {kind: _resource(kind, objects) for kind, objects in self._by_kind.items()}
+            self._known = replace(found, resources={**others, **found.resources})
+        return self._known
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        return self.objects.get(key)
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> list[Object]:
+        fits = label_selector(selector)
+        return [
+            obj
+            for obj in self._by_kind.get(kind, ())
+            if namespace in (None, obj["metadata"].get("namespace") or "") and fits(obj["metadata"].get("labels") or {})
+        ]
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        if not dry_run:
+            raise self._refused()
+        key = ObjectKey.of(manifest)
+        await self.judge(manifest, self.objects.get(key))
+        return manifest
+
+    async def judge(self, manifest: Object, live: Object | None = None) -> None:
+        """Raises ClusterError where a server would not store the manifest, over `live` or as a new object. What no schema describes passes."""
+        key = ObjectKey.of(manifest)
+        for known in (self.crds.get(key.group_kind), _namespace(key)):
+            if known and ObjectKey.of(known) not in self._given:
+                await self._give(known)
+        if live is not None:
+            await self._give(live)
+        try:
+            await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
+        except KindNotServed:
+            return
+
+    async def _give(self, obj: Object) -> None:
+        """What the judge would not take itself, because it is older than its rules or masked, it does not know."""
+        self._given.add(ObjectKey.of(obj))
+        try:
+            await self._judge.apply(_bare(obj), manager=CONTENT, force=True)
+            if ObjectKey.of(obj).group_kind == CRD:
+                await self._judge.discover(refresh=True)
+        except ClusterError:
+            return
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        raise self._refused()
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        raise self._refused()
+
+    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+        raise self._refused()
+
+    async def close(self) -> None:
+        await self._judge.close()
+
+    def _refused(self) -> Denied:
+        return Denied(f"{self.name} is a record: it can be read, and nothing else")
+
+
+def _resource(kind: GroupKind, objects: Iterable[Object]) -> Resource:
+    """How a kind is served that only its objects tell of."""
+    one = next(iter(objects))
+    version = one["apiVersion"].rpartition("/")[2]
+    namespaced = bool(one["metadata"].get("namespace"))
+    return Resource(kind.group, version, kind.kind, f"{kind.kind.lower()}s", namespaced, frozenset({"get", "list"}))
+
+
+def _namespace(key: ObjectKey) -> Object | None:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}} if key.namespace else None
+
+
+def _bare(obj: Object) -> Object:
+    """As somebody applies it for the first time."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name in _KEPT}
+    return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

@@ -1,0 +1,171 @@
+"""What a plan tells its reviewers. Everything in a report may be shown in public: values of Secrets were masked before they came here.
+
+Invariant: two plans of the same content against the same state are equal but for times, and have the same `hash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from applier.reasons import Reason
+from renderer.errors import Problem
+from renderer.identity import ObjectKey
+
+
+class Action(StrEnum):
+    """What becomes of an object. `release` takes our mark off and leaves it; `unknown` cannot be told before an earlier level exists; `failed`
+    cannot be done as the commit says.
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    ADOPT = "adopt"
+    RELEASE = "release"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+    @property
+    def is_change(self) -> bool:
+        """Would the cluster be another afterwards, as far as can be told?"""
+        return self not in {Action.UNKNOWN, Action.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field as JSON values; None where it is absent on that side. `path` is as in `spec.template.spec.containers[web].image`."""
+
+    path: str
+    old: Any = None
+    new: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
+    open, None where that is not known.
+    """
+
+    reason: Reason
+    message: str
+    name: str = ""
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
+    none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
+    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is unknown or fails.
+    """
+
+    action: Action
+    key: ObjectKey | None
+    kind: str
+    instance: ObjectKey | None = None
+    node: str = ""
+    level: int | None = None
+    file: str = ""
+    line: int = 0
+    diff: tuple[Difference, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    immutable: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def ref(self) -> str:
+        """`Deployment.apps/prod/cart`; the kind alone where the name is not known yet."""
+        return str(self.key) if self.key else self.kind
+
+    @property
+    def until(self) -> datetime | None:
+        """The earliest time at which all its gates can be open, as far as that is known."""
+        return max((gate.until for gate in self.gates if gate.until), default=None)
+
+
+class Hazard(StrEnum):
+    """What a reviewer is warned of."""
+
+    OPERATOR_FIRST = "OperatorGoesFirst"
+    MASS_DELETION = "MassDeletion"
+    HISTORY = "HistoryRewritten"
+    BREAKING_SCHEMA = "BreakingSchema"
+    FOREIGN_OBJECT = "ForeignObject"
+    NAMESPACE_GOES = "NamespaceGoes"
+    PRIVILEGES = "PrivilegesGrow"
+    WINDOW_TOO_SHORT = "WindowTooShort"
+    HOLDS_BACK = "HoldsBack"
+    CALENDAR = "Calendar"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Caution:
+    """One hazard, in a sentence, and where it comes from."""
+
+    hazard: Hazard
+    message: str
+    ref: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A definition that changes: `name`, the revisions, 0 for none before, how many instances it has, and the policy that paces them."""
+
+    name: str
+    old: int
+    new: int
+    instances: int
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
+    a sentence, `refs` the instances or objects, in their order.
+    """
+
+    what: str
+    refs: tuple[str, ...]
+    at: datetime | None = None
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`base` and `head` are commits (empty where the cluster, or a working tree without a commit, is meant); `against` names what the head was
+    compared with: `cluster prod-eu`, `git`, `snapshot FILE`. `hash` is over everything that matters, and never over times. `knows_deletions` is
+    False where nobody said which source of the cluster this is.
+    """
+
+    source: str
+    head: str
+    at: datetime
+    base: str = ""
+    against: str = "git"
+    hash: str = ""
+    changes: tuple[Change, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    moves: tuple[Move, ...] = ()
+    steps: tuple[Step, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unchanged: int = 0
+    knows_deletions: bool = True
+    summary: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(map(str, Action), 0)
+        for change in self.changes:
+            counts[change.action] += 1
+        object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})
+
+    @property
+    def has_changes(self) -> bool:
+        return any(change.action.is_change for change in self.changes)

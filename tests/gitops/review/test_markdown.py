@@ -1,0 +1,123 @@
+"""The comment on a pull request: within the limit of a forge, and safe whatever the commit says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from applier.reasons import Reason
+from gitops.review.markdown import GITHUB, code, comment
+from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Report, Step
+from renderer.identity import ObjectKey
+
+NOW = datetime(2026, 11, 20, 12, 5, tzinfo=UTC)
+HOSTILE = [
+    "</summary></details><img src=x onerror=alert(1)>",
+    "@everyone [click](javascript:alert(1)) #1 !1 owner/repo@abcdef0",
+    "```\n</details>\n# shouting",
+    "`|` **bold** ![x](http://evil.example.com/x.png)",
+    "a\u202eb\u200bc\x00d\r\n- [ ] task",
+    "<!-- levelgate:plan source=other -->",
+]
+
+
+def change(number: int, text: str = "1") -> Change:
+    key = ObjectKey("apps", "Deployment", "prod", f"app-{number}")
+    instance = ObjectKey("kro.run", "WebApp", "prod", f"app-{number}")
+    diff = (Difference("spec.replicas", f"{text}{number}", f"{text}{number + 1}"),)
+    return Change(Action.UPDATE, key, "Deployment.apps", instance, "deployment", 1, "a.yaml", 3, diff)
+
+
+def report(*changes: Change, **more: object) -> Report:
+    return Report("platform", "9c1d2e7" * 5, NOW, "4e01b7a" * 5, hash="7f3c9a1012345678", changes=changes, **more)  # type: ignore[arg-type]
+
+
+def test_nothing_to_do_is_one_line() -> None:
+    assert comment(report()).splitlines() == [
+        "<!-- levelgate:plan source=platform -->",
+        "### Levelgate plan: no changes · `platform`",
+    ]
+
+
+@pytest.mark.parametrize("limit", [GITHUB, 4_000])
+def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
+    found = comment(report(*(change(number, "x" * 90) for number in range(1000))), limit=limit)
+    assert len(found.encode()) <= limit
+    assert "more sections did not fit" in found
+    assert found.count("<details>") == found.count("</details>") > 5
+    assert found.startswith("<!-- levelgate:plan source=platform -->\n### Levelgate plan: 1000 update")
+    assert found.endswith("</sub>")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
+    key = ObjectKey("", "ConfigMap", text, text)
+    gates = (Gate(Reason.GATE_CLOSED, text, text),)
+    hostile = Change(
+        Action.FAILED, key, text, key, text, 0, text, 1, (Difference(text, text, text),), gates, (text,), (text,), text
+    )
+    found = comment(
+        report(
+            hostile,
+            warnings=(Caution(Hazard.CALENDAR, text, text, text),),
+            steps=(Step(text, (text,), None, text),),
+            against=text,
+        )
+    )
+    outside = without_code(found)
+    for sign in (
+        "<img",
+        "javascript:",
+        "@everyone",
+        "evil.example.com",
+        "# shouting",
+        "- [ ]",
+        "source=other",
+        "**bold**",
+    ):
+        assert sign not in outside, outside
+    assert not {"\u202e", "\u200b", "\x00", "\r"} & set(found)
+
+
+def without_code(markdown: str) -> str:
+    """What a reader of Markdown takes for more than code: fences and spans are taken out as CommonMark reads them, and escaped HTML."""
+    kept, fence = [], ""
+    for line in markdown.splitlines():
+        ticks = len(line) - len(line.lstrip("`"))
+        if fence:
+            fence = "" if line == fence else fence
+        elif ticks >= 3 and line.startswith("`" * ticks + "diff"):
+            fence = "`" * ticks
+        else:
+            kept.append(spans_out(line))
+    return "\n".join(kept)
+
+
+def spans_out(line: str) -> str:
+    if line.startswith("<details>"):
+        assert line.count("<") == line.count(">")
+        while "<code>" in line:
+            head, _, rest = line.partition("<code>")
+            line = head + rest.partition("</code>")[2]
+        return line
+    kept, rest = "", line
+    while "`" in rest:
+        head, _, rest = rest.partition("`")
+        count = 1 + len(rest) - len(rest.lstrip("`"))
+        rest = rest.lstrip("`")
+        runs, at = [], 0
+        while at < len(rest):
+            size = len(rest[at:]) - len(rest[at:].lstrip("`"))
+            if size:
+                runs.append((at, size))
+            at += size or 1
+        end = next((place for place, size in runs if size == count), None)
+        assert end is not None, line
+        kept, rest = kept + head, rest[end + count :]
+    return kept + rest
+
+
+def test_code_that_holds_ticks_ends_where_it_should() -> None:
+    assert code("a`b``c") == "```a`b``c```"
+    assert code("`a") == "`` `a ``"

@@ -1,0 +1,66 @@
+"""Values of Secrets never leave a plan (I10), and that they change is seen."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from gitops.cli.planned import text
+from gitops.cli.times import Times
+from gitops.review.as_json import as_json
+from gitops.review.markdown import comment
+from gitops.review.masking import Masks
+from tests.gitops.review.commits import planned
+
+CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"
+SECRET = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: db, namespace: default}
+stringData: {password: %s, pin: "%s"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: copy, namespace: default}
+data: {url: "postgres://app:%s@db", level: "7"}
+"""
+
+
+def forms(value: str) -> list[str]:
+    return [value, base64.b64encode(value.encode()).decode()]
+
+
+@pytest.mark.parametrize("base", [{}, {"a.yaml": SECRET % (OTHER, 1, OTHER)}], ids=["new", "changed"])
+def test_no_value_is_in_any_form_of_a_plan(base: dict[str, str]) -> None:
+    report = planned(base, {"a.yaml": SECRET % (CANARY, 2, CANARY)})
+    said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
+    assert report.has_changes
+    for form in (*forms(CANARY), *forms(OTHER)):
+        assert all(form not in one for one in said)
+
+
+def test_equal_values_have_equal_numbers_and_a_change_is_seen() -> None:
+    report = planned({"a.yaml": SECRET % (OTHER, 1, OTHER)}, {"a.yaml": SECRET % (CANARY, 1, CANARY)})
+    by_path = {one.path: (one.old, one.new) for change in report.changes for one in change.diff}
+    old, new = by_path["data.password"]
+    assert old != new
+    assert by_path["data.url"] == (f"postgres://app:{old}@db", f"postgres://app:{new}@db")
+    assert "data.pin" not in by_path
+
+
+def test_what_is_named_like_a_secret_and_is_none_is_shown() -> None:
+    masks = Masks()
+    masks.learn([{"apiVersion": "v1", "kind": "Secret", "data": {"a": base64.b64encode(b"prod").decode()}}])
+    assert masks.value({"PASSWORD_FILE": "/run/password", "stage": "production"}) == {
+        "PASSWORD_FILE": "/run/password",
+        "stage": "production",
+    }
+    assert masks.value("prod") == "(secret #1)"
+
+
+def test_nobody_can_tell_a_value_from_the_numbers() -> None:
+    """Numbers say in which order values were met, and nothing else; the hash behind them has a key of its own in each plan."""
+    one, other = Masks(b"one"), Masks(b"other")
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"b": "second-value", "a": "first-value"}}
+    assert one.object(secret)["data"] == other.object(secret)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}

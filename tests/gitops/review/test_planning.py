@@ -1,0 +1,71 @@
+"""What a commit changes of another, each class of changes once, on the sample repository and on files made for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitops.review.report import Difference
+from tests.gitops.review.commits import changed, planned, sample, told
+
+DOCS = "apps/staging/docs.yaml"
+MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {a: %s}\n"
+
+
+def test_the_same_commit_changes_nothing() -> None:
+    report = planned(sample(), sample())
+    assert report.changes == ()
+    assert not report.has_changes
+    assert report.unchanged > 30
+
+
+def test_a_changed_instance_shows_what_its_nodes_become() -> None:
+    report = planned(sample(), changed(sample(), DOCS, "docs:", "docs-next:"))
+    assert told(report) == [
+        "update 1 WebApp.platform.example.com/staging/docs",
+        "update 1 Deployment.apps/staging/docs",
+    ]
+    image = Difference("spec.image", "registry.example.com/docs:1.5.0", "registry.example.com/docs-next:1.5.0")
+    assert report.changes[0].diff == (image,)
+    assert report.changes[1].diff[0].path == "spec.template.spec.containers[web].image"
+
+
+def test_a_removed_instance_goes_in_reverse_order_its_own_object_last() -> None:
+    """S0-11: what uses an object goes before it, and is named."""
+    head = {file: text for file, text in sample().items() if file != DOCS}
+    report = planned(sample(), head)
+    assert [line.split("/", 1)[0] for line in told(report)] == [
+        "delete 2 Service",
+        "delete 1 Deployment.apps",
+        "delete 0 ConfigMap",
+        "delete 1 WebApp.platform.example.com",
+    ]
+    assert report.changes[1].users == ("Service/staging/docs",)
+
+
+def test_a_file_that_moves_changes_nothing() -> None:
+    files = sample()
+    head = {("moved/docs.yaml" if file == DOCS else file): text for file, text in files.items()}
+    assert planned(files, head).changes == ()
+
+
+def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
+    report = planned(sample(), changed(sample(), "apps/prod/shop.yaml", "shop:", "shop-next:"))
+    unknown = [change for change in report.changes if change.action == "unknown"]
+    assert [(change.node, change.why) for change in unknown] == [("web", "waits for database.status.host")]
+    assert unknown[0].diff
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_what_cannot_be_changed_in_place_is_replaced_if_it_may_be(allowed: bool) -> None:
+    note = "  annotations: {levelgate.dev/replace: allowed}\n" if allowed else ""
+    text = f"apiVersion: v1\nkind: ConfigMap\nimmutable: true\nmetadata:\n  name: fixed\n{note}data: {{a: one}}\n"
+    report = planned({"a.yaml": text}, {"a.yaml": text.replace("one", "two")})
+    assert told(report) == [f"{'replace' if allowed else 'failed'} 0 ConfigMap/default/fixed"]
+    assert report.changes[0].immutable == ("data",)
+
+
+def test_the_hash_is_that_of_the_content_and_of_nothing_else() -> None:
+    base, head = {"a.yaml": MAP % ("a", "one")}, {"a.yaml": MAP % ("a", "two")}
+    report = planned(base, head)
+    assert report.hash == planned(base, {"a.yaml": f"# a comment\n{head['a.yaml']}"}).hash
+    assert report.hash != planned(base, {"a.yaml": MAP % ("a", "three")}).hash
