@@ -55,11 +55,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from."""
+    """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
+    the term of leadership, 0 where nobody leads.
+    """
 
     cluster: Cluster
     version: str
     revisions: Mapping[str, str]
+    epoch: int = 0
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
@@ -130,15 +133,18 @@ class Executor:
         return ""
 
     async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> _Answer:
-        key = plan.rendered.parent
+        key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
+        begins = inventory.epoch_of(plan.parent) != self.epoch
         body = inventory.parent_body(
             key,
             plan.parent["apiVersion"] if plan.parent else "v1",
             scope,
             version=self.version,
-            uid=plan.parent["metadata"]["uid"] if plan.parent else "",
+            uid=live.get("uid", ""),
+            resource_version=live.get("resourceVersion", "") if begins else "",
             finalizer=not plan.rendered.is_source,
             target=plan.target,
+            epoch=self.epoch,
         )
         return await _attempt(Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True))
 

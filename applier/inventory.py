@@ -51,6 +51,12 @@ def tool_of(parent: Object) -> str:
     return annotation(parent, keys.TOOLING).rpartition("/")[0]
 
 
+def epoch_of(parent: Object | None) -> int:
+    """In which term of leadership its set was last begun to be written; 0 where nobody said."""
+    text = annotation(parent, keys.EPOCH) if parent else ""
+    return int(text) if text.isdecimal() else 0
+
+
 def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
     """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
 
@@ -78,9 +84,13 @@ def parent_body(
     version: str,
     uid: str = "",
     finalizer: bool = False,
+    resource_version: str = "",
     target: int = 0,
+    epoch: int = 0,
 ) -> Object:
-    """What the field manager of parent keys applies: id, tooling, scope, and on instances the finalizer and the revision they were let move to."""
+    """What the field manager of parent keys applies: id, tooling, scope, the epoch, and on instances the finalizer and the revision they were let
+    move to. Where `uid` or `resource_version` are given the server refuses any other object, any other version of it.
+    """
     metadata: Object = {
         "name": parent.name,
         "labels": {keys.PARENT_ID: applyset_id(parent)},
@@ -94,8 +104,12 @@ def parent_body(
         metadata["namespace"] = parent.namespace
     if target:
         metadata["annotations"][keys.TARGET] = str(target)
+    if epoch:
+        metadata["annotations"][keys.EPOCH] = str(epoch)
     if uid:
         metadata["uid"] = uid
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
     if finalizer:
         metadata["finalizers"] = [keys.FINALIZER]
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}

@@ -93,6 +93,21 @@ class Leadership:
             except ClusterError:
                 continue  # `check` ends it
 
+    @property
+    def epoch(self) -> int:
+        """The term: grows with every process that begins to lead."""
+        return _epoch(self._lease) if self._lease else 0
+
+    async def outdo(self, epoch: int) -> None:
+        """Somebody has written in this later epoch. If this process holds the Lease all the same, then a Lease was deleted and its count began anew:
+        go on above it. Raises NotLeading where another one holds it, ClusterError where it cannot be read or written.
+        """
+        lease = await self._read()
+        if _holder(lease) != self.identity:
+            self._deadline = 0.0
+            raise NotLeading(f"{_holder(lease) or 'somebody'} has written since; this process does not lead any more")
+        await self._write(lease, epoch=epoch + 1)
+
     def check(self) -> None:
         """Raises NotLeading unless this process certainly leads now."""
         if self.elapsed() >= self._deadline:
@@ -115,7 +130,7 @@ class Leadership:
 
     async def _taken(self, lease: Object) -> bool:
         try:
-            await self._write(lease, begins=True)
+            await self._write(lease, epoch=_epoch(lease) + 1)
         except StaleWrite:
             return False
         return True
@@ -130,16 +145,16 @@ class Leadership:
             {"apiVersion": "coordination.k8s.io/v1", "kind": LEASE.kind, "metadata": metadata}, manager=_MANAGER
         )
 
-    async def _write(self, lease: Object, *, begins: bool = False) -> None:
-        """Write it over the version that was read. Raises StaleWrite where another one stands there."""
+    async def _write(self, lease: Object, *, epoch: int = 0) -> None:
+        """Write it over the version that was read; `epoch` where a term begins. Raises StaleWrite where another one stands there."""
         sent, now = self.elapsed(), self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self.timing.lasts),
             "renewTime": now,
         }
-        if begins:
-            spec |= {"acquireTime": now, "leaseTransitions": (lease.get("spec") or {}).get("leaseTransitions", 0) + 1}
+        if epoch:
+            spec |= {"acquireTime": now, "leaseTransitions": epoch}
         written = await self.cluster.merge(LEASE, _body(lease, spec), manager=_MANAGER)
         if written is None:
             raise StaleWrite(f"{LEASE} was deleted")
@@ -148,6 +163,10 @@ class Leadership:
 
 def _holder(lease: Object) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _epoch(lease: Object) -> int:
+    return int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 
 def _body(lease: Object, spec: dict[str, Any]) -> Object:

@@ -12,12 +12,14 @@ from applier import kro, observe
 from applier.cluster import Cluster
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
+from applier.inventory import epoch_of
 from applier.write import Writer
 from gitops import conclude
 from gitops.clock import Clock
 from gitops.deciding import Decider
 from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.known import Known, Pass, Preview
+from gitops.leadership import Leadership
 from gitops.observing import FactsAt, observe_all
 from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
@@ -37,7 +39,7 @@ class Reconciler:
     """Brings one cluster to what its sources say.
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
-    they are at a time, without asking anybody.
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may.
     """
 
     cluster: Cluster
@@ -46,17 +48,19 @@ class Reconciler:
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
+    lead: Leadership | None = None
     decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
         self.decider = Decider(self.cluster, self.clock)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
-        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all."""
+        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""
         sources = await self._heeding_kro(sources)
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
-        executor = Executor(self.cluster, self.version, revisions)
         catalogs, known = await self._observe(sources)
+        known = await self._in_term(known)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
@@ -124,6 +128,15 @@ class Reconciler:
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)
         return [state.catalog for state in sources], known
+
+    async def _in_term(self, known: Known) -> Known:
+        """With the term in which it writes, which is the last in which anybody has written."""
+        if self.lead is None:
+            return known
+        last = max(map(epoch_of, known.observed.objects.values()), default=0)
+        if last > self.lead.epoch:
+            await self.lead.outdo(last)
+        return replace(known, records=replace(known.records, epoch=self.lead.epoch))
 
     async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:
         """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""

@@ -100,10 +100,25 @@ class _Planner:
         going: dict[ObjectKey, Orphan] = {}
         sets = []
         for rendered in self.sets.values():
-            decided = self._unless_stuck(self._set(rendered, going.get(rendered.parent)))
+            decided = self._unless_stuck(self._begun(self._set(rendered, going.get(rendered.parent))))
             going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is Fate.DELETE}
             sets.append(decided)
         return Plan(tuple(sets))
+
+    def _begun(self, plan: SetPlan) -> SetPlan:
+        """Before the first write of a set in an epoch the epoch is put on its parent, and only there where nobody else has written: so who was
+        overtaken without knowing it learns it there.
+        """
+        if plan.parent is None or inventory.epoch_of(plan.parent) >= self.records.epoch or not plan.touches:
+            return plan
+        waiting = tuple(orphan.held_back("the parent is written first") for orphan in plan.orphans)
+        return replace(
+            plan,
+            nodes=tuple(replace(node, allowed=False) for node in plan.nodes),
+            repairs=tuple(replace(node, allowed=False) for node in plan.repairs),
+            orphans=waiting,
+            superset=plan.superset or plan.current,
+        )
 
     def _unless_stuck(self, plan: SetPlan) -> SetPlan:
         """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover."""

@@ -184,6 +184,11 @@ class SetPlan:
         return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
 
     @property
+    def touches(self) -> bool:
+        """Does it write or delete members now?"""
+        return bool(self.writes) or any(orphan.allowed for orphan in self.orphans)
+
+    @property
     def changes(self) -> Iterator[Change]:
         """What it writes and deletes now, as gates see it."""
         for rendered, plans in ((self.rendered, self.nodes), (self.rendered.before or self.rendered, self.repairs)):
@@ -226,14 +231,7 @@ class SetPlan:
     @property
     def is_idle(self) -> bool:
         """Nothing of this set may be done now."""
-        return not (
-            self.writes
-            or self.superset
-            or self.exact
-            or self.detach
-            or self.finish
-            or any(orphan.allowed for orphan in self.orphans)
-        )
+        return not (self.touches or self.superset or self.exact or self.detach or self.finish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +264,7 @@ BRAKE = Brake()
 class Records:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
-    what it may adopt and when the brake holds its deletions.
+    what it may adopt and when the brake holds its deletions. `epoch` is the term of leadership, 0 where nobody leads.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -276,3 +274,4 @@ class Records:
     fights: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     adoption: Mapping[str, Adoption] = field(default_factory=dict)
     brakes: Mapping[str, Brake] = field(default_factory=dict)
+    epoch: int = 0

@@ -162,7 +162,7 @@ class _Daemon:
             leadership = Leadership(await self._connection(stack, concurrency=2), own_identity(), clock)
             fenced, externals = Fenced(cluster, leadership.check), Externals(clock)
             reconciler = Reconciler(
-                fenced, program_version(), clock, self.progress.result, stop.is_set, externals.facts
+                fenced, program_version(), clock, self.progress.result, stop.is_set, externals.facts, leadership
             )
             follower = Follower(
                 compose.mirrors(self.config.sources),
