@@ -1,14 +1,12 @@
-"""`levelgate` that is killed (SIGKILL, by itself) at its n-th write to the cluster: `python -m tests.scenarios.killed N before|after ARGS...`."""
+"""`levelgate` that is killed (SIGKILL, by itself) at its n-th write to the cluster."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Any
 
 from applier.kube.cluster import KubeCluster
-from gitops.cli import run
 from renderer.identity import ObjectKey
 
 
@@ -41,8 +39,3 @@ def arm(at: int, moment: str) -> None:
 def _is_of_the_lease(what: ObjectKey | dict[str, Any], *_: Any) -> bool:
     """Who leads is written in every life, and moves nothing."""
     return (what.kind if isinstance(what, ObjectKey) else what["kind"]) == "Lease"
-
-
-if __name__ == "__main__":
-    arm(int(sys.argv[1]), sys.argv[2])
-    sys.exit(run(sys.argv[3:]))

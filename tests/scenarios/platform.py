@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.kubectl import Kubectl
+from tests.scenarios import process
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,7 @@ class Platform:
 
     def levelgate(self, *arguments: str, check: int | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command to its end; with `check`, its exit code must be that."""
-        done = subprocess.run(
-            self.command(*arguments), check=False, capture_output=True, text=True, env=self.environment, timeout=120
-        )
+        done = process.run(arguments, self.environment)
         assert check is None or done.returncode == check, (
             f"exit {done.returncode}, expected {check}\n{done.stdout}{done.stderr}"
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+from tests.scenarios import process
 from tests.scenarios.definitions import chain, link
+from tests.scenarios.killed import arm
 from tests.scenarios.platform import Platform
 
 KILLED = -9
@@ -17,8 +17,7 @@ KILLED = -9
 def run_killed(platform: Platform, at: int, moment: str) -> int:
     """One `run --once` that is killed at its `at`-th write; its exit code."""
     arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
-    command = (sys.executable, "-m", "tests.scenarios.killed", str(at), moment, *arguments)
-    done = subprocess.run(command, env=platform.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = process.run(arguments, platform.environment, before=arm, given=(at, moment))
     assert done.returncode in {KILLED, 0, 3}, done.stdout + done.stderr
     return done.returncode
 
