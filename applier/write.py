@@ -6,7 +6,7 @@ An apply goes without force first; the fields of others are taken only where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -16,7 +16,8 @@ from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import ClusterError, Differs, FieldConflict, Immutable, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,15 @@ class Writer:
         """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
 
         Kept are the answers that would be the same later: a conflict, a refusal. A new object is not asked about: its kind or namespace may be
-        as new as it is.
+        as new as it is. Nor is one whose kind changes with it.
         """
+        changing = set(redefined(plan))
         nodes = [
             (one, node)
             for one in plan.sets
             for node in one.nodes
             if node.verb in {Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
+            and node.node.group_kind not in changing
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
         answers = await asyncio.gather(*(self._answer(one, node) for one, node in nodes))
@@ -116,6 +119,14 @@ class Writer:
             if not all(_manager_of(cause.message).startswith(takes) for cause in conflict.causes):
                 raise
             return await self.cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
+
+
+def redefined(plan: Plan) -> Iterator[GroupKind]:
+    """Custom kinds whose definition is to be written."""
+    for node in (node for one in plan.sets for node in one.nodes if node.node.group_kind == CRD):
+        spec = node.node.manifest.get("spec") or {}
+        if node.verb not in {Verb.NONE, Verb.RECORD} and "names" in spec:
+            yield GroupKind(spec["group"], spec["names"]["kind"])
 
 
 def _manager_of(message: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from applier import adoption
-from applier.errors import Immutable
+from applier.errors import ClusterError, Immutable
 from applier.member import Member
 from applier.observed import annotation, label
 from applier.plan import Change as Due
@@ -39,13 +39,15 @@ Before = Mapping[tuple[ObjectKey, str], Manifest]
 @dataclass
 class Changes:
     """`unresolved` are nodes of the base whose values nobody knows without a cluster: what equals them is unchanged. `levels` are those of the
-    source's own objects, where the preview has only some of them. `unchanged` counts, once all changes are made.
+    source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. `unchanged` counts,
+    once all changes are made.
     """
 
     preview: Preview
     masks: Masks
     unresolved: Before = field(default_factory=dict)
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)
+    refused: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
     unchanged: int = 0
 
     def __post_init__(self) -> None:
@@ -122,6 +124,9 @@ class Changes:
             return Action.UNKNOWN, f"waits for {', '.join(node.node.waiting)}"
         if node.blocked and node.blocked.reason.is_failure:
             return Action.FAILED, f"{node.blocked.reason}: {node.blocked.message}"
+        if node.node.key and (refused := self.refused.get(node.node.key)):
+            failed = Blocked.by_failure(refused)
+            return Action.FAILED, f"{failed.reason}: {failed.message}"
         lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
         return _ACTIONS[node.verb], lost
 
@@ -138,7 +143,7 @@ class Changes:
                 return tuple(found for found in differences(live, new) if found.new is not None)
         answer = self.preview.answers.get(key) if key else None
         if answer is None:
-            return ()
+            return self._intended(node) if node.live and action is Action.UPDATE else ()
         live, wanted = answer
         found = differences(*map(self.masks.object, answer))
         if action is not Action.ADOPT:
@@ -149,6 +154,11 @@ class Changes:
             path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)
         )
         return (*found, *(Difference(path, "(its old owner's)", None) for path in unsaid))
+
+    def _intended(self, node: NodePlan) -> tuple[Difference, ...]:
+        """Of a change that no server could be asked about: fields of the manifest that are not so; what goes is not known."""
+        live, wanted = self.masks.object(node.live or {}), self.masks.object(node.node.manifest)
+        return tuple(one for one in differences(live, wanted) if one.new is not None)
 
     def _orphan(self, one: SetPlan, orphan: Orphan) -> Change:
         member = orphan.member

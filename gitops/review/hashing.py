@@ -8,24 +8,26 @@ stands for it, which whoever may read the repository knows already.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gitops.review.report import Change, Move
 from renderer.catalog import Catalog
+from renderer.errors import Problem
 from renderer.identity import digest
 from renderer.kinds import SECRET
 
 DIGITS = 16
 
 
-def plan_hash(head: Catalog, changes: Iterable[Change], moves: Iterable[Move]) -> str:
+def plan_hash(head: Catalog, changes: Sequence[Change], moves: Iterable[Move], problems: Iterable[Problem]) -> str:
     """DIGITS hexadecimal digits."""
     listed = [_told(change) for change in changes]
     files = sorted(set(_secret_files(head, changes)))
     rules = sorted(digest(rule.manifest) for rule in head.rules)
     moved = [[move.name, move.old, move.new] for move in moves]
-    return digest([head.source, listed, files, rules, moved])[:DIGITS]
+    wrong = [[one.path, one.message] for one in problems]
+    return digest([head.source, listed, files, rules, moved, wrong])[:DIGITS]
 
 
 def is_same(asked: str, found: str) -> bool:

@@ -7,21 +7,24 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier.cluster import Cluster, ClusterName, Object
+from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.known import Preview
 from gitops.propagation.gates import Fact
+from gitops.propagation.policy import Policy
 from gitops.reconcile import Reconciler
 from gitops.review import hashing, schedule
 from gitops.review.brought import brought
 from gitops.review.cautions import cautions
 from gitops.review.changes import Before, Changes
+from gitops.review.judging import judge_of, refusals
 from gitops.review.masking import Masks
 from gitops.review.recorded import Recorded
 from gitops.review.report import Move, Report
 from gitops.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.errors import Problem
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, ObjectKey
 from renderer.render import render
 
 Facts = Mapping[str, Fact]
@@ -59,28 +62,44 @@ async def against(
     known = (lambda _: facts) if facts is not None else None
     reconciler = Reconciler(cluster, version, clock, facts=known)
     preview = await reconciler.preview([head])
-    return reported(preview, head, at=clock.now(), against=f"cluster {cluster.name}", unresolved=unresolved or {})
+    judge = judge_of(head.catalog)
+    try:
+        refused = await refusals(preview.due, head.catalog, judge, everything=isinstance(cluster, Recorded))
+    finally:
+        await judge.close()
+    return reported(
+        preview, head, at=clock.now(), against=f"cluster {cluster.name}", unresolved=unresolved or {}, refused=refused
+    )
 
 
-def reported(preview: Preview, head: SourceState, *, at: datetime, against: str, unresolved: Before) -> Report:
-    """A preview of one source as its reviewers see it."""
+def reported(
+    preview: Preview,
+    head: SourceState,
+    *,
+    at: datetime,
+    against: str,
+    unresolved: Before,
+    refused: Mapping[ObjectKey, ClusterError],
+) -> Report:
+    """A preview of one source as its reviewers see it; `refused` is what the schemas of its own commit refuse."""
     masks = Masks()
     masks.learn(preview.situation.observed.objects.values())
     masks.learn(node.manifest for one in preview.bundle.sets for node in one.nodes if node.manifest)
-    made = Changes(preview, masks, unresolved)
+    made = Changes(preview, masks, unresolved, refused=refused)
     changes = made.all()
+    problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(preview))
     moves = tuple(_moves(preview))
     return Report(
         source=head.catalog.source,
         head=head.catalog.revision,
         at=at,
         against=against,
-        hash=hashing.plan_hash(head.catalog, changes, moves),
+        hash=hashing.plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
         warnings=tuple(sorted(cautions(preview, changes, masks))),
         moves=moves,
         steps=tuple(schedule.steps(preview, changes)),
-        problems=tuple(replace(one, message=masks.text(one.message)) for one in _problems(preview)),
+        problems=problems,
         unchanged=made.unchanged,
     )
 
@@ -93,9 +112,15 @@ def _moves(preview: Preview) -> Iterator[Move]:
     names = {kind: one.name for kind, one in preview.bundle.definitions.items()}
     for issued in preview.bundle.issued:
         instances = [key for key in preview.bundle.instances if key.group_kind == issued.kind]
-        policies = {str(preview.first.propagation.remembered.get(key, {}).get("policy", "")) for key in instances}
+        policies = {_policy(preview, key, names.get(issued.kind, "")) for key in instances}
         name = names.get(issued.kind, f"{issued.kind.kind.lower()}.{issued.kind.group}")
         yield Move(name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies))))
+
+
+def _policy(preview: Preview, key: ObjectKey, definition: str) -> str:
+    labels = preview.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
+    found = preview.situation.policy(key.group_kind, definition, labels)
+    return found.name if isinstance(found, Policy) else ""
 
 
 def _crds(catalog: Catalog) -> dict[GroupKind, Object]:

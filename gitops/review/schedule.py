@@ -28,11 +28,12 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     """In the order in which they can start."""
     found: dict[_When, dict[str, None]] = {}
     gone = {change.key for change in changes if change.action is Action.DELETE}
+    free = {change.instance for change in changes if change.node and not _held(change)}
     for change in changes:
         if not change.action.is_change:
             continue
         instance = change.instance
-        for when in _when(preview, change, leaves=instance in gone):
+        for when in _when(preview, change, leaves=instance in gone, alone=instance in free):
             name = place(instance) if instance else change.ref
             found.setdefault(when, {}).setdefault(name)
     for when in sorted(found, key=_order):
@@ -48,14 +49,19 @@ def _order(when: _When) -> tuple[int, float, str, str]:
     return when.rank, when.at.timestamp() if when.at else 0.0, when.after, when.what
 
 
-def _when(preview: Preview, change: Change, *, leaves: bool) -> Iterable[_When]:
+def _held(change: Change) -> list[Gate]:
+    """What holds it beside its turn."""
+    return [gate for gate in change.gates if gate.reason not in _OF_ROLLOUT]
+
+
+def _when(preview: Preview, change: Change, *, leaves: bool, alone: bool) -> Iterable[_When]:
+    """`alone`: other nodes of its instance are not held."""
     wave = _wave(preview, change.instance)
     if not change.gates:
         return [_When(0, None, "", "deleted:" if leaves else f"wave {wave}:" if wave else "")]
-    held = [gate for gate in change.gates if gate.reason not in _OF_ROLLOUT]
-    if held:
+    if held := _held(change):
         gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
-        node = f"node {change.node}, " if change.node and not leaves else ""
+        node = f"node {change.node}, " if change.node and alone and not leaves else ""
         return [_When(2, gate.until, "" if gate.until else _sentence(gate), f"{node}{_named(gate)}:")]
     gate = change.gates[0]
     return [_When(1, gate.until, f"after {_sentence(gate)}", f"wave {wave}:" if wave else "")]
@@ -69,7 +75,11 @@ def _wave(preview: Preview, instance: ObjectKey | None) -> str:
 
 def _sentence(gate: Gate) -> str:
     """What is said of a gate, without what differs from instance to instance."""
-    words = {Reason.PACE_REACHED: "those before them", Reason.WAVE_NOT_REACHED: "the wave before it"}
+    words = {
+        Reason.PACE_REACHED: "those before them",
+        Reason.WAVE_NOT_REACHED: "the wave before it",
+        Reason.BRAKE_ENGAGED: "once a person approves the commit",
+    }
     return words.get(gate.reason, f"{gate.reason}: {gate.message}")
 
 

@@ -1,0 +1,40 @@
+"""Objects that are new, or whose kind changes with them: judged by the schemas of the same commit, as no server knows these yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from applier.cluster import CONTENT, ClusterName
+from applier.errors import ClusterError
+from applier.plan import NodePlan, Plan, Verb
+from applier.write import redefined
+from gitops.review.recorded import Recorded
+from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
+
+
+async def refusals(due: Plan, head: Catalog, judge: Recorded, *, everything: bool) -> Mapping[ObjectKey, ClusterError]:
+    """What would be refused, by object. Judged are custom objects that the commit describes; `everything`: what is built into Kubernetes as well."""
+    described = head.types.described
+    changing = set(redefined(due))
+    found: dict[ObjectKey, ClusterError] = {}
+    for node in _nodes(due):
+        kind, key = node.node.group_kind, node.node.key
+        is_new = node.verb is Verb.CREATE and (everything or kind in described)
+        if key is None or not (is_new or (kind in changing and node.verb in {Verb.UPDATE, Verb.HEAL})):
+            continue
+        try:
+            await judge.judge(node.node.manifest, node.live)
+        except ClusterError as error:
+            found[key] = error
+    return found
+
+
+def _nodes(due: Plan) -> Iterator[NodePlan]:
+    return (node for one in due.sets for node in one.nodes if node.node.writable and node.node.manifest)
+
+
+def judge_of(head: Catalog) -> Recorded:
+    """A server that holds nothing and knows the kinds of the commit."""
+    crds = {kind: one.crd for kind, one in head.types.described.items()}
+    return Recorded(ClusterName(CONTENT), {}, crds)

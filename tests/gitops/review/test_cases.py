@@ -1,0 +1,39 @@
+"""Plans as their reviewers see them: every folder of `tests/cases/plans` holds two states of a repository and the plan between them.
+
+`base` is left out where it is the sample repository; `head` lies over the base, and an empty file in it takes one away.
+`python -m tests.gitops.review.test_cases` writes the plans anew, to be read before they are committed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from gitops.cli.planned import text
+from gitops.cli.times import Times
+from tests.gitops.review.commits import planned, sample
+
+CASES = Path(__file__).parents[2] / "cases" / "plans"
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in sorted(folder.rglob("*.yaml"))}
+
+
+def shown(case: Path) -> str:
+    base = files(case / "base") if (case / "base").is_dir() else sample()
+    head = {file: text for file, text in {**base, **files(case / "head")}.items() if text}
+    found = text(planned(base, head), Times(utc=True))
+    return click.unstyle("\n".join(line.rstrip() for line in found)).strip() + "\n"
+
+
+@pytest.mark.parametrize("case", sorted(CASES.iterdir()), ids=lambda case: case.name)
+def test_the_plan_is_the_one_that_was_read(case: Path) -> None:
+    assert shown(case) == (case / "plan.txt").read_text()
+
+
+if __name__ == "__main__":
+    for case in sorted(CASES.iterdir()):
+        (case / "plan.txt").write_text(shown(case))
