@@ -1,0 +1,137 @@
+"""Three processes for one cluster, stopped, woken, killed, robbed of their Lease: one writes at any time (I6)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.audit import AuditEvent, AuditLog
+from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.server import ControlPlane
+from tests.controlplane.waiting import eventually
+from tests.faults.extent import WHOLE
+from tests.scenarios.definitions import chain, link
+from tests.scenarios.platform import Repository
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(not WHOLE, reason="a Lease lasts fifteen seconds: in `make faults`"),
+]
+
+LEASE = ("get", "lease", "levelgate", "-n", "levelgate-system", "-o", "jsonpath={.spec.holderIdentity}")
+USERS = ("levelgate", "person", "other")
+
+
+@dataclass
+class Replicas:
+    """Each is a user of its own, so that the audit log tells who wrote."""
+
+    repository: Repository
+    plane: ControlPlane
+    kubectl: Kubectl
+    audit: AuditLog
+    namespace: str
+    directory: Path
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, user: str) -> None:
+        command = (
+            "-c",
+            "from gitops.cli import main; main()",
+            "run",
+            "--source",
+            f"p-{self.namespace}={self.repository.path}",
+        )
+        own = {"KUBECONFIG": str(self.plane.kubeconfig(user)), "XDG_CACHE_HOME": str(self.directory / user)}
+        with (self.directory / f"{user}.log").open("wb") as log:
+            self.running[user] = subprocess.Popen(
+                (sys.executable, *command, "--interval", "1s"), env={**os.environ, **own}, stdout=log, stderr=log
+            )
+
+    def leader(self, *others: str) -> str:
+        """Who leads, once it is none of the others."""
+
+        def found() -> str:
+            process = self.kubectl(*LEASE, check=False).rpartition("_")[2].partition("-")[0]
+            who = next((user for user, one in self.running.items() if str(one.pid) == process), "")
+            return "" if who in others else who
+
+        return eventually(found, within=90)
+
+    def ended(self, user: str) -> int:
+        return self.running[user].wait(timeout=60)
+
+    def says(self, user: str) -> str:
+        return (self.directory / f"{user}.log").read_text()
+
+    def commit(self, text: str) -> None:
+        group = f"{self.namespace}.test"
+        self.repository.commit({"chain.json": chain(group), "one.json": link(group, self.namespace, text=text)})
+
+    def arrives(self, text: str) -> None:
+        get = ("get", "configmap", "one-d", "-n", self.namespace, "-o", "jsonpath={.data.text}")
+        eventually(lambda: self.kubectl(*get, check=False) == text, within=90)
+
+    def writes(self, since: int, user: str) -> list[AuditEvent]:
+        """Of content, by this one."""
+        found = self.audit.events(since=since, user=user, namespace=self.namespace)
+        return [event for event in found if event.is_write and event.resource == "configmaps"]
+
+
+@pytest.fixture
+def replicas(
+    control_plane: ControlPlane, kubectl: Kubectl, audit: AuditLog, namespace: str, tmp_path: Path
+) -> Iterator[Replicas]:
+    path = tmp_path / "git"
+    path.mkdir()
+    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
+    found = Replicas(Repository(path), control_plane, kubectl, audit, namespace, tmp_path)
+    found.commit("one")
+    for user in USERS:
+        found.start(user)
+    yield found
+    for process in found.running.values():
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait(timeout=30)
+
+
+def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) -> None:
+    """Row "two processes, SIGSTOP/SIGCONT, lease deletion": each commit is written once, by who leads then; who was overtaken ends."""
+    first = replicas.leader()
+    replicas.arrives("one")
+    since = replicas.audit.mark()
+
+    replicas.running[first].send_signal(signal.SIGSTOP)
+    replicas.commit("two")
+    second = replicas.leader(first)
+    replicas.arrives("two")
+    replicas.running[first].send_signal(signal.SIGCONT)
+    assert replicas.ended(first) == 1
+    assert "the lead was not renewed" in replicas.says(first) or "has taken the lead" in replicas.says(first)
+    assert replicas.writes(since, first) == []
+    assert [event.name for event in replicas.writes(since, second)] == ["one-a", "one-b", "one-c", "one-d"]
+
+    since = replicas.audit.mark()
+    replicas.kubectl("delete", "lease", "levelgate", "-n", "levelgate-system")
+    assert replicas.ended(second) == 1
+    third = replicas.leader(first, second)
+    replicas.commit("three")
+    replicas.arrives("three")
+    assert replicas.writes(since, second) == []
+    assert [event.name for event in replicas.writes(since, third)] == ["one-a", "one-b", "one-c", "one-d"]
+
+    since = replicas.audit.mark()
+    replicas.start(first)
+    replicas.running[third].kill()
+    replicas.commit("four")
+    assert replicas.leader(second, third) == first
+    replicas.arrives("four")
+    assert [event.name for event in replicas.writes(since, first)] == ["one-a", "one-b", "one-c", "one-d"]
