@@ -143,11 +143,12 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         applied=target if all(map(_is_brought_about, mine)) else before.applied,
         own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state="Failed" if problems else Tally.of(mine).state(held=state.offer is not None),
+        state="Failed" if problems else Tally.of(mine).state(held=bool(state.offer or state.pin)),
         counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
         causes=_source_causes(state, problems, mine, before.causes, now),
         scopes={**kept, **scopes},
         passes=before.passes,
+        unpinned=state.unpinned,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
 
@@ -174,6 +175,8 @@ def _passes(
     if is_approval(annotation(parent, keys.APPROVED), record.target):
         by = annotation(parent, keys.REQUESTED_BY) or next(reversed(annotators(parent, keys.APPROVED)), "somebody")
         words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
+    if state.pin:
+        words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
     happened = passes.Happened(
         results,
         frozenset({one.rendered.parent for one in sets} | before.scopes.keys()),
@@ -207,6 +210,7 @@ def _source_causes(
     own = [one for one in mine if one.rendered.is_source]
     rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
     rows += [("", Blocked(Reason.HISTORY_REWRITTEN, state.offer.why), ())] if state.offer else []
+    rows += [("", state.pin.blocked, ())] if state.pin else []
     rows += [row for one in own for row in blocked_rows(one)]
     objects = {node.node.id: node.node.key for one in own for node in one.nodes}
     return tuple(causes.as_json(rows, objects, before, now))

@@ -7,8 +7,8 @@ asked for the sources that are due, each server once for all of these.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from applier.errors import ClusterError
@@ -18,14 +18,12 @@ from gitops.causes import blocked_rows
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
-from gitops.history import accepted, objection
+from gitops.fetching import Fetcher
 from gitops.known import Pass
 from gitops.reconcile import Reconciler
-from gitops.source import Mirror, Tip
-from gitops.sources import SourceState, state_of
-from gitops.sync import Requests, requests
+from gitops.source import Mirror
+from gitops.sources import SourceState
 from gitops.tally import is_on_its_way
-from renderer.render import source_parent
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
@@ -61,69 +59,36 @@ class Follower:
     attention: Attention | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hinted: bool = False
-    _moved: bool = False
-    _due: set[str] = field(default_factory=set)
-    _states: dict[str, SourceState] = field(default_factory=dict)
-    _read_by: dict[str, Mirror] = field(default_factory=dict)
-    _errors: dict[str, SourceError] = field(default_factory=dict)
     _stopped: str = ""
     _stays: Mapping[str, str] = field(default_factory=dict)
-    _requested: Requests = field(default_factory=dict)
-    _synced: Requests = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def notice(source: str, text: str) -> None:
+            self.notice(source, text)
+
+        self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
         """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
         than before is read anew, and keeps what was read of it until that succeeds.
         """
-        self.poll(*(name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror))
+        self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
-        self._errors = {name: error for name, error in self._errors.items() if name in mirrors}
 
     def poll(self, *names: str) -> None:
         """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
-        self._due |= set(names)
+        self._fetcher.ask(names)
         self._hinted = self._hinted or (self.attention is not None and self.attention.is_blind)
         self._wake.set()
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
-        servers: dict[Hashable, dict[str, Mirror]] = {}
-        self._due |= {name for name, state in self._states.items() if state.offer}
-        for name in sorted(self._due & self.mirrors.keys()):
-            mirror = self.mirrors[name]
-            servers.setdefault(mirror.server, {})[name] = mirror
-        self._due.clear()
-        await asyncio.gather(*map(self._ask, servers.values()))
-        self._answer(name for mirrors in servers.values() for name in mirrors)
-        governors = frozenset(name for name, config in self.configs.items() if config.governs_all)
-        states = {
-            name: replace(state, synced=self._synced.get(name, {}))
-            for name, state in sorted(self._states.items())
-            if name in self.mirrors
-        }
-        return [
-            state.configured(self.configs[name], governors) if name in self.configs else state
-            for name, state in states.items()
-        ]
-
-    def _answer(self, asked: Iterable[str]) -> None:
-        """People who want these sources to be looked at have been heard, where the server has answered."""
-        for name in [one for one in asked if one in self._requested and one not in self._errors]:
-            self._synced.setdefault(name, {}).update(self._requested.pop(name))
-            self._moved = True
-
-    def _heard(self, found: Pass) -> None:
-        """Ask the servers of those sources that people want to be looked at."""
-        for name, wanted in requests(found.plan.sets).items():
-            known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
-            if not wanted.items() <= known.items():
-                self._requested[name] = wanted
-                self.poll(name)
+        return await self._fetcher.fetch()
 
     @property
     def errors(self) -> list[SourceError]:
         """Why sources could not be read at the last fetch."""
-        return list(self._errors.values())
+        return list(self._fetcher.errors.values())
 
     async def once(self, *, wait: timedelta) -> Pass:
         """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once."""
@@ -157,10 +122,10 @@ class Follower:
         while not self.stop.is_set():
             self._wake.clear()
             states = await self.fetch()
-            if not (self._hinted or self._moved):
+            if not (self._hinted or self._fetcher.has_moved):
                 await self._any(self._wake.wait())
                 continue
-            self._hinted = self._moved = False
+            self._hinted = self._fetcher.has_moved = False
             begun = self.clock.now()
             try:
                 found = await self._pass(states)
@@ -168,7 +133,7 @@ class Follower:
                 self.notice("cluster", f"{error}; trying again")
                 delay = min(max(delay * 2, 1.0), 60.0)
             else:
-                self.wake_at(found.propagation.wake_at)
+                self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))
                 if not found.changed:
                     # At most half of the time goes into passes; what others do meanwhile is one hint.
                     await self._rest((self.clock.now() - begun).total_seconds())
@@ -214,7 +179,8 @@ class Follower:
             if self._stays.get(source) != why:
                 self.notice(source, why)
         self._stays = stays
-        self._heard(found)
+        if due := self._fetcher.heard(found):
+            self.poll(*due)
         self.passed(found)
         return found
 
@@ -226,59 +192,6 @@ class Follower:
         finally:
             for task in tasks:
                 task.cancel()
-
-    async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for all of these, and read what has moved."""
-        names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
-        try:
-            refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
-        except SourceError as error:
-            for name in mirrors:
-                self._failed(name, error)
-            return
-        await asyncio.gather(*(self._fetch(name, mirror, refs) for name, mirror in mirrors.items()))
-
-    async def _fetch(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
-        known = self._states.get(name)
-        try:
-            tip = mirror.tip(refs)
-            if known is None or known.catalog.revision != tip.commit or self._read_by[name] is not mirror:
-                await self._go_to(name, mirror, tip, known)
-            self._errors.pop(name, None)
-        except SourceError as error:
-            self._failed(name, error)
-        except ClusterError:
-            self._due.add(name)  # the pass will say what is wrong with the cluster
-
-    async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
-        """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
-        record = await self.reconciler.cluster.get(source_parent(name))
-        is_new = known is None or self._read_by[name] is not mirror
-        before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
-        commit = await asyncio.to_thread(mirror.fetch, tip)
-        offer = await asyncio.to_thread(objection, mirror, before, commit, record)
-        if offer and known and known.offer == offer:
-            return
-        advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
-        if offer is None or known is None:
-            try:
-                snapshot = await asyncio.to_thread(mirror.snapshot, before if offer else commit)
-            except SourceError:
-                if offer is None:
-                    raise
-                raise SourceError(str(mirror.target), offer.why, advice=advice) from None
-            known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
-            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
-        if offer:
-            self.notice(name, f"HELD: {offer.why}; {advice}")
-        self._read_by[name], self._moved = mirror, True
-        self._states[name] = replace(known, offer=offer)
-
-    def _failed(self, name: str, error: SourceError) -> None:
-        if str(error) != str(self._errors.get(name, "")):
-            kept = "; going on with what was read last" if name in self._states else ""
-            self.notice(name, f"cannot be read: {error}{kept}")
-        self._errors[name] = error
 
 
 def is_refused(found: Pass) -> bool:

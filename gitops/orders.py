@@ -16,6 +16,7 @@ from applier.cluster import CONTENT, Discovery, Object
 from applier.observed import annotation
 from applier.ownership import annotators
 from gitops.errors import GitopsError
+from gitops.pins import REVISION
 from gitops.propagation import orders
 from gitops.propagation.people import LONGEST_GLASS
 from gitops.propagation.state import State
@@ -162,6 +163,20 @@ def break_glass(subject: Subject, why: str, until: datetime) -> Order:
     return Order(subject, said, told, "lapses by itself; nothing has to be taken back")
 
 
+def pin(subject: Subject, revision: str, why: str, until: datetime | None) -> Order:
+    """That a source stays at a commit, given by at least seven characters of its id. Raises OrderError for anything else."""
+    if not REVISION.fullmatch(revision):
+        raise OrderError(f"{revision!r} is no commit; write {SHORTEST_COMMIT} characters of its id or more")
+    said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until), keys.PIN_BY: subject.by or None}
+    told = f"{subject} stays at commit {revision[:12]}{_until(until)}, whatever its ref says. The brake on deletions counts."
+    return Order(subject, said, told, subject.command("unpin"), is_signed=False)
+
+
+def unpin(subject: Subject) -> Order:
+    """Raises OrderError where it is not pinned."""
+    return _undone(subject, (keys.PIN, keys.PIN_REASON, keys.PIN_UNTIL, keys.PIN_BY), "pinned", "pin --revision ...")
+
+
 def sync(subject: Subject) -> Order:
     """That it is looked at now; the value tells this request from those before."""
     said = subject.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -175,9 +190,9 @@ def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> 
     if set(annotators(subject.live, names[0])) == {CONTENT}:
         file = annotation(subject.live, keys.SOURCE_FILE) or "its file"
         raise OrderError(f"{subject} is {is_what} by Git; take {names[0]} out of {file}")
-    return Order(
-        subject, dict.fromkeys(said), f"{subject} is no longer {is_what}.", f"{subject.command(verb)} --reason ..."
-    )
+    told = f"{subject} is no longer {is_what}."
+    again = f"{subject.command(verb)} --reason ..."
+    return Order(subject, dict.fromkeys(said), told, again)
 
 
 def _state(subject: Subject) -> State:

@@ -29,7 +29,7 @@ class SourceRecord:
     wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word.
 
     `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`,
-    `synced` the last request to look now that was answered.
+    `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another.
     """
 
     url: str = ""
@@ -46,6 +46,7 @@ class SourceRecord:
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     passes: str = ""
     synced: str = ""
+    unpinned: str = ""
 
     @classmethod
     def read(cls, parent: Object) -> SourceRecord:
@@ -65,6 +66,7 @@ class SourceRecord:
             scopes=dict(_scopes(_mapping(data.get("instances", "")))),
             passes=data.get("passes", ""),
             synced=data.get("synced", ""),
+            unpinned=data.get("unpinned", ""),
         )
 
     def data(self) -> dict[str, str]:
@@ -83,6 +85,7 @@ class SourceRecord:
             "causes": _dumps(self.causes),
             "passes": self.passes,
             "synced": self.synced,
+            "unpinned": self.unpinned,
             "instances": _dumps(
                 {
                     "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]

@@ -10,6 +10,7 @@ from applier.plan import BRAKE, Brake
 from gitops import compose
 from gitops.compose import SourceConfig
 from gitops.history import Offer
+from gitops.pins import Pin
 from gitops.source import Snapshot, Target
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
@@ -19,7 +20,8 @@ from renderer.identity import ObjectKey
 class SourceState:
     """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
     sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
-    the requests to look now that are answered by this state, by the object that carries them. The rest is as in `SourceConfig`.
+    the requests to look now that are answered by this state, by the object that carries them. `pin` is a person's word that this commit is read
+    instead of the head of its ref, `unpinned` the commit that it was at before. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -34,6 +36,8 @@ class SourceState:
     governors: frozenset[str] = frozenset()
     offer: Offer | None = None
     synced: Mapping[ObjectKey, str] = field(default_factory=dict)
+    pin: Pin | None = None
+    unpinned: str = ""
 
     def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""

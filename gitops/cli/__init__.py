@@ -31,6 +31,8 @@ _COMMANDS = {
     "halt": "Stop a rollout.",
     "approve": "Let a rollout past an approval, a source past the brake.",
     "break-glass": "Go past maintenance windows for a short time.",
+    "pin": "Keep a source at one commit.",
+    "unpin": "Let a source that was pinned follow its ref again.",
     "check": "Is a cluster as it has to be; what is left over.",
     "uninstall": "Leave a cluster; what is deployed stays.",
     "explain": "Why something is not as Git says, until when, and who can act.",

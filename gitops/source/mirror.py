@@ -152,6 +152,14 @@ class Mirror:
 
         return self._recovering(compare, self._fallback(new))
 
+    def commit(self, beginning: str) -> str:
+        """The full id of the commit whose id begins so. The server is asked only where the copy does not have it in whole."""
+        with self._home.shared():
+            found = self._repository.parse(beginning) if self._home.repository.exists() else None
+            if found and found.startswith(beginning) and self._repository.is_complete(found):
+                return found
+        return self.resolve(beginning)
+
     def resolve(self, rev: str) -> str:
         """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
         Fetches it if need be.

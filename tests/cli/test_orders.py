@@ -171,3 +171,18 @@ def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
     fleet.written["a"] = {"metadata": {"annotations": said}}
     fleet.start()
     assert "is held by Git; take levelgate.dev/hold out of a.json" in typed(fleet, "release", "link/a", code=1)
+
+
+def test_a_source_is_pinned_to_a_commit_and_let_go(fleet: Fleet, typed: Typed) -> None:
+    """Surface 1.2: pin and unpin."""
+    fleet.start()
+    told = typed(fleet, "pin", "source/platform", "--revision", "4E01B7A", "--until", "4h", "--reason", "INC-7")
+    assert "source platform stays at commit 4e01b7a until 2026-11-20T16:00:00Z, whatever its ref says." in told
+    found = fleet.request("GET", f"{OWN}/source-platform")["metadata"]["annotations"]
+    assert found["levelgate.dev/pin"] == "4e01b7a"
+    assert "Undo: levelgate unpin source/platform" in told
+    typed(fleet, "unpin", "source/platform")
+    found = fleet.request("GET", f"{OWN}/source-platform")["metadata"]["annotations"]
+    assert not [name for name in found if "pin" in name]
+    assert "is not pinned here" in typed(fleet, "unpin", "source/platform", code=1)
+    assert "is no commit" in typed(fleet, "pin", "source/platform", "--revision", "main", "--reason", "x", code=1)

@@ -81,8 +81,7 @@ def test_while_the_server_does_not_answer_there_is_no_echo(world: World) -> None
         gone = world.work.path.rename(world.work.path.with_name("gone"))
         await ask(world, "now")
         for _ in range(3):
-            await world.settle()
-            world.follower._heard(await world.settle())
+            world.follower.poll(*world.follower._fetcher.heard(await world.settle()))
         assert (await world.record()).synced == ""
         gone.rename(world.work.path)
         await world.settle()

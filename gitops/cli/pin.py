@@ -1,0 +1,27 @@
+"""`levelgate pin`: a source stays at one commit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import Giving, order_options, reason, until
+from gitops.refs import SOURCE
+
+
+@click.command()
+@click.option("--revision", metavar="SHA", required=True, help="The commit: 7 characters of its id or more.")
+@reason
+@until
+@order_options
+def command(revision: str, reason: str, until: datetime | None, give: Giving) -> int:
+    """Read this commit of a source instead of the head of its ref, also while Git is down, as long as the commit was read before.
+
+    It may be any commit, an older one too; the brake on deletions counts. Ends at --until. Undo: levelgate unpin.
+
+    \b
+    levelgate pin source/platform --revision 4e01b7a --until 4h --reason "INC-7, back to Wednesday"
+    """
+    return give(lambda subject: orders.pin(subject, revision.lower(), reason, until), SOURCE)

@@ -1,0 +1,22 @@
+"""`levelgate unpin`: a source that was pinned follows its ref again."""
+
+from __future__ import annotations
+
+import click
+
+from gitops import orders
+from gitops.cli.ordering import Giving, order_options
+from gitops.refs import SOURCE
+
+
+@click.command()
+@order_options
+def command(give: Giving) -> int:
+    """Let a source that was pinned follow its ref again. The other half of `pin`.
+
+    It goes on to the head of the ref where that follows from the commit before the pin, or from the pinned one.
+
+    \b
+    levelgate unpin source/platform
+    """
+    return give(orders.unpin, SOURCE)

@@ -1,0 +1,206 @@
+"""What is read of the sources: servers are asked for those that are due, each server once for all of these, and a commit is taken that may be taken.
+
+A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from applier.cluster import Cluster, Object
+from applier.errors import ClusterError
+from gitops.clock import Clock
+from gitops.compose import SourceConfig
+from gitops.errors import SourceError
+from gitops.history import accepted, objection
+from gitops.known import Pass
+from gitops.pins import Pin, pin_of
+from gitops.record import SourceRecord
+from gitops.source import Mirror, Tip
+from gitops.sources import SourceState, state_of
+from gitops.sync import Requests, requests
+from renderer.render import source_parent
+
+
+@dataclass
+class Fetcher:
+    """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run."""
+
+    mirrors: Mapping[str, Mirror]
+    configs: Mapping[str, SourceConfig]
+    cluster: Cluster
+    clock: Clock
+    notice: Callable[[str, str], None]
+    has_moved: bool = False
+    errors: dict[str, SourceError] = field(default_factory=dict)
+    _due: set[str] = field(default_factory=set)
+    _states: dict[str, SourceState] = field(default_factory=dict)
+    _read_by: dict[str, Mirror] = field(default_factory=dict)
+    _requested: Requests = field(default_factory=dict)
+    _synced: Requests = field(default_factory=dict)
+    _pins: dict[str, Pin | None] = field(default_factory=dict)
+
+    def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
+        """Read these from now on; answers which of them are to be read anew."""
+        new = {name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror}
+        self.mirrors, self.configs = mirrors, configs
+        self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
+        return new
+
+    def ask(self, names: Iterable[str]) -> None:
+        """They are due."""
+        self._due |= set(names)
+
+    async def fetch(self) -> list[SourceState]:
+        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        servers: dict[Hashable, dict[str, Mirror]] = {}
+        self._due |= {name for name, state in self._states.items() if state.offer}
+        due = {name: self.mirrors[name] for name in sorted(self._due & self.mirrors.keys())}
+        self._due.clear()
+        await self._learn_pins(due)
+        pinned = {name: pin for name in due if (pin := self._pins.get(name))}
+        for name in due.keys() - pinned.keys():
+            servers.setdefault(due[name].server, {})[name] = due[name]
+        await asyncio.gather(
+            *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
+        )
+        self._answer(due)
+        governors = frozenset(name for name, config in self.configs.items() if config.governs_all)
+        states = {
+            name: replace(state, synced=self._synced.get(name, {}))
+            for name, state in sorted(self._states.items())
+            if name in self.mirrors
+        }
+        return [
+            state.configured(self.configs[name], governors) if name in self.configs else state
+            for name, state in states.items()
+        ]
+
+    def heard(self, found: Pass) -> set[str]:
+        """What people say of sources, as this pass has seen it; answers which are due because of that."""
+        due = set()
+        for name, wanted in requests(found.plan.sets).items():
+            known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
+            if not wanted.items() <= known.items():
+                self._requested[name] = wanted
+                due.add(name)
+        for name in self.mirrors.keys() & self._pins.keys():
+            pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
+            if pin != self._pins[name]:
+                self._pins[name] = pin
+                due.add(name)
+        return due
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When the next pin ends by itself."""
+        return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
+
+    def _answer(self, asked: Iterable[str]) -> None:
+        """People who want these sources to be looked at have been heard, where the server has answered."""
+        for name in [one for one in asked if one in self._requested and one not in self.errors]:
+            self._synced.setdefault(name, {}).update(self._requested.pop(name))
+            self.has_moved = True
+
+    async def _learn_pins(self, names: Iterable[str]) -> None:
+        """Of sources that no pass has seen yet."""
+        for name in names:
+            if name not in self._pins and (record := await self._record(name)) is not _UNKNOWN:
+                self._pins[name] = pin_of(record, self.clock.now())
+
+    async def _record(self, name: str) -> Object | None:
+        try:
+            return await self.cluster.get(source_parent(name))
+        except ClusterError:
+            return _UNKNOWN  # the pass will say what is wrong with the cluster
+
+    async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
+        """Ask one server for all of these, and read what has moved."""
+        names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
+        try:
+            refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
+        except SourceError as error:
+            for name in mirrors:
+                self._failed(name, error)
+            return
+        await asyncio.gather(*(self._follow(name, mirror, refs) for name, mirror in mirrors.items()))
+
+    async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
+        known = self._states.get(name)
+        try:
+            tip = mirror.tip(refs)
+            if known is None or known.catalog.revision != tip.commit or known.pin or self._read_by[name] is not mirror:
+                await self._go_to(name, mirror, tip, known)
+            self.errors.pop(name, None)
+        except SourceError as error:
+            self._failed(name, error)
+        except ClusterError:
+            self._due.add(name)  # the pass will say what is wrong with the cluster
+
+    async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
+        """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
+        record = await self.cluster.get(source_parent(name))
+        is_new = known is None or self._read_by[name] is not mirror
+        before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
+        unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
+        commit = await asyncio.to_thread(mirror.fetch, tip)
+        offer = await asyncio.to_thread(objection, mirror, before, commit, record)
+        if offer and unpinned:
+            offer = await asyncio.to_thread(objection, mirror, unpinned, commit, record)
+        if offer and known and known.offer == offer and not known.pin:
+            return
+        advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
+        if offer is None or known is None:
+            try:
+                snapshot = await asyncio.to_thread(mirror.snapshot, before if offer else commit)
+            except SourceError:
+                if offer is None:
+                    raise
+                raise SourceError(str(mirror.target), offer.why, advice=advice) from None
+            known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+        if offer:
+            self.notice(name, f"HELD: {offer.why}; {advice}")
+        self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
+        """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
+        known = self._states.get(name)
+        try:
+            commit = await asyncio.to_thread(mirror.commit, pin.revision)
+            if known and known.pin == pin and self._read_by[name] is mirror:
+                self.errors.pop(name, None)
+                return
+            before = known.unpinned or known.catalog.revision if known else await self._before_pin(name, mirror)
+            snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+            self.errors.pop(name, None)
+        except SourceError as error:
+            self._failed(name, error)
+            return
+        except ClusterError:
+            self._due.add(name)
+            return
+        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+        self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
+        self._read(name, mirror, replace(state, pin=pin, unpinned=before))
+
+    async def _before_pin(self, name: str, mirror: Mirror) -> str:
+        """The commit that the source was at when it was pinned, by its record."""
+        record = await self.cluster.get(source_parent(name))
+        return SourceRecord.read(record or {}).unpinned or accepted(record, mirror.target)
+
+    def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
+        self._read_by[name], self._states[name], self.has_moved = mirror, state, True
+
+    def _failed(self, name: str, error: SourceError) -> None:
+        if str(error) != str(self.errors.get(name, "")):
+            kept = "; going on with what was read last" if name in self._states else ""
+            self.notice(name, f"cannot be read: {error}{kept}")
+        self.errors[name] = error
+
+
+_UNKNOWN: Object = {}
+"""Stands for a record that could not be read."""
