@@ -58,7 +58,7 @@ async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind
     """List these kinds again, whole; a kind that is not served any more is left unlisted."""
     wanted = sorted(kinds)
     answers = await asyncio.gather(
-        *(_list(cluster, kind, "" if kind in observed.whole else keys.PART_OF) for kind in wanted)
+        *(_list(cluster, kind, "" if kind in observed.whole else observed.selector) for kind in wanted)
     )
     found = {kind: answer for kind, answer in zip(wanted, answers, strict=True) if answer is not None}
     return observed.relisted(found, (obj for objects in found.values() for obj in objects))
@@ -133,10 +133,11 @@ async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[
 
 
 def _scopes(observed: Observed) -> list[frozenset[GroupKind]]:
-    """Kinds named by every parent seen; a parent that is not ours names none."""
+    """Kinds named by every parent seen, of those whose sets are listed; a parent that is not ours names none."""
     found = []
     for obj in observed.objects.values():
-        if label(obj, keys.PARENT_ID):
+        set_id = label(obj, keys.PARENT_ID)
+        if set_id and (observed.sets is None or set_id in observed.sets):
             try:
                 found.append(read_scope(obj).kinds)
             except ForeignSet:

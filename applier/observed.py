@@ -43,7 +43,7 @@ def is_terminating(obj: Object) -> bool:
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
     what this pass could not write; `selected` what selections found, why they may not be
-    listed, or None where nothing could be told.
+    listed, or None where nothing could be told. With `sets` only members of these (by id) have been listed.
     """
 
     discovery: Discovery
@@ -53,6 +53,12 @@ class Observed:
     whole: frozenset[GroupKind] = frozenset()
     failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
     selected: Mapping[Selection, tuple[ObjectKey, ...] | Denied | None] = field(default_factory=dict)
+    sets: frozenset[str] | None = None
+
+    @property
+    def selector(self) -> str:
+        """What selects the objects that lists show, of a kind that is not listed whole."""
+        return keys.PART_OF if self.sets is None else f"{keys.PART_OF} in ({','.join(sorted(self.sets))})"
 
     def seen(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""
@@ -90,7 +96,9 @@ class Observed:
         kinds = frozenset(kinds)
 
         def is_shown(key: ObjectKey, obj: Object) -> bool:
-            return key.group_kind in kinds and (key.group_kind in self.whole or bool(label(obj, keys.PART_OF)))
+            set_id = label(obj, keys.PART_OF)
+            is_ours = bool(set_id) if self.sets is None else set_id in self.sets
+            return key.group_kind in kinds and (key.group_kind in self.whole or is_ours)
 
         kept = {key: obj for key, obj in self.objects.items() if not is_shown(key, obj)}
         new = {ObjectKey.of(obj): obj for obj in found}

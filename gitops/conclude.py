@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,24 @@ from renderer.identity import ObjectKey
 from renderer.render import source_parent
 
 
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """What was written at the end of a pass, what could not be, and the objects as they are stored now."""
+
+    results: tuple[Result, ...] = ()
+    errors: tuple[ClusterError, ...] = ()
+    objects: tuple[Object, ...] = ()
+
+    @classmethod
+    def of(cls, answers: Sequence[_Answer]) -> Concluded:
+        done = [one for one in answers if isinstance(one, tuple)]
+        return cls(
+            tuple(result for result, _ in done),
+            tuple(one for one in answers if isinstance(one, ClusterError)),
+            tuple(obj for _, obj in done if obj is not None),
+        )
+
+
 async def conclude(
     cluster: Cluster,
     plan: Plan,
@@ -45,43 +63,83 @@ async def conclude(
     version: str,
     now: datetime,
     results: Sequence[Result] = (),
-) -> tuple[list[Result], list[ClusterError]]:
-    """Write what differs; answers what was written and what could not be. `windows` is the calendar as it was published last, `results` is what
-    the pass did.
-    """
-    at = timestamp(now)
-    revisions = {state.catalog.source: state.catalog.revision for state in sources}
-    synced = {key: value for state in sources for key, value in state.synced.items()}
-    bodies: list[Object] = []
-    for one in plan.sets:
-        if one.parent is not None and not one.rendered.is_source and not one.untouched:
-            remembered = propagation.remembered.get(one.rendered.parent, {})
-            commit = revisions.get(one.rendered.source, "")
-            asked = synced.get(one.rendered.parent, "")
-            status = instance_status(one, revision=commit, now=at, remembered=remembered, synced=asked)
-            if status != one.parent.get("status"):
-                bodies.append(_body(one.parent, status=status))
-    bodies += [_body(stray, status=not_in_git(stray, now=at)) for stray in _strays(plan, observed)]
-    records: list[Object] = []
-    for state in sources:
-        own = [one for one in plan.sets if one.rendered.is_source and one.rendered.source == state.catalog.source]
-        for parent in (one.parent for one in own if one.parent is not None):
-            record = source_record(state, plan, SourceRecord.read(parent), now=at)
-            data = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now)).data()
-            if data != (parent.get("data") or {}):
-                records.append(_body(parent, data=data))
+) -> Concluded:
+    """Write what differs. `windows` is the calendar as it was published last, `results` is what was done since the last time."""
+    bodies = [*_statuses(plan, sources, propagation, now)]
+    bodies += [_body(stray, status=not_in_git(stray, now=timestamp(now))) for stray in _strays(plan, observed)]
     install = installation(version)
     if install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
         bodies.append(install)
     answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
     # After the instances: whoever reads in the record that a commit is there finds them saying so.
+    records = _source_bodies(plan, sources, observed, propagation, results, now)
     answers += await asyncio.gather(*(_write(cluster, body) for body in records))
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
     if told := calendar.due(propagation.rules, windows):
         answers.append(await _store(cluster, told, force=True))
-    return [result for result in answers if isinstance(result, Result)], [
-        error for error in answers if isinstance(error, ClusterError)
-    ]
+    return Concluded.of(answers)
+
+
+async def conclude_part(
+    cluster: Cluster,
+    plan: Plan,
+    sources: Sequence[SourceState],
+    archive: Archive,
+    propagation: Propagation,
+    now: datetime,
+) -> Concluded:
+    """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
+    bodies = _statuses(plan, sources, propagation, now)
+    answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
+    stored = await asyncio.gather(*(_store(cluster, body) for body in archive.due(plan, {})))
+    dropped = await asyncio.gather(
+        *(_drop(cluster, obj) for obj in archive.storing(Concluded.of(stored).objects).replaced())
+    )
+    return Concluded.of([*answers, *stored, *dropped])
+
+
+async def tell(
+    cluster: Cluster,
+    plan: Plan,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> Concluded:
+    """Write the records of sources where they differ."""
+    bodies = _source_bodies(plan, sources, observed, propagation, results, now)
+    return Concluded.of(await asyncio.gather(*(_write(cluster, body) for body in bodies)))
+
+
+def _statuses(plan: Plan, sources: Sequence[SourceState], propagation: Propagation, now: datetime) -> Iterator[Object]:
+    """Of instances whose status has to say something else."""
+    revisions = {state.catalog.source: state.catalog.revision for state in sources}
+    synced = {key: value for state in sources for key, value in state.synced.items()}
+    for one in plan.sets:
+        if one.parent is not None and not one.rendered.is_source and not one.untouched:
+            remembered = propagation.remembered.get(one.rendered.parent, {})
+            commit = revisions.get(one.rendered.source, "")
+            asked = synced.get(one.rendered.parent, "")
+            status = instance_status(one, revision=commit, now=timestamp(now), remembered=remembered, synced=asked)
+            if status != one.parent.get("status"):
+                yield _body(one.parent, status=status)
+
+
+def _source_bodies(
+    plan: Plan,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> Iterator[Object]:
+    for state in sources:
+        if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
+            record = source_record(state, plan, SourceRecord.read(parent), now=timestamp(now))
+            data = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now)).data()
+            if data != (parent.get("data") or {}):
+                yield _body(parent, data=data)
 
 
 async def _keep_records(
@@ -91,12 +149,10 @@ async def _keep_records(
     observed: Observed,
     archive: Archive,
     propagation: Propagation,
-) -> list[Result | ClusterError | None]:
+) -> list[_Answer]:
     """Store the pairs that were applied and the rules in force, then drop what they replace: after a crash in between the newer ones count."""
-    due = list(archive.due(plan, propagation.rules))
-    answers = await asyncio.gather(*(_store(cluster, body) for body in due))
-    stored = [body for body, answer in zip(due, answers, strict=True) if isinstance(answer, Result)]
-    archive = replace(archive, records={**archive.records, **{body["metadata"]["name"]: body for body in stored}})
+    answers = await asyncio.gather(*(_store(cluster, body) for body in archive.due(plan, propagation.rules)))
+    archive = archive.storing(Concluded.of(answers).objects)
     dropped = archive.superfluous(plan, _vanished(plan, sources, observed, archive))
     return [*answers, *await asyncio.gather(*(_drop(cluster, obj) for obj in dropped))]
 
@@ -221,30 +277,35 @@ def _body(parent: Object, **fields: Any) -> Object:
     return {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata, **fields}
 
 
-async def _store(cluster: Cluster, body: Object, *, force: bool = False) -> Result | ClusterError:
+_Answer = tuple[Result, Object | None] | ClusterError | None
+"""What was done, with the object as it is stored now; why it could not be; or nothing, where it was too late."""
+
+
+async def _store(cluster: Cluster, body: Object, *, force: bool = False) -> _Answer:
     key = ObjectKey.of(body)
     try:
-        await cluster.apply(body, manager=PARENT, force=force)
+        stored = await cluster.apply(body, manager=PARENT, force=force)
     except ClusterError as error:
         return error
-    return Result(key, key, "stored")
+    return Result(key, key, "stored"), stored
 
 
-async def _drop(cluster: Cluster, obj: Object) -> Result | ClusterError:
+async def _drop(cluster: Cluster, obj: Object) -> _Answer:
     key, metadata = ObjectKey.of(obj), obj["metadata"]
     try:
         await cluster.delete(key, uid=metadata["uid"], resource_version=None)
     except ClusterError as error:
         return error
-    return Result(key, key, "dropped")
+    return Result(key, key, "dropped"), None
 
 
-async def _write(cluster: Cluster, body: Object) -> Result | ClusterError | None:
+async def _write(cluster: Cluster, body: Object) -> _Answer:
     key = ObjectKey.of(body)
     try:
-        await cluster.apply(body, manager=STATUS, force=True, subresource="status" if "status" in body else "")
+        subresource = "status" if "status" in body else ""
+        stored = await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
     except (NotFound, StaleWrite):
         return None
     except ClusterError as error:
         return error
-    return Result(key, key, "status")
+    return Result(key, key, "status"), stored

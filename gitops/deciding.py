@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import observe
@@ -20,7 +20,7 @@ from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.memo import Memo
-from renderer.model import Bundle
+from renderer.model import Bundle, RenderedSet
 from renderer.object_types import ObjectTypes, of_crds
 from renderer.render import World, render, source_parent
 
@@ -35,6 +35,10 @@ class Decider:
     comparisons: Comparisons = field(default_factory=Comparisons)
     fights: Fights = field(default_factory=Fights)
     seen: Seen = field(default_factory=Seen)
+
+    def part(self) -> Decider:
+        """For passes over parts of what was decided last; it forgets nothing of the rest."""
+        return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
 
     async def decide(
         self, catalogs: Sequence[Catalog], known: Known, *, to_the_end: bool = False
@@ -54,7 +58,8 @@ class Decider:
                 known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
                 continue
             records = replace(known.records, fights=self.fights.held_back(self.clock.now()))
-            scoped = kinds_of(bundle).union(*(scope.kinds for scope in records.scopes.values()))
+            wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+            scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
             gates = known.propagation.gates
             decided = plan(bundle, observed, records, gates, self.comparisons, to_the_end=to_the_end)
@@ -102,7 +107,12 @@ def _is_custom(kind: GroupKind) -> bool:
 
 
 def kinds_of(bundle: Bundle) -> set[GroupKind]:
-    return {CRD} | {node.group_kind for rendered in bundle.sets for node in rendered.nodes if not node.external}
+    return {CRD} | kinds_in(bundle.sets)
+
+
+def kinds_in(sets: Iterable[RenderedSet]) -> set[GroupKind]:
+    """The kinds of what these sets own."""
+    return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
 
 
 def _crds(observed: Observed) -> list[Object]:

@@ -10,7 +10,7 @@ from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.execute import Result
 from applier.observed import Observed
-from applier.plan import Change, Plan, Records
+from applier.plan import Change, Plan, Records, SetPlan
 from applier.reasons import Blocked
 from gitops.propagation.judge import Reading
 from gitops.propagation.propagation import Propagation
@@ -26,7 +26,11 @@ from renderer.object_types import ObjectTypes
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a pass found, decided and did. `changed` counts writes of content, parents and status."""
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status.
+
+    `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
+    where it was all of them.
+    """
 
     bundle: Bundle
     plan: Plan
@@ -34,6 +38,12 @@ class Pass:
     results: tuple[Result, ...]
     propagation: Propagation = field(default_factory=Propagation)
     status_errors: tuple[ClusterError, ...] = ()
+    touched: tuple[SetPlan, ...] | None = None
+
+    @property
+    def sets(self) -> tuple[SetPlan, ...]:
+        """What it looked at itself."""
+        return self.plan.sets if self.touched is None else self.touched
 
     @property
     def changed(self) -> int:

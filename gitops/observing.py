@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from applier import observe
@@ -14,6 +15,7 @@ from gitops import calendar
 from gitops.clock import Clock
 from gitops.deciding import crds_to_look_at, kinds_of
 from gitops.known import Known, Seen
+from gitops.parts import Part
 from gitops.propagation import governor
 from gitops.propagation.gates import Fact
 from gitops.propagation.judge import steady
@@ -23,9 +25,11 @@ from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
+from gitops.whole import Whole
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import CRD
 from renderer.render import OWN_NAMESPACE, render, source_parent
 
 FactsAt = Callable[[datetime], Mapping[str, Fact]]
@@ -70,6 +74,37 @@ async def observe_all(
     settled = frozenset(_settled(observed, catalogs))
     known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled)
     return known.hearing(rollouts)
+
+
+async def observe_part(
+    cluster: Cluster, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+) -> Known:
+    """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
+    before, known = whole.found.observed, whole.known
+    parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
+    rest = parents.union(*part.around.values()) - part.roots
+    objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
+        ObjectKey.of(obj): obj for obj in whole.crds
+    }
+    absent = frozenset(key for key in before.absent if key.group_kind == CRD)
+    observed = Observed(before.discovery, objects, absent, sets=part.ids)
+    observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
+    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    conditions = replace(
+        known.conditions,
+        reading=seen.reading,
+        commits={state.catalog.source: state.catalog.revision for state in whole.sources},
+        states=whole.found.propagation.states,
+        requests={},
+        externals=facts(seen.reading.now) if facts else None,
+    )
+    archive = whole.archive(part.instances)
+    begun = governor.begin(observed, archive.stored)
+    records = replace(known.records, scopes={}, partial=parents)
+    settled = (
+        frozenset(state.catalog.source for state in whole.sources) if whole.due.isdisjoint(part.roots) else frozenset()
+    )
+    return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 
 
 def _settled(observed: Observed, catalogs: Sequence[Catalog]) -> Iterator[str]:

@@ -5,7 +5,7 @@ A pass may be called again at any time; it does what is possible and says what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import kro, observe
@@ -13,6 +13,7 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
 from applier.inventory import epoch_of
+from applier.plan import Plan
 from applier.write import Writer
 from gitops import conclude
 from gitops.clock import Clock
@@ -20,14 +21,18 @@ from gitops.deciding import Decider
 from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.known import Known, Pass, Preview
 from gitops.leadership import Leadership
-from gitops.observing import FactsAt, observe_all
+from gitops.observing import FactsAt, observe_all, observe_part
+from gitops.parts import Wider, admitted, exceeded, ripples
 from gitops.propagation import governor
+from gitops.propagation.judge import steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
-from gitops.revisions import Archive
+from gitops.revisions import KIND, Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
+from gitops.whole import Whole
 from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
 from renderer.model import Bundle
 
 MAX_ROUNDS = 200
@@ -39,7 +44,8 @@ class Reconciler:
     """Brings one cluster to what its sources say.
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
-    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may.
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
+    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written.
     """
 
     cluster: Cluster
@@ -49,6 +55,8 @@ class Reconciler:
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
     lead: Leadership | None = None
+    whole: Whole | None = None
+    deeds: list[Result] = field(default_factory=list)
     decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +64,7 @@ class Reconciler:
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""
+        self.whole = None
         sources = await self._heeding_kro(sources)
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         catalogs, known = await self._observe(sources)
@@ -64,9 +73,7 @@ class Reconciler:
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
-            if known.propagation.stopped:
-                return Pass(bundle, decided, known.observed, tuple(results), known.propagation)
-            if self.stopping():
+            if known.propagation.stopped or self.stopping():
                 break
             if bundle.issued:
                 known = replace(known, archive=await self._issue(bundle, known.archive, revisions))
@@ -81,16 +88,18 @@ class Reconciler:
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
                 continue
-            outcome = await executor.execute(decided, known.observed)
-            known = replace(known, observed=outcome.observed)
-            results += outcome.results
-            self.decider.fights.note(outcome.results, self.clock.now())
-            for result in outcome.results:
-                self.report(result)
-        found = Pass(bundle, decided, known.observed, tuple(results), known.propagation)
-        written, errors = await conclude.conclude(
+            known, done = await self._act(executor, decided, known)
+            results += done
+        if known.propagation.stopped:
+            return Pass(bundle, decided, known.observed, tuple(results), known.propagation)
+        return await self._conclude(sources, bundle, decided, known, results)
+
+    async def _conclude(
+        self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
+    ) -> Pass:
+        end = await conclude.conclude(
             self.cluster,
-            found.plan,
+            decided,
             sources,
             known.observed,
             known.archive,
@@ -98,10 +107,71 @@ class Reconciler:
             known.calendar,
             version=self.version,
             now=known.now,
-            results=results,
+            results=[*self.deeds, *results],
         )
+        self.deeds.clear()
+        known = replace(known, archive=known.archive.storing(end.objects), observed=known.observed.seen(end.objects))
         self.decider.seen.archive = known.archive
-        return replace(found, results=(*results, *written), status_errors=tuple(errors))
+        done = (*results, *end.results)
+        found = Pass(bundle, decided, known.observed, done, known.propagation, status_errors=end.errors)
+        self.whole = None if known.records.hold_pruning or self.stopping() else Whole(sources, found, known)
+        return found
+
+    async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
+        Parts of different instances may run side by side, but beside no whole pass.
+        """
+        whole = self.whole
+        if whole is None:
+            return Wider("not everything has been looked at yet")
+        part = admitted(whole, roots)
+        if isinstance(part, Wider):
+            return part
+        catalogs, decider = whole.catalogs(part.around), self.decider.part()
+        revisions = {catalog.source: catalog.revision for catalog in catalogs}
+        known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+        known = await self._in_term(known)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
+            if why := exceeded(whole, part, bundle, decided, known):
+                return Wider(why)
+            if self.stopping() or decided.is_idle:
+                break
+            known, done = await self._act(executor, decided, known)
+            self.deeds += done
+            results += done
+        end = await conclude.conclude_part(
+            self.cluster, decided, whole.sources, known.archive, known.propagation, known.now
+        )
+        done = (*results, *end.results)
+        observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
+        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors)
+        why = ripples(whole, found)
+        merged = whole.put(found, part.instances, known.archive.storing(end.objects))
+        return Wider(why) if why else merged
+
+    async def tell(self) -> None:
+        """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""
+        whole = self.whole
+        if whole is None or whole.due or not whole.is_untold:
+            return
+        deeds, self.deeds, whole.is_untold = self.deeds, [], False
+        found, now = whole.found, steady(self.clock.now(), whole.known.now)
+        rollouts = await whole.known.rollouts.store(self.cluster, found.propagation.states)
+        end = await conclude.tell(
+            self.cluster, found.plan, whole.sources, found.observed, found.propagation, deeds, now.now
+        )
+        whole.told(rollouts, end.objects)
+
+    async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
+        """One round of what the plan allows."""
+        outcome = await executor.execute(decided, known.observed)
+        self.decider.fights.note(outcome.results, self.clock.now())
+        for result in outcome.results:
+            self.report(result)
+        return replace(known, observed=outcome.observed), outcome.results
 
     async def preview(self, sources: Sequence[SourceState]) -> Preview:
         """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""

@@ -100,6 +100,17 @@ class Archive:
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
 
+    def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> Archive:
+        """What is stored of definitions and rules, and the applied pairs of these instances; the `newer` ones take their place."""
+        applied = self.stored.applied
+        names = [pair.record for key in instances if key not in newer and (pair := applied.get(key))]
+        pairs = [*(self.records[name] for name in names), *newer.values()]
+        return replace(self, records={**self._common, **{obj["metadata"]["name"]: obj for obj in pairs}})
+
+    @cached_property
+    def _common(self) -> Mapping[str, Object]:
+        return {name: obj for name, obj in self.records.items() if label(obj, keys.RECORD) != APPLIED}
+
     def due(self, plan: Plan, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
         """Bodies of what is to be stored: the applied pairs that this plan has brought about, and the `rules` in force by source."""
         for source, accepted in sorted(rules.items()):
@@ -116,11 +127,21 @@ class Archive:
                     before = _sequence(self.records[pair.record]) if pair else 0
                     yield applied_body(one.rendered, before + 1)
 
+    def storing(self, objects: Iterable[Object]) -> Archive:
+        """With those of these objects that are records, as they were stored."""
+        new = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
+        return replace(self, records={**self.records, **new}) if new else self
+
+    def replaced(self, vanished: Collection[ObjectKey] = ()) -> list[Object]:
+        """Applied pairs that a newer one replaced, or whose instance has `vanished`."""
+        kept = {pair.record for key, pair in self.stored.applied.items() if key not in vanished}
+        pairs = (obj for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED)
+        return [obj for obj in pairs if obj["metadata"]["name"] not in kept]
+
     def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
         """Records that nothing needs any more: pairs that a newer one replaced or whose instance has `vanished`, and old revisions."""
         stored = self.stored
-        pairs = {pair.record for key, pair in stored.applied.items() if key not in vanished}
-        old = {obj["metadata"]["name"] for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED} - pairs
+        old = {obj["metadata"]["name"] for obj in self.replaced(vanished)}
         in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
         in_use |= {(one.rendered.parent.group_kind, one.rendered.revision) for one in plan.sets}
         for source in {annotation(obj, keys.RECORD_SOURCE) for obj in self.records.values()}:

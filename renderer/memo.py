@@ -83,9 +83,21 @@ class Memo:
     _placed: dict[int, _Placed] = field(default_factory=dict)
     _new_placed: dict[int, _Placed] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
+    _is_part: bool = False
+
+    def part(self) -> Memo:
+        """For renderings of a part of what was rendered last: they share what is remembered, and forget nothing of the rest."""
+        sets, instances, places = (
+            (self._sets, self._new_sets),
+            (self._instances, self._new_instances),
+            (self._placed, self._new_placed),
+        )
+        return Memo(*sets, *instances, *places, _is_part=True)
 
     def turn(self) -> None:
         """A new rendering begins."""
+        if self._is_part:
+            return
         self._sets, self._new_sets = self._new_sets, {}
         self._instances, self._new_instances = self._new_instances, {}
         self._placed, self._new_placed = self._new_placed, {}

@@ -221,7 +221,8 @@ class _Planner:
         if busy:
             orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
         exact = None
-        if parent is not None and not busy and not orphans and self._is_listed(current):
+        whole = rendered.parent not in self.records.partial
+        if parent is not None and not busy and not orphans and whole and self._is_listed(current):
             live = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
             waiting = (node for node in rendered.nodes if node.key is None and not node.external)
             unplaced = Scope(frozenset(node.group_kind for node in waiting))
@@ -256,6 +257,8 @@ class _Planner:
     def _orphans(
         self, rendered: RenderedSet, nodes: tuple[NodePlan, ...], current: Scope, *, release: bool = False
     ) -> tuple[Orphan, ...]:
+        if rendered.parent in self.records.partial:
+            return ()
         if self.wanted.keys() >= set(self.observed.members.get(rendered.id, ())):
             return ()
         unsettled = [

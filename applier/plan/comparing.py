@@ -39,9 +39,16 @@ class Comparisons:
 
     _known: dict[ObjectKey, _Compared] = field(default_factory=dict)
     _new: dict[ObjectKey, _Compared] = field(default_factory=dict)
+    _is_part: bool = False
+
+    def part(self) -> Comparisons:
+        """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
+        return Comparisons(self._known, self._new, _is_part=True)
 
     def turn(self) -> None:
         """A new plan begins."""
+        if self._is_part:
+            return
         self._known, self._new = self._new, {}
 
     def verdict(self, rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:

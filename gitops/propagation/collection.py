@@ -96,6 +96,11 @@ def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> S
     return Standing(settled, failed, eligible, due)
 
 
+def _counted(item: Item, found: Standing) -> Counters:
+    held = item.held is not None and not item.moved
+    return Counters(1, item.moved, found.settled, found.failed, item.healthy, held)
+
+
 Place = tuple[int, str, int, str]
 """Where an item stands in the order: higher priority first, then shuffled or not, then as declared, then by key."""
 
@@ -116,9 +121,7 @@ class WaveItems:
         self.newcomers = Ordered[Place]()
 
     def count(self, item: Item, found: Standing, sign: int) -> None:
-        held = item.held is not None and not item.moved
-        change = Counters(1, item.moved, found.settled, found.failed, item.healthy, held)
-        self.counters = self.counters.plus(change, sign)
+        self.counters = self.counters.plus(_counted(item, found), sign)
 
     def place(self, item: Item, found: Standing, place: Place) -> None:
         for pending, belongs in (
@@ -171,6 +174,11 @@ class Collection:
         for wave in self.waves.values():
             total = total.plus(wave.counters)
         return total
+
+    def counted(self, key: str) -> Counters:
+        """What one item counts as."""
+        member = self._members[key]
+        return _counted(member.item, member.standing)
 
     def wave_of(self, key: str) -> WaveItems:
         return self._members[key].wave

@@ -73,6 +73,7 @@ def decide(here: Situation) -> Propagation:
         min({*moves.wake_ups, *verdicts.edges, *ends}, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
         awaited=moves.awaited,
+        counted=moves.counted,
         under_glass=partial(_under_glass, verdicts, moves),
     )
 

@@ -16,6 +16,7 @@ from gitops.propagation.gates import paced
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.orders import carried_out, unanswerable
 from gitops.propagation.policy import Policy
+from gitops.propagation.propagation import Counted
 from gitops.propagation.rollout import decide, reserve
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import State, Target
@@ -44,6 +45,7 @@ class Moves:
     frozen: set[ObjectKey] = field(default_factory=set)
     policies: dict[ObjectKey, Policy] = field(default_factory=dict)
     remembered: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
+    counted: dict[ObjectKey, Counted] = field(default_factory=dict)
     awaited: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     wake_ups: set[datetime] = field(default_factory=set)
@@ -107,8 +109,9 @@ class Moves:
             self.targets[by_name[item_name]] = number
         reasons = gates.told(policy, waits(policy, collection, decision.state, now=now, closed=shut))
         for member in collection:
-            key = by_name[member.key]
-            self.remembered[key] = {"rollout": {"name": name, "wave": collection.wave_of(member.key).name}}
+            key, wave_name = by_name[member.key], collection.wave_of(member.key).name
+            self.counted[key] = Counted(name, wave_name, collection.counted(member.key))
+            self.remembered[key] = {"rollout": {"name": name, "wave": wave_name}}
             self._place(key, member, aims[key], reasons)
         for names, waiting in _by_what(reasons).items():
             others = frozenset(by_name[name] for name in names)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.plan import Change, Gates, Plan
 from applier.reasons import Blocked
+from gitops.propagation.collection import Counters
 from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
 from renderer.errors import Problem
@@ -16,12 +17,20 @@ from renderer.identity import ObjectKey
 from renderer.render import Place
 
 
+class Counted(NamedTuple):
+    """What one instance counts as in its rollout: it alone, in the counters of its wave."""
+
+    rollout: str
+    wave: str
+    counters: Counters
+
+
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `remembered` what the status of
     an instance has to remember of its way, `rules` those in force by source, `awaited` who waits for whom. `wake_at`: when to look again although
     nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a
-    change that is made in spite of a closed window, and what to record.
+    change that is made in spite of a closed window, and what to record. `counted` is what each instance counts as in its rollout.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -33,6 +42,7 @@ class Propagation:
     wake_at: datetime | None = None
     problems: tuple[Problem, ...] = ()
     stopped: Blocked | None = None
+    counted: Mapping[ObjectKey, Counted] = field(default_factory=dict)
     awaited: Awaited = field(default_factory=dict)
     under_glass: Callable[[Change], tuple[str, Entry] | None] = lambda _: None
 
