@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import applying, cel, gates, rendering, rollout, sandbox, windows
+from bench import applying, cel, gates, rendering, rollout, sandbox, simulation, windows
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,6 +25,7 @@ def main() -> None:
     rollout.main()
     gates.main()
     sandbox.main()
+    simulation.main()
     applying.main()
 
 

@@ -30,7 +30,7 @@ TICK: Final = 0.1
 
 def new_sandbox(store: Store | None = None, *, script: Script = SCRIPT) -> Sandbox:
     """A sandbox with the objects of `store`, if one is given."""
-    return Sandbox(evaluate=_evaluate, store=store, script=script)
+    return Sandbox(evaluate=evaluate, store=store, script=script)
 
 
 async def control(sandbox: Sandbox) -> None:
@@ -110,7 +110,8 @@ def _url_of(file: Path) -> str:
         return ""
 
 
-def _evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+    """Our CEL, for the rules of custom kinds."""
     # Imported when the first rule is evaluated: most sandboxes have none.
     from renderer.cel import compile_expression
 

@@ -46,7 +46,7 @@ from applier.sandbox.wire import (
     not_found,
     not_served,
 )
-from applier.sandbox.workloads import Script, Workloads
+from applier.sandbox.workloads import Behaves, Workloads
 from applier.sandbox.writing import Writing, Written
 from renderer import schemas
 from renderer.schema import Evaluate
@@ -80,7 +80,7 @@ class Sandbox:
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
         evaluate: Evaluate | None = None,
         store: Store | None = None,
-        script: Script | None = None,
+        script: Behaves | None = None,
         prompt: bool = True,
     ) -> None:
         bundle = schemas.bundle()

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import orjson
 
@@ -47,6 +47,13 @@ class Rule:
         return all(map(fnmatchcase, key, (self.resource, self.namespace, self.name)))
 
 
+class Behaves(Protocol):
+    """Says what happens to workloads."""
+
+    def behaviour(self, key: Key) -> Behaviour:
+        """Of the object with this key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """What happens to workloads: the first rule that meets an object, else `otherwise`."""
@@ -80,7 +87,7 @@ class _Rollout:
 class Workloads:
     """`request` carries out what the controllers ask for. `script` may be replaced at any time."""
 
-    def __init__(self, state: State, request: Callable[[Request], Response], script: Script) -> None:
+    def __init__(self, state: State, request: Callable[[Request], Response], script: Behaves) -> None:
         self.script = script
         self._state = state
         self._request = request
@@ -96,6 +103,23 @@ class Workloads:
         for key, rollout in list(self._active.items()):
             changed |= self._advance(key, rollout)
         return changed
+
+    def due(self) -> float | None:
+        """When time brings something further, by the clock; None: whatever is under way never gets there. What has changed since the last step is
+        not known yet.
+        """
+        return min(filter(None, (self._ends(key, rollout) for key, rollout in self._active.items())), default=None)
+
+    def _ends(self, key: Key, rollout: _Rollout) -> float | None:
+        behaviour = self.script.behaviour(key)
+        match behaviour.outcome:
+            case "hang":
+                return None
+            case "flap":
+                length = max(behaviour.seconds, 0.001)
+                return rollout.since + (int((self._state.clock() - rollout.since) / length) + 1) * length
+            case _:
+                return rollout.since + behaviour.seconds
 
     def _notice(self, resource: str) -> None:
         """Take up what is new or has changed since the last step; after a long time, everything."""
@@ -274,6 +298,15 @@ def _replica_set(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": status}}
 
 
+def _disruption_budget(obj: Object, progress: Progress) -> Patches:
+    """There are no pods, so none may be disrupted."""
+    condition = _plain(_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now))
+    generation = obj["metadata"].get("generation", 1)
+    counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
+    conditions = [{**condition, "observedGeneration": generation}]
+    return {"status": {"status": {"observedGeneration": generation, **counts, "conditions": conditions}}}
+
+
 def _job(obj: Object, progress: Progress) -> Patches:
     completions = (obj.get("spec") or {}).get("completions") or 1
     status: Object = {"startTime": (obj.get("status") or {}).get("startTime") or progress.now}
@@ -355,8 +388,10 @@ _STATUS: Mapping[str, Callable[[Object, Progress], Patches]] = {
     "ingresses.networking.k8s.io": _ingress,
     "jobs.batch": _job,
     "persistentvolumeclaims": _claim,
+    "poddisruptionbudgets.policy": _disruption_budget,
     "pods": _pod,
     "replicasets.apps": _replica_set,
+    "replicationcontrollers": _replica_set,
     "services": _service,
     "statefulsets.apps": _stateful_set,
 }

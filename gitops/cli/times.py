@@ -33,15 +33,19 @@ class Times:
         shown = self._shown(moment)
         return f"{shown:%H:%M %Z}" if shown.date() == self._shown(day).date() else self.full(moment)
 
-    def read(self, text: str) -> datetime:
-        """Raises click.BadParameter."""
+    def clock(self, moment: datetime) -> str:
+        """The time of day; for lines under one that names the day."""
+        return f"{self._shown(moment):%H:%M:%S}"
+
+    def read(self, text: str, option: str = "--at") -> datetime:
+        """What was given for an option. Raises click.BadParameter."""
         try:
             found = datetime.fromisoformat(text)
         except ValueError:
             found = None
         if found is None or found.year not in _YEARS:
             raise click.BadParameter(
-                f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z", param_hint="--at"
+                f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z", param_hint=option
             )
         return (found.replace(tzinfo=UTC) if self.utc and found.tzinfo is None else found).astimezone(UTC)
 

@@ -75,6 +75,11 @@ class Repository:
         except GitError as failure:
             raise self._damaged(failure) from None
 
+    def first_parents(self, old: str, new: str) -> list[str]:
+        """The commits after `old` up to `new`, the oldest first; of a merge only what it was merged into. Both are full ids of commits."""
+        listing = self._local("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
+        return listing.decode().split()
+
     def is_complete(self, commit: str) -> bool:
         """Whether every object of the commit's tree is here."""
         listing = self._local(*_LIST_OBJECTS, commit)

@@ -81,6 +81,10 @@ class LocalRepository:
         """Whether the history of `new` contains `old`."""
         return self._repository.is_ancestor(old, new)
 
+    def first_parents(self, old: str, new: str) -> list[str]:
+        """See `Repository.first_parents`."""
+        return self._repository.first_parents(old, new)
+
     def locations(self) -> frozenset[str]:
         """Where this repository is known to be: its own directory and the URLs of its remotes."""
         top = self._git.text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")

@@ -1,0 +1,52 @@
+"""What two weeks of windows cost to simulate: `python -m bench.simulation`. Seconds of CPU, of one run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.engine import Push, Simulation
+from tests.gitops.fleet import START, Fleet
+
+INSTANCES, NODES = 100, 10
+HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "11:00"}
+PACE = {"shape": {"linear": {"n": 6}}, "bake": "1h"}
+
+
+def main() -> None:
+    fleet = fleet_of(INSTANCES, NODES)
+    fleet.push(hours=HOURS, pace=PACE)
+    base = fleet.state
+    fleet.push("two")
+    simulation = Simulation(START, Assumptions.parse("ready=5m"), "0")
+    begun = time.process_time()
+    asyncio.run(simulation.run(base, [Push(START, fleet.state, "")], START + timedelta(days=14)))
+    taken = time.process_time() - begun
+    found = simulation.timeline()
+    assert found.counts["settled"] == INSTANCES, found.counts
+    days = (found.ends - found.begins) / timedelta(days=1)
+    print(f"{'simulation':<44} {'seconds of CPU':>14} {'days':>6} {'passes':>7}")
+    print(f"{f'{INSTANCES} instances of {NODES} nodes':<44} {taken:>14.1f} {days:>6.1f} {found.passes:>7}")
+
+
+def fleet_of(instances: int, nodes: int) -> Fleet:
+    """Each instance a Deployment, a ConfigMap after it, and more of these beside that."""
+    more = [
+        {
+            "id": f"more{number}",
+            "template": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"${{app.metadata.name}}-{number}"},
+                "data": {"image": "IMAGE"},
+            },
+        }
+        for number in range(nodes - 2)
+    ]
+    return Fleet(names=tuple(f"i{number:03}" for number in range(instances)), more=more)
+
+
+if __name__ == "__main__":
+    main()

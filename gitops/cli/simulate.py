@@ -1,0 +1,223 @@
+"""`levelgate simulate`: what a commit would do over days and weeks, in virtual time. Touches no cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from gitops.cli import INTERRUPTED, program_version
+from gitops.cli.text import aligned
+from gitops.cli.times import Times
+from gitops.clock import SystemClock
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.backtest import Compared, compare, held
+from gitops.simulate.commits import Commits, Repository, rules_of
+from gitops.simulate.document import as_json, compared_as_json
+from gitops.simulate.engine import Simulation
+from gitops.simulate.recorder import length
+from gitops.simulate.svg import picture
+from gitops.simulate.timeline import Event, Timeline
+
+LONGEST = timedelta(days=14)
+
+
+class Assumed(click.ParamType[str]):
+    """`ready=2m,fail=web-7`."""
+
+    name = "assumptions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            Assumptions.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+@click.command()
+@click.argument("place", metavar="PATH", type=click.Path(exists=True))
+@click.option("--base", required=True, metavar="REV", help="What runs at the beginning, healthy: branch, tag or id.")
+@click.option("--head", default="", metavar="REV", help="The commit that arrives.  [default: the working tree]")
+@click.option("--start", metavar="TIME", help="When it arrives, such as 2026-12-24T10:00.  [default: now]")
+@click.option("--until", metavar="TIME", help="The end.  [default: 14 days after the last commit, or when all is done]")
+@click.option(
+    "--assume",
+    type=Assumed(),
+    default="ready=1m",
+    show_default=True,
+    metavar="WORD=VALUE,...",
+    help="How workloads behave: ready=2m, ready=1m..5m; fail=NAME, hang=NAME, flap=NAME of workloads or instances, with *.",
+)
+@click.option(
+    "--policy",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
+)
+@click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Draws times from ready=A..B.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True)
+@click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
+def command(
+    place: str,
+    base: str,
+    head: str,
+    start: str | None,
+    until: str | None,
+    assume: str,
+    policy: Path | None,
+    source: str,
+    seed: int,
+    output: str,
+    utc: bool,
+) -> int:
+    """Show what would happen when, if a commit arrived at a time: what moves, what waits for what, what halts.
+
+    The controller itself runs, on a sandbox whose clock jumps to the next event. No cluster is asked or touched, no time passes. Equal input, --start
+    and --seed included, gives equal output. Ctrl-C shows what was simulated so far.
+
+    \b
+    levelgate simulate . --base main --assume ready=2m
+    levelgate simulate . --base main --head my-branch --start 2026-12-18T11:00 -o svg > freeze.svg
+    levelgate simulate . --base main --assume ready=1m..10m,fail=web-7
+    levelgate simulate . --base v1.0 --policy stricter.yaml
+    """
+    times = Times(utc)
+    begins = times.read(start, "--start") if start else None
+    repository = Repository(place, source)
+    now = SystemClock().now().replace(microsecond=0)
+    commits = repository.history(base, head, begins) if policy else repository.step(base, head, begins or now)
+    ends = times.read(until, "--until") if until else commits.pushes[-1].at + LONGEST
+    if ends <= commits.pushes[0].at:
+        raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
+    assumptions = Assumptions.parse(assume, seed=seed)
+    for problem in commits.problems:
+        click.echo(str(problem), err=True)
+    found, interrupted = _simulated(commits, assumptions, ends)
+    if policy and not interrupted:
+        tested, interrupted = _simulated(commits.under(rules_of(policy)), assumptions, ends)
+        _show_comparison(found, tested, times, output, assumptions)
+    else:
+        _show(found, times, output, assumptions)
+    return INTERRUPTED if interrupted else 1 if commits.problems else 0
+
+
+def _simulated(commits: Commits, assumptions: Assumptions, ends: datetime) -> tuple[Timeline, bool]:
+    """The timeline, and whether somebody broke it off."""
+    simulation = Simulation(commits.pushes[0].at, assumptions, program_version())
+    try:
+        asyncio.run(simulation.run(commits.base, commits.pushes, ends))
+    except KeyboardInterrupt:
+        return simulation.timeline("interrupted"), True
+    return simulation.timeline(), False
+
+
+def _show(found: Timeline, times: Times, output: str, assumptions: Assumptions) -> None:
+    if output == "svg":
+        click.echo(picture(found))
+    elif output == "json":
+        _json(as_json(found, assumed=str(assumptions), seed=assumptions.seed))
+    else:
+        click.echo("\n".join(_text(found, times, assumptions)))
+
+
+def _show_comparison(actual: Timeline, tested: Timeline, times: Times, output: str, assumptions: Assumptions) -> None:
+    compared = compare(actual, tested)
+    if output == "svg":
+        click.echo(picture(tested))
+    elif output == "json":
+        document = as_json(tested, assumed=str(assumptions), seed=assumptions.seed)
+        _json({**document, "comparison": compared_as_json(compared)})
+    else:
+        click.echo("\n".join(_comparison(compared, tested, times, assumptions)))
+
+
+def _json(document: object) -> None:
+    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+
+
+def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[str]:
+    first = found.arrivals[0] if found.arrivals else None
+    what = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
+    yield f"Simulation of {found.source}{what} {times.full(found.begins)}; assumed {assumptions}"
+    yield "No cluster was asked and nothing was written."
+    day = ""
+    for moment, who, text in _lines(found.events, times):
+        if (today := times.full(moment)[:14]) != day:
+            day = today
+            yield f"\n{day}"
+        yield f"{times.clock(moment)}  {who:<24} {text}".rstrip()
+    yield "-" * 80
+    counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number)
+    yield f"{len(found.tracks)} instances: {counts or 'none'}"
+    yield f"Ended {times.full(found.ends)}, after {length((found.ends - found.begins).total_seconds())}: {found.ended}."
+    yield from (f"Warning: {one}" for one in found.warnings)
+
+
+def _lines(events: tuple[Event, ...], times: Times) -> Iterator[tuple[datetime, str, str]]:
+    """Each event; writes of one level of one instance at one moment are one line."""
+    together: dict[tuple[datetime, str, object, object], list[str]] = {}
+    for event in events:
+        if event.kind == "write":
+            key = event.at, event.who, event.fields.get("level", 0), event.fields["action"]
+            together.setdefault(key, []).append(event.text)
+    told = set()
+    for event in events:
+        text = event.text
+        if event.kind == "write":
+            key = event.at, event.who, event.fields.get("level", 0), event.fields["action"]
+            if key in told:
+                continue
+            told.add(key)
+            text = _joined(together[key], str(event.fields["action"]))
+        if isinstance(until := event.fields.get("until"), datetime):
+            text = text.replace("{until}", times.short(until, event.at))
+        yield event.at, event.who, text
+
+
+def _joined(texts: list[str], action: str) -> str:
+    """`level 1  config, deployment updated`"""
+    if len(texts) == 1:
+        return texts[0]
+    head = texts[0].partition("  ")[0]
+    names = [text.partition("  ")[2].removesuffix(f" {action}") for text in texts]
+    more = f" and {len(names) - 4} more" if names[4:] else ""
+    return f"{head}  {', '.join(names[:4])}{more} {action}"
+
+
+def _comparison(
+    compared: tuple[Compared, ...], tested: Timeline, times: Times, assumptions: Assumptions
+) -> Iterator[str]:
+    yield f"{len(compared)} commits of {tested.source}, {times.full(tested.begins)} to {times.full(tested.ends)}; assumed {assumptions}"
+    yield ""
+    rows = [["COMMIT", "ARRIVED", "OWN RULES", "THIS POLICY", "DELAY", "HELD", "SUBJECT"]]
+    ends = [one.tested.at for one in compared[1:]] + [tested.ends]
+    for one, end in zip(compared, ends, strict=True):
+        rows.append(
+            [
+                one.tested.commit[:7],
+                times.minute(one.tested.at),
+                _settled(one.actual.settled, times, overtaken=one.actual.overtaken),
+                _settled(one.tested.settled, times, overtaken=one.tested.overtaken),
+                "-" if one.delay is None else length(one.delay.total_seconds()),
+                length(held(tested, one.tested.at, end).total_seconds()),
+                one.tested.subject[:40],
+            ]
+        )
+    yield from aligned(rows)
+    delays = [one.delay for one in compared if one.delay]
+    longest = length(max(delays, default=timedelta()).total_seconds())
+    overtaken = sum(one.tested.overtaken and not one.actual.overtaken for one in compared)
+    yield ""
+    yield f"{len(delays)} of {len(compared)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."
+    yield from (f"Warning: {one}" for one in tested.warnings)
+
+
+def _settled(moment: datetime | None, times: Times, *, overtaken: bool) -> str:
+    return times.minute(moment) if moment else "overtaken" if overtaken else "not in time"

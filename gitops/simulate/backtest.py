@@ -1,0 +1,43 @@
+"""What other windows and policies would have done to the commits of the past: the same history twice, once under each set of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gitops.simulate.timeline import Arrival, Span, Stage, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One commit under the repository's own rules (`actual`) and under the others (`tested`)."""
+
+    actual: Arrival
+    tested: Arrival
+
+    @property
+    def delay(self) -> timedelta | None:
+        """How much later all of it is there than under its own rules; None where one of the two never has all of it."""
+        if self.actual.settled is None or self.tested.settled is None:
+            return None
+        return self.tested.settled - self.actual.settled
+
+
+def compare(actual: Timeline, tested: Timeline) -> tuple[Compared, ...]:
+    """Commit by commit; both timelines are of the same commits."""
+    return tuple(map(Compared, actual.arrivals, tested.arrivals))
+
+
+def held(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
+    """For how long at least one instance was held by the calendar, a gate or a person between these times."""
+    spans = (span for track in timeline.tracks for span in track.spans if span.standing.stage is Stage.HELD)
+    total, until = timedelta(), begins
+    for span in sorted(_within(spans, begins, ends), key=lambda span: span.begins):
+        total += max(timedelta(), min(span.ends, ends) - max(span.begins, until))
+        until = max(until, min(span.ends, ends))
+    return total
+
+
+def _within(spans: Iterable[Span], begins: datetime, ends: datetime) -> Iterable[Span]:
+    return (span for span in spans if span.begins < ends and begins < span.ends)

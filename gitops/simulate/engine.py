@@ -1,0 +1,155 @@
+"""Runs the reconciler in virtual time: pass, then jump to the next moment at which anything can be different.
+
+Nothing is decided here but when to look: at a commit, when a workload gets ready, at what the pass itself named (`wake_at`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from applier.cluster import Object
+from applier.execute import Result
+from gitops.causes import blocked_rows
+from gitops.instance_status import is_waiting
+from gitops.known import Pass
+from gitops.propagation.gates import Fact
+from gitops.propagation.rules import in_force
+from gitops.propagation.waits import listed
+from gitops.propagation.window import Window
+from gitops.reconcile import Reconciler
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.opened import opened
+from gitops.simulate.recorder import Recorder, called
+from gitops.simulate.timeline import Timeline
+from gitops.simulate.world import VirtualClock, World
+from gitops.sources import SourceState
+from renderer.catalog import Catalog
+
+BEFORE: Final = timedelta(days=30)
+"""So long before the first commit the base is brought about."""
+
+AT_ONCE: Final = 200
+"""Passes at one moment; more means that something is never as it is written."""
+
+
+_TOLD: Final = frozenset({"status", "recorded"})
+"""Actions that only tell what a pass has found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A commit that arrives at a time."""
+
+    at: datetime
+    state: SourceState
+    subject: str
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.state.catalog
+
+
+@dataclass
+class Simulation:
+    """One source on a cluster of its own, in which the base runs and is healthy when the first commit arrives."""
+
+    begins: datetime
+    assumptions: Assumptions
+    version: str
+    recorder: Recorder = field(init=False)
+    warnings: list[str] = field(default_factory=list)
+    _facts: dict[str, Fact] = field(default_factory=dict)
+    _windows: tuple[Window, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock(self.begins - BEFORE)
+        self.world = World(self.clock, self.assumptions.seed)
+        self.reconciler = Reconciler(
+            self.world.cluster, self.version, self.clock, report=self._wrote, facts=lambda _: self._facts
+        )
+        self._is_recording = False
+
+    async def run(self, base: SourceState, pushes: Sequence[Push], until: datetime) -> None:
+        """Bring about the base, then let the commits arrive; ends when nothing can happen any more, or at `until`."""
+        self.recorder = Recorder(base.catalog.source, self.clock, self.begins)
+        await self._found(base)
+        self.world.assume(self.assumptions)
+        self._is_recording = True
+        for push, following in zip(pushes, [*pushes[1:], None], strict=True):
+            self.clock.moment = max(self.clock.moment, push.at)
+            self._heed(push.catalog)
+            self.recorder.arrived(push.catalog.revision, push.subject)
+            self.ended = await self._until(push.state, following.at if following else until)
+        self.warnings += [f"{pattern} names no workload that was changed" for pattern in self.world.unmet]
+
+    def timeline(self, ended: str = "") -> Timeline:
+        """What has happened so far."""
+        return self.recorder.timeline(self._windows, ended or self.ended, self.warnings)
+
+    async def _found(self, base: SourceState) -> None:
+        """The base, brought about with all windows open and everything ready at once; then its own rules."""
+        self._heed(base.catalog)
+        for state in (replace(base, catalog=opened(base.catalog)), base):
+            await self._settle(state)
+        self.clock.moment = self.begins
+        found = await self._settle(base)
+        self.recorder.passed(found)
+        if late := [called(one.rendered.parent) for one in found.plan.sets if blocked_rows(one) or is_waiting(one)]:
+            self.warnings.append(f"at the beginning not all of the base is as Git says: {listed(tuple(late))}")
+
+    def _heed(self, catalog: Catalog) -> None:
+        self.world.serve(catalog)
+        gates = (gate for definition in catalog.definitions.values() for gate in definition.gates)
+        self._facts |= {name: Fact(True) for gate in gates for name in gate.externals}
+        self._windows = tuple(in_force(catalog, {}).windows.values())
+
+    async def _settle(self, state: SourceState) -> Pass:
+        """Passes at one moment, until the next one would find what this one left."""
+        for _ in range(AT_ONCE):
+            found = await self.reconciler.reconcile([state])
+            version = self.world.version
+            self.world.sandbox.settle()
+            if self.world.version == version and not self._is_read_again(found):
+                return found
+        return found
+
+    def _is_read_again(self, found: Pass) -> bool:
+        """Did the pass write what the next one reads?"""
+        before = {one.rendered.parent: one.parent for one in found.plan.sets}
+        done = [result for result in found.results if result.error is None]
+        return any(
+            one.action not in _TOLD or (one.key in before and _seen(before[one.key]) != _seen(self.world.get(one.key)))
+            for one in done
+        )
+
+    async def _until(self, state: SourceState, limit: datetime) -> str:
+        """Follow one commit until the next one, or the end, at `limit`; why it ended."""
+        while True:
+            found = await self._settle(state)
+            self.recorder.passed(found)
+            moments = [found.propagation.wake_at, self.world.due]
+            if self.recorder.is_settled() and self.world.due is None:
+                return "all is as Git says"
+            upcoming = min(filter(None, moments), default=None)
+            if upcoming is None:
+                return "nothing will change any more by itself"
+            if upcoming >= limit:
+                self.clock.moment = limit
+                return "the time is over"
+            self.clock.moment = max(upcoming, self.clock.moment + timedelta(seconds=1))
+            self.world.sandbox.settle()
+
+    def _wrote(self, result: Result) -> None:
+        if self._is_recording:
+            self.recorder.wrote(result)
+
+
+def _seen(instance: Object | None) -> object:
+    """What others look at in the status of an instance: all but what is told of its rollout."""
+    status: Object = dict((instance or {}).get("status") or {})
+    status.pop("levelgate", None)
+    conditions = status.pop("conditions", None) or ()
+    return status, {one["type"]: one["status"] for one in conditions if one["type"] != "Propagated"}

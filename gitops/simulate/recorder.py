@@ -1,0 +1,229 @@
+"""Turns passes into a timeline: what changed since the pass before, for each instance and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import takewhile
+
+from applier.execute import Result
+from applier.plan import SetPlan
+from applier.reasons import Blocked, Reason
+from gitops.causes import blocked_rows
+from gitops.clock import Clock
+from gitops.instance_status import is_waiting
+from gitops.known import Pass
+from gitops.news import Halted, Held, News, Overridden, WaveOver, news
+from gitops.propagation.items import name_of
+from gitops.propagation.window import Window
+from gitops.simulate.timeline import (
+    Arrival,
+    Calendar,
+    Event,
+    Opening,
+    Span,
+    Stage,
+    Standing,
+    Timeline,
+    Track,
+    stage_of,
+)
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
+from renderer.render import SOURCE_PREFIX
+
+_CONTENT = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
+
+
+@dataclass
+class Recorder:
+    """Hears of every commit, write and pass, in the order of time."""
+
+    source: str
+    clock: Clock
+    begins: datetime
+    arrivals: list[Arrival] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    passes: int = 0
+    _last: Pass | None = None
+    _tracks: dict[ObjectKey, Track] = field(default_factory=dict)
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def arrived(self, commit: str, subject: str) -> None:
+        if self.arrivals and self.arrivals[-1].settled is None:
+            self.arrivals[-1] = replace(self.arrivals[-1], overtaken=True)
+        self.arrivals.append(Arrival(self.now, commit, subject))
+        self._tell("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
+
+    def wrote(self, result: Result) -> None:
+        """One action of a pass, done or failed."""
+        words = result.action.split()[0]
+        if result.error is None and words not in _CONTENT:
+            return
+        if self.arrivals and self.arrivals[-1].started is None:
+            self.arrivals[-1] = replace(self.arrivals[-1], started=self.now)
+        name = result.node if result.node and "/" not in result.node else f"{result.key.kind}/{result.key.name}"
+        what = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
+        level = "" if result.level is None else f"level {result.level}  "
+        fields = {"object": str(result.key), "action": result.action, "node": result.node, "level": result.level}
+        self._tell("failure" if result.error else "write", called(result.set), f"{level}{what}", **fields)
+        if (track := self._tracks.get(result.set)) and not track.written:
+            self._tracks[result.set] = replace(track, written=True)
+
+    def passed(self, found: Pass) -> None:
+        """What a pass found after its writes."""
+        self.passes += 1
+        for happened in news(self._last, found):
+            self._news(happened)
+        self._last = found
+        plans = {one.rendered.parent: one for one in found.plan.sets if not one.rendered.is_source}
+        owners = _wanted(found.plan.sets)
+        for key, one in plans.items():
+            self._stands(key, standing(one, owners.get(key)), found)
+        for key in self._tracks.keys() - plans.keys():
+            self._stands(key, Standing(Stage.GONE, Reason.SETTLED), found)
+        is_over = all(track.spans[-1].standing.stage in (Stage.SETTLED, Stage.GONE) for track in self._tracks.values())
+        rest = any(one.rendered.is_source and (blocked_rows(one) or is_waiting(one)) for one in found.plan.sets)
+        if is_over and not rest and self.arrivals and self.arrivals[-1].settled is None:
+            self.arrivals[-1] = replace(self.arrivals[-1], settled=self.now)
+            self._tell("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all is as Git says")
+
+    def is_settled(self) -> bool:
+        """Is all as the last commit wants it?"""
+        return bool(self.arrivals) and self.arrivals[-1].settled is not None
+
+    def timeline(self, windows: Iterable[Window], ended: str, warnings: Iterable[str] = ()) -> Timeline:
+        """Everything that happened until now."""
+        calendars = tuple(_calendar(window, self.begins, self.now) for window in windows)
+        edges = [event for one in calendars for event in _edges(one, self.begins, self.now)]
+        tracks = (self._closed(track) for _, track in sorted(self._tracks.items()))
+        return Timeline(
+            source=self.source,
+            begins=self.begins,
+            ends=self.now,
+            ended=ended,
+            arrivals=tuple(self.arrivals),
+            tracks=tuple(sorted(tracks, key=self._place)),
+            events=tuple(sorted((*edges, *self.events), key=lambda event: event.at)),
+            windows=calendars,
+            warnings=tuple(warnings),
+            passes=self.passes,
+        )
+
+    def _place(self, track: Track) -> tuple[str, int, str]:
+        states = self._last.propagation.states if self._last else {}
+        waves = [wave.name for wave in states[track.rollout].waves] if track.rollout in states else []
+        return track.rollout, waves.index(track.wave) if track.wave in waves else len(waves), called(track.instance)
+
+    def _closed(self, track: Track) -> Track:
+        *earlier, last = track.spans
+        return replace(track, spans=(*earlier, replace(last, ends=self.now)))
+
+    def _stands(self, key: ObjectKey, here: Standing, found: Pass) -> None:
+        track = self._tracks.get(key)
+        rollout: Mapping[str, str] = found.propagation.remembered.get(key, {}).get("rollout") or {}
+        name, wave = rollout.get("name", ""), rollout.get("wave", "")
+        if track is None:
+            self._tracks[key] = Track(key, name, wave, (Span(self.now, self.now, here),))
+            return
+        *earlier, last = track.spans
+        name, wave = (name, wave) if rollout else (track.rollout, track.wave)
+        if here.continues(last.standing):
+            spans = (*earlier, Span(last.begins, self.now, here))
+        else:
+            self._told(key, last, here)
+            ended = [*earlier, replace(last, ends=self.now)] if last.begins < self.now else earlier
+            spans = (*ended, Span(self.now, self.now, here))
+        self._tracks[key] = replace(track, rollout=name, wave=wave, spans=spans)
+
+    def _told(self, key: ObjectKey, last: Span, here: Standing) -> None:
+        """Readiness and settling, which no write tells."""
+        took = (
+            f" after {length((self.now - last.begins).total_seconds())}" if last.standing.stage is Stage.MOVING else ""
+        )
+        match here.stage:
+            case Stage.BAKING:
+                self._tell("healthy", called(key), f"healthy{took}, bakes until {{until}}", until=here.until)
+            case Stage.SETTLED:
+                self._tell("ready", called(key), f"settled{took}")
+            case Stage.FAILED:
+                self._tell("failed", called(key), f"{here.node or ''} FAILED: {here.message}".strip())
+            case Stage.GONE:
+                self._tell("gone", called(key), "instance gone")
+
+    def _news(self, one: News) -> None:
+        match one:
+            case WaveOver(rollout=rollout, wave=wave, following=following):
+                then = f"; wave {following} starts" if following else ""
+                text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
+                self._tell("wave", rollout, text, wave=wave.name)
+            case Halted(rollout=rollout, target=target, why=why):
+                self._tell("halted", rollout, f"{target} HALTED: {why}", target=target)
+            case Overridden(rollout=rollout, decision=made):
+                self._tell("overridden", rollout, f"{made.subject}: {made.why}", by=made.by)
+            case Held(instances=keys, node=node, cause=cause):
+                who = called(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
+                fields = {"instances": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
+                text = f"{node} HELD: {cause.message}".strip()
+                self._tell("held", who, text, **fields, until=cause.until)
+
+    def _tell(self, kind: str, who: str, text: str, **fields: object) -> None:
+        self.events.append(Event(self.now, kind, who, text, {name: value for name, value in fields.items() if value}))
+
+
+def called(key: ObjectKey) -> str:
+    """An instance as `WebApp prod/cart`; a source by its name."""
+    if key.group_kind == GroupKind("", "ConfigMap"):
+        return key.name.removeprefix(SOURCE_PREFIX)
+    return f"{key.kind} {name_of(key)}"
+
+
+def length(seconds: float) -> str:
+    """`52s`, `2m`, `1h30m`, `2d4h`."""
+    whole = round(seconds)
+    parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def standing(plan: SetPlan, owner: Blocked | None) -> Standing:
+    """Where one instance stands after a pass; `owner`: why it may not be made yet."""
+    if plan.parent is None and owner:
+        return _because("", owner)
+    if rows := blocked_rows(plan):
+        node, cause, _ = rows[0]
+        return _because(node, cause)
+    if is_waiting(plan) or plan.parent is None:
+        return Standing(Stage.MOVING, Reason.PROGRESSING)
+    return Standing(Stage.SETTLED, Reason.SETTLED)
+
+
+def _because(node: str, cause: Blocked) -> Standing:
+    by = tuple(dict.fromkeys(one.name for one in cause.because))
+    return Standing(stage_of(cause.reason), cause.reason, cause.message, node, by, cause.until)
+
+
+def _wanted(plans: Iterable[SetPlan]) -> dict[ObjectKey, Blocked]:
+    """Why an object that a set wants may not be written, by its key."""
+    nodes = (node for one in plans for node in one.nodes)
+    return {
+        node.node.key: node.blocked
+        for node in nodes
+        if node.node.key and node.blocked and node.node.key.group_kind != CRD
+    }
+
+
+def _calendar(window: Window, begins: datetime, ends: datetime) -> Calendar:
+    spans = takewhile(lambda span: span[0] is None or span[0] < ends, window.timeline.intervals(begins))
+    openings = tuple(Opening(*span) for span in spans)
+    return Calendar(window.name, str(window.kind), str(window.zone), window.description, openings)
+
+
+def _edges(one: Calendar, begins: datetime, ends: datetime) -> Iterator[Event]:
+    for opening in one.openings:
+        for moment, word in ((opening.begins, "begins"), (opening.ends, "ends")):
+            if moment and begins <= moment <= ends:
+                yield Event(moment, "window", one.name, f"window {word} ({one.kind})", {"edge": word})

@@ -1,0 +1,148 @@
+"""What happened in a simulation: one track for each instance, and everything worth telling, in order. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from applier.reasons import Reason
+from renderer.identity import ObjectKey
+
+
+class Stage(StrEnum):
+    """Where an instance stands; `waiting`: its turn has not come, `held`: only people, gates and the calendar keep it."""
+
+    SETTLED = "settled"
+    MOVING = "moving"
+    BAKING = "baking"
+    WAITING = "waiting"
+    HELD = "held"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+_WAITING = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
+
+
+def stage_of(reason: Reason) -> Stage:
+    """The stage that a reason stands for."""
+    if reason is Reason.SETTLED:
+        return Stage.SETTLED
+    if reason is Reason.BAKING:
+        return Stage.BAKING
+    if reason in _WAITING:
+        return Stage.WAITING
+    if reason.is_failure:
+        return Stage.FAILED
+    return Stage.HELD if reason.is_hold else Stage.MOVING
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes; `behind` counts the further causes."""
+
+    stage: Stage
+    reason: Reason
+    message: str = ""
+    node: str = ""
+    by: tuple[str, ...] = ()
+    until: datetime | None = None
+
+    def continues(self, before: Standing) -> bool:
+        """Is it the same, apart from its words?"""
+        return (self.stage, self.reason, self.node) == (before.stage, before.reason, before.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A standing for some time; `ends` is that of the simulation where nothing ended it."""
+
+    begins: datetime
+    ends: datetime
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One instance from the first commit on. `rollout` and `wave` are empty where its definition has no rollout. `written`: it was changed."""
+
+    instance: ObjectKey
+    rollout: str
+    wave: str
+    spans: tuple[Span, ...]
+    written: bool = False
+
+    @property
+    def settled_at(self) -> datetime | None:
+        """Since when it is as the last commit wants it; None: it is not."""
+        last = self.spans[-1]
+        return last.begins if last.standing.stage in (Stage.SETTLED, Stage.GONE) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `who` is a source, rollout, instance or window; `kind` and `fields` are for machines."""
+
+    at: datetime
+    kind: str
+    who: str
+    text: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A window that is active from `begins` on until `ends`; None: beyond the time that was simulated."""
+
+    begins: datetime | None
+    ends: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """One window while the simulation ran."""
+
+    name: str
+    kind: str
+    zone: str
+    description: str
+    openings: tuple[Opening, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A commit, and when it came. `outcome`: when all that it wants was so, None where it was overtaken or is not yet."""
+
+    at: datetime
+    commit: str
+    subject: str
+    started: datetime | None = None
+    settled: datetime | None = None
+    overtaken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """`ended`: why the simulation stopped there, for people. `rest` says what nothing will bring further."""
+
+    source: str
+    begins: datetime
+    ends: datetime
+    ended: str
+    arrivals: tuple[Arrival, ...]
+    tracks: tuple[Track, ...]
+    events: tuple[Event, ...]
+    windows: tuple[Calendar, ...]
+    warnings: tuple[str, ...] = ()
+    passes: int = 0
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Instances by the stage that they end in."""
+        found = dict.fromkeys(map(str, Stage), 0)
+        for track in self.tracks:
+            found[track.spans[-1].standing.stage] += 1
+        return found

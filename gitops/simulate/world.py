@@ -1,0 +1,166 @@
+"""The world that a simulation runs in: a sandbox, a clock that jumps, and what the repository takes for granted of a cluster.
+
+Namespaces that no manifest holds exist as soon as something is written to them; kinds that nothing describes are served without a schema.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from applier.cluster import Cluster, Object
+from applier.sandbox.addresses import segments
+from applier.sandbox.api import Sandbox
+from applier.sandbox.store import Key
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
+from applier.sandbox.workloads import Script
+from gitops.sandbox import evaluate
+from gitops.simulate.assumptions import Assumed, Assumptions
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.identity import GroupKind, ObjectKey, group_kind
+from renderer.schema.plurals import plural
+
+_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_AT_ONCE: Final = Script()
+_JSON: Final = {"content-type": "application/json", "user-agent": "levelgate-simulate"}
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """Shows `moment` until somebody moves it."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def seconds(self) -> float:
+        return self.moment.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@dataclass
+class World:
+    """A cluster that holds nothing yet. Everything gets ready at once until `assume` is called."""
+
+    clock: VirtualClock
+    seed: int = 0
+    served: set[GroupKind] = field(default_factory=set)
+    _assumed: Assumed | None = None
+
+    def __post_init__(self) -> None:
+        chance = random.Random(self.seed)
+        self.sandbox: Sandbox = Sandbox(
+            evaluate=evaluate,
+            clock=self.clock.seconds,
+            new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+            script=_AT_ONCE,
+        )
+        self.cluster: Cluster = cluster_of(
+            self._door, name="simulation", concurrency=1, sleep=self.clock.sleep, rng=chance.random
+        )
+
+    def assume(self, assumptions: Assumptions) -> None:
+        """From now on workloads behave like this."""
+        assert self.sandbox.workloads
+        self._assumed = self.sandbox.workloads.script = Assumed(assumptions, self._owner)
+
+    @property
+    def unmet(self) -> list[str]:
+        """Patterns of the assumptions that named no object."""
+        if self._assumed is None:
+            return []
+        rules = self._assumed.assumptions.rules
+        return [f"{word}={pattern}" for word, pattern in rules if pattern not in self._assumed.met]
+
+    @property
+    def version(self) -> int:
+        """Grows with every write."""
+        return self.sandbox.state.store.version
+
+    @property
+    def due(self) -> datetime | None:
+        """When time brings a workload further; None: it never does."""
+        assert self.sandbox.workloads
+        moment = self.sandbox.workloads.due()
+        return None if moment is None else datetime.fromtimestamp(moment, UTC)
+
+    def get(self, key: ObjectKey) -> Object | None:
+        """An object as it is now, without apiVersion and kind."""
+        kinds = (one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
+        kind = next(kinds, None)
+        stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
+        return stored.object() if stored else None
+
+    def serve(self, catalog: Catalog) -> None:
+        """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
+        for kind, version in sorted(set(_used(catalog))):
+            described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
+            if described or kind in self.served or self._is_served(kind):
+                continue
+            self.served.add(kind)
+            body = orjson.dumps(_open_kind(kind, version))
+            self.sandbox.handle(Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _JSON, body))
+
+    def _is_served(self, kind: GroupKind) -> bool:
+        return any((known.group, known.kind) == (kind.group, kind.kind) for known in self.sandbox.state.kinds)
+
+    async def _door(self, request: Request) -> Response:
+        path = segments(request.target) if request.method != "GET" else []
+        name = path[path.index("namespaces") + 1] if "namespaces" in path[:-2] else ""
+        if name and self.sandbox.state.store.get(Key("namespaces", "", name)) is None:
+            body = orjson.dumps({"metadata": {"name": name}})
+            self.sandbox.handle(Request("POST", "/api/v1/namespaces", _JSON, body))
+        return self.sandbox.handle(request)
+
+    def _owner(self, key: Key) -> str:
+        stored = self.sandbox.state.store.get(key)
+        metadata: Mapping[str, Any] = stored.object()["metadata"] if stored else {}
+        found: str = (metadata.get("annotations") or {}).get(keys.INSTANCE, "")
+        return found
+
+
+def _used(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
+    """Kinds of objects and of templates, with their versions."""
+    templates: Iterable[Mapping[str, Any]] = (
+        resource.get("template") or resource.get("externalRef") or {}
+        for definition in catalog.definitions.values()
+        for resource in definition.manifest["spec"]["resources"]
+    )
+    for manifest in (*(declared.manifest for declared in catalog.objects), *templates):
+        _, separator, version = str(manifest.get("apiVersion", "")).partition("/")
+        if separator and version:
+            yield group_kind(manifest), version
+
+
+def _open_kind(kind: GroupKind, version: str) -> Mapping[str, Any]:
+    name = plural(kind.kind.lower())
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{name}.{kind.group}", "annotations": {"api-approved.kubernetes.io": "unapproved"}},
+        "spec": {
+            "group": kind.group,
+            "names": {"kind": kind.kind, "plural": name},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": _ANYTHING},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }

@@ -1,0 +1,142 @@
+"""`levelgate simulate`: a timeline as text, JSON and picture, and what other rules would have done to past commits (docs/simulate.md)."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from gitops.cli import INTERRUPTED, USAGE, run
+from gitops.simulate.engine import Simulation
+from tests.gitops.fleet import Fleet
+from tests.gitops.propagation.windows import manifest
+from tests.scenarios.conftest import repository
+from tests.scenarios.platform import Repository
+
+__all__ = ["repository"]
+
+AT = ("--start", "2026-11-20T10:50", "--utc", "--assume", "ready=4m")
+FREEZE = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 11 * * 5"}, "duration": "61h"}
+
+
+def files(image: str) -> dict[str, str | None]:
+    """Four instances of one definition."""
+    fleet = Fleet(names=("a", "b", "c", "d"), image=image)
+    return {
+        "link.json": fleet._definition(),
+        **{f"{name}.json": json.dumps(fleet._instance(name)) for name in fleet.names},
+    }
+
+
+@pytest.fixture
+def platform(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """Its history: the fleet on a Monday, then a change on Friday morning, and one in the middle of the next week."""
+    for day, image in (("16T09:00", "one"), ("20T10:50", "two"), ("25T10:00", "three")):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-{day}:00+00:00")
+        repository.commit(files(image), message=f"move to {image}")
+    return repository
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["simulate", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out if code in (0, INTERRUPTED) else captured.err
+
+
+def test_the_timeline_tells_what_moves_and_what_waits(capsys: pytest.CaptureFixture[str], platform: Repository) -> None:
+    (platform.path / "freeze.json").write_bytes(manifest("freeze", **FREEZE))
+    text = printed(capsys, str(platform.path), "--base", "main~1", *AT)
+    lines = text.splitlines()
+    assert lines[0].endswith("arrives Fri 2026-11-20 10:50 UTC; assumed ready=4m")
+    assert "working tree of" in lines[0]
+    assert "11:00:00  freeze                   window begins (Deny)" in lines
+    moved = [line.split()[0] for line in lines if "app updated" in line]
+    assert moved == ["10:50:00", "10:54:00", "10:58:00", "10:58:00"]
+    assert lines[-2:] == [
+        "4 instances: 4 settled",
+        "Ended Fri 2026-11-20 11:02 UTC, after 12m: all is as Git says.",
+    ]
+
+
+def test_json_has_every_span_and_the_same_input_gives_the_same_bytes(
+    capsys: pytest.CaptureFixture[str], platform: Repository
+) -> None:
+    arguments = (str(platform.path), "--base", "main~1", "--head", "main", *AT, "-o", "json")
+    first = printed(capsys, *arguments)
+    assert printed(capsys, *arguments) == first
+    found = json.loads(first)
+    assert (found["from"], found["to"]) == ("2026-11-20T10:50:00Z", "2026-11-20T11:02:00Z")
+    assert found["summary"]["settled"] == 4
+    assert found["commits"][0]["settled"] == "2026-11-20T11:02:00Z"
+    assert found["instances"][1]["spans"][0] == {
+        "by": ["default/a"],
+        "from": "2026-11-20T10:50:00Z",
+        "message": "2nd of 4; 1 may be under way or settled, 1 are; not settled: default/a",
+        "reason": "PaceReached",
+        "stage": "waiting",
+        "to": "2026-11-20T10:54:00Z",
+    }
+
+
+def test_the_picture_is_svg(capsys: pytest.CaptureFixture[str], platform: Repository) -> None:
+    root = ET.fromstring(printed(capsys, str(platform.path), "--base", "main~1", "--head", "main", *AT, "-o", "svg"))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_other_rules_are_tried_on_the_commits_of_the_past(
+    capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path
+) -> None:
+    """A freeze on weekends would have held the commit of Friday until Monday, and not the one of Wednesday."""
+    rules = tmp_path / "stricter.json"
+    rules.write_bytes(manifest("freeze", **{**FREEZE, "schedule": {"cron": "30 10 * * 5"}}))
+    arguments = (str(platform.path), "--base", "main~2", "--policy", str(rules), "--assume", "ready=4m", "--utc")
+    rows = [line.split("   ") for line in printed(capsys, *arguments).splitlines() if line.endswith(("two", "three"))]
+    assert [[cell.strip() for cell in row if cell][1:] for row in rows] == [
+        ["Fri 2026-11-20 10:50", "Fri 2026-11-20 11:02", "Sun 2026-11-22 23:42", "2d12h40m", "2d12h40m", "move to two"],
+        ["Wed 2026-11-25 10:00", "Wed 2026-11-25 10:12", "Wed 2026-11-25 10:12", "0s", "0s", "move to three"],
+    ]
+    compared = json.loads(printed(capsys, *arguments, "-o", "json"))["comparison"]
+    assert [one["delaySeconds"] for one in compared] == [218400, 0]
+
+
+def test_what_is_wrong_is_told_with_its_line(
+    capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path
+) -> None:
+    rules = tmp_path / "bad.yaml"
+    rules.write_text(
+        "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: w}\nspec: {kind: No}\n"
+    )
+    place = str(platform.path)
+    assert "bad.yaml:4" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
+    rules.write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+    assert "holds no PropagationWindow" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
+    assert "no branch, tag or commit" in printed(capsys, place, "--base", "nowhere", code=1)
+    assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=USAGE)
+    assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-19T10:00", code=USAGE)
+    assert "no commit between" in printed(capsys, place, "--base", "main", "--policy", str(rules), code=1)
+
+
+def test_a_mistake_of_the_head_is_told_and_the_rest_simulated(
+    capsys: pytest.CaptureFixture[str], platform: Repository
+) -> None:
+    (platform.path / "broken.yaml").write_text("apiVersion: v1\nkind: [\n")
+    assert run(["simulate", str(platform.path), "--base", "main", *AT]) == 1
+    captured = capsys.readouterr()
+    assert "broken.yaml:" in captured.err
+    assert "Ended Fri 2026-11-20" in captured.out
+
+
+def test_what_was_simulated_so_far_is_shown_when_somebody_breaks_it_off(
+    capsys: pytest.CaptureFixture[str], platform: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = Simulation._until
+
+    async def broken_off(self: Simulation, *arguments: object) -> str:
+        await until(self, *arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Simulation, "_until", broken_off)
+    text = printed(capsys, str(platform.path), "--base", "main~1", "--head", "main", *AT, code=INTERRUPTED)
+    assert text.splitlines()[-1].endswith("interrupted.")

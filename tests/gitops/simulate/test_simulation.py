@@ -1,0 +1,186 @@
+"""Simulated time: the controller itself, on a sandbox whose clock jumps (docs/simulate.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from applier.reasons import Reason
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.axis import Axis
+from gitops.simulate.document import as_json
+from gitops.simulate.engine import Push, Simulation
+from gitops.simulate.svg import picture
+from gitops.simulate.timeline import Span, Stage, Timeline
+from tests.gitops.fleet import START, TEN, Fleet
+
+FREEZE: dict[str, Any] = {
+    "kind": "Deny",
+    "timeZone": "Europe/Berlin",
+    "schedule": {"cron": "0 12 * * 5"},
+    "duration": "60h",
+}
+FRIDAY = datetime(2026, 11, 20, 10, 50, tzinfo=UTC)
+FREEZES, THAWS = datetime(2026, 11, 20, 11, tzinfo=UTC), datetime(2026, 11, 22, 23, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def simulated(
+    fleet: Fleet,
+    assume: str = "ready=4m",
+    *,
+    seed: int = 0,
+    start: datetime = START,
+    lasts: timedelta = timedelta(days=14),
+    subject: str = "move to two",
+    **rules: Any,
+) -> Timeline:
+    """The fleet at one image, with its rules, moves to another."""
+    fleet.push(**rules)
+    base = fleet.state
+    fleet.push("two")
+    simulation = Simulation(start, Assumptions.parse(assume, seed=seed), "0")
+    asyncio.run(simulation.run(base, [Push(start, fleet.state, subject)], start + lasts))
+    return simulation.timeline()
+
+
+def spans(timeline: Timeline, name: str) -> list[tuple[Stage, datetime, datetime]]:
+    track = next(one for one in timeline.tracks if one.instance.name == name)
+    return [(span.standing.stage, span.begins, span.ends) for span in track.spans]
+
+
+def told(timeline: Timeline, kind: str) -> list[tuple[datetime, str]]:
+    return [(event.at, event.text) for event in timeline.events if event.kind == kind]
+
+
+def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_was() -> None:
+    """Exponential, four minutes each: three rounds before the freeze; what moves is followed to readiness, and the rest begins when it is over."""
+    found = simulated(Fleet(), start=FRIDAY, freeze=FREEZE)
+    assert told(found, "window") == [(FREEZES, "window begins (Deny)"), (THAWS, "window ends (Deny)")]
+    assert spans(found, "i1")[1] == (Stage.MOVING, FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
+    assert spans(found, "i3")[1:3] == [
+        (Stage.MOVING, FRIDAY + 8 * MINUTE, FRIDAY + 12 * MINUTE),
+        (Stage.SETTLED, FRIDAY + 12 * MINUTE, found.ends),
+    ]
+    assert spans(found, "i4") == [
+        (Stage.WAITING, FRIDAY, FRIDAY + 12 * MINUTE),
+        (Stage.HELD, FRIDAY + 12 * MINUTE, THAWS),
+        (Stage.MOVING, THAWS, THAWS + 4 * MINUTE),
+        (Stage.SETTLED, THAWS + 4 * MINUTE, found.ends),
+    ]
+    held = next(span for track in found.tracks if track.instance.name == "i4" for span in track.spans[1:2])
+    assert (held.standing.reason, held.standing.by, held.standing.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
+    assert (found.ended, found.arrivals[0].settled) == ("all is as Git says", THAWS + 8 * MINUTE)
+
+
+def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
+    """B1, S1-16: the fourth of ten hangs; it holds the second half, and when its time is over six have never been touched."""
+    found = simulated(Fleet(), "ready=2m,hang=i3")
+    assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 10 failed in wave all, 0 may"
+    assert [track.instance.name for track in found.tracks if track.written] == list(TEN[:4])
+    ends = {track.instance.name: track.spans[-1].standing.reason for track in found.tracks}
+    assert ends == {
+        **dict.fromkeys(TEN[:3], Reason.SETTLED),
+        "i3": Reason.UNHEALTHY,
+        **dict.fromkeys(TEN[4:], Reason.HALTED),
+    }
+    assert found.ended == "nothing will change any more by itself"
+    assert found.arrivals[0].settled is None
+
+
+def test_bake_is_told_with_its_end() -> None:
+    """Healthy is not settled yet."""
+    found = simulated(Fleet(names=("i0",)), pace={"bake": "30m"})
+    assert [stage for stage, _, _ in spans(found, "i0")] == [Stage.MOVING, Stage.BAKING, Stage.SETTLED]
+    assert told(found, "healthy") == [(START + 4 * MINUTE, "healthy after 4m, bakes until {until}")]
+    assert found.arrivals[0].settled == START + 34 * MINUTE
+
+
+def test_equal_seeds_give_equal_bytes() -> None:
+    """Times that are drawn follow from the seed alone, in every output."""
+
+    def drawn(seed: int) -> tuple[bytes, str]:
+        found = simulated(Fleet(names=TEN[:4]), "ready=1m..9m", seed=seed)
+        return orjson.dumps(as_json(found, assumed="", seed=0)), picture(found)
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_the_end_of_the_simulation_cuts_what_is_under_way() -> None:
+    found = simulated(Fleet(names=("i0",)), "hang=*", lasts=5 * MINUTE)
+    assert (found.ended, found.ends) == ("the time is over", START + 5 * MINUTE)
+    assert spans(found, "i0") == [(Stage.MOVING, START, START + 5 * MINUTE)]
+
+
+def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
+    """A namespace that no manifest holds, a kind of an operator, and an external fact that is open."""
+    certificate = {
+        "id": "certificate",
+        "propagateWhen": ["${external('budget')}"],
+        "template": {
+            "apiVersion": "cert.example.com/v1",
+            "kind": "Certificate",
+            "metadata": {"name": "${app.metadata.name}"},
+            "spec": {"image": "IMAGE"},
+        },
+    }
+    fleet = Fleet(names=("i0",), more=[certificate], written={"i0": {"metadata": {"namespace": "elsewhere"}}})
+    found = simulated(fleet)
+    assert (found.warnings, found.ended) == ((), "all is as Git says")
+    assert "level 1  certificate updated" in [text for _, text in told(found, "write")]
+
+
+def test_a_pattern_that_names_nothing_is_told() -> None:
+    found = simulated(Fleet(names=("i0",)), "hang=web-7")
+    assert found.warnings == ("hang=web-7 names no workload that was changed",)
+
+
+@pytest.mark.parametrize("text", ["ready", "ready=soon", "ready=5m..2m", "fail=", "sleep=3", "ready=1m,=x"])
+def test_what_is_no_assumption_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write|longer"):
+        Assumptions.parse(text)
+
+
+def test_assumptions_are_told_as_they_are_written() -> None:
+    assert str(Assumptions.parse("fail=a*,ready=90s..2h")) == "ready=90s..2h,fail=a*"
+
+
+def test_the_picture_is_well_formed_and_says_what_it_shows() -> None:
+    """It can be read without seeing it, and nothing that people write gets out of its text."""
+    hostile = "<script>alert(1)</script> ]]> & \x07"
+    found = simulated(Fleet(names=TEN[:4]), start=FRIDAY, subject=hostile, freeze={**FREEZE, "description": hostile})
+    root = ET.fromstring(picture(found))
+    names = {element.tag.removeprefix("{http://www.w3.org/2000/svg}") for element in root.iter()}
+    assert "script" not in names
+    assert names <= {"svg", "title", "desc", "style", "defs", "pattern", "rect", "circle", "path", "text", "line"}
+    title, description = list(root)[:2]
+    assert root.get("role") == "img"
+    assert (title.text, "4 settled" in (description.text or "")) == ("Simulation of platform", True)
+    titles = [element.text or "" for element in root.iter() if element.tag.endswith("title")]
+    assert any(text.startswith("Link default/i3: WindowClosed") or "i3: Settled" in text for text in titles)
+
+
+def test_quiet_stretches_are_drawn_shorter_and_the_order_stays() -> None:
+    """A weekend between minutes takes no more room than a few of them, and is marked."""
+    moments = [START, START + MINUTE, START + 2 * MINUTE, START + timedelta(days=3), START + timedelta(days=3) + MINUTE]
+    axis = Axis.over(moments, 1000)
+    places = [axis.of(moment) for moment in moments]
+    assert places == sorted(places)
+    assert (places[0], round(places[-1])) == (0.0, 1000)
+    assert len(axis.breaks) == 1
+    assert axis.of(START + MINUTE / 2) == pytest.approx(places[1] / 2)
+
+
+def test_a_span_knows_nothing_of_other_words() -> None:
+    """Two standings are one span as long as only their words differ."""
+    found = simulated(Fleet(names=TEN[:4]))
+    for track in found.tracks:
+        pairs: list[tuple[Span, Span]] = list(zip(track.spans, track.spans[1:], strict=False))
+        assert not any(after.standing.continues(before.standing) for before, after in pairs)
+        assert all(before.ends == after.begins for before, after in pairs)
