@@ -82,8 +82,11 @@ def orphans(
     unreadable: Unreadable | None = None,
     hold: str = "",
     release: bool = False,
+    keeper: str = "",
 ) -> tuple[Orphan, ...]:
-    """Orphans of one set, in the order in which they go: deepest first. `wanted` are all desired keys, of any set."""
+    """Orphans of one set, in the order in which they go: deepest first. `wanted` are all desired keys, of any set; `keeper` is its source where that
+    deletes nothing.
+    """
     live = [Member.of(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     candidates = [
         member for member in live if member.key not in wanted and not (unreadable and unreadable.protects(member.file))
@@ -91,7 +94,7 @@ def orphans(
     shielded = _protected(live, candidates, unsettled)
     found = [member for member in candidates if member.key not in shielded]
     ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
-    judged = [_judge(member, observed, release=release) for member in ordered]
+    judged = [_judge(member, observed, release=release, keeper=keeper) for member in ordered]
     if hold:
         return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
     return tuple(_wave(judged, dependents, observed))
@@ -119,13 +122,16 @@ def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: 
     return found
 
 
-def _judge(member: Member, observed: Observed, *, release: bool) -> Orphan:
+def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) -> Orphan:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.terminating:
         waits = bool(obj["metadata"].get("finalizers"))
         reason = Reason.DELETION_BLOCKED if waits else Reason.PROGRESSING
         return Orphan(member, Fate.DELETE, blocked=Blocked(reason, departure(obj), at=member.key))
+    if keeper:
+        kept = f"no longer in Git; source {keeper} deletes nothing (prune: false)"
+        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, kept, at=member.key))
     if annotation(obj, keys.PRUNE) == "disabled" or annotation(obj, keys.RECONCILE) == "disabled":
         return Orphan(
             member,

@@ -32,7 +32,8 @@ SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked.
+    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked. Unless it
+    `prunes`, what Git no longer wants of it stays.
 
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
     With `governs_all` its windows and policies govern all sources, not only itself.
@@ -44,6 +45,7 @@ class SourceConfig:
     interval: timedelta = timedelta(seconds=30)
     adoption: Adoption = NEVER
     brake: Brake = BRAKE
+    prunes: bool = True
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
     governs_all: bool = False

@@ -135,4 +135,5 @@ def _records(sources: Sequence[SourceState], observed: Observed, lost: Mapping[O
         approved=frozenset(approved),
         adoption={state.catalog.source: state.adoption for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
+        keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
     )

@@ -31,6 +31,7 @@ class SourceState:
     hold: str = ""
     adoption: Adoption = NEVER
     brake: Brake = BRAKE
+    prunes: bool = True
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
     governors: frozenset[str] = frozenset()
@@ -45,6 +46,7 @@ class SourceState:
             self,
             adoption=config.adoption,
             brake=config.brake,
+            prunes=config.prunes,
             suspend=config.suspend,
             depends_on=config.depends_on,
             governors=governors - {config.name},

@@ -279,6 +279,7 @@ class _Planner:
             unreadable=self.records.unreadable.get(rendered.source) if rendered.is_source else None,
             hold=held,
             release=release,
+            keeper=rendered.source if rendered.source in self.records.keeping else "",
         )
         return tuple(self._unless_stopped(rendered, orphan) for orphan in found)
 

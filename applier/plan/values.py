@@ -264,8 +264,9 @@ BRAKE = Brake()
 class Records:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
-    what it may adopt and when the brake holds its deletions. `epoch` is the term of leadership, 0 where nobody leads. Of sets in `partial` only a
-    part is planned: nothing of them is pruned, and their scope is not narrowed.
+    what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
+    of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
+    narrowed.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -275,5 +276,6 @@ class Records:
     fights: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     adoption: Mapping[str, Adoption] = field(default_factory=dict)
     brakes: Mapping[str, Brake] = field(default_factory=dict)
+    keeping: frozenset[str] = frozenset()
     epoch: int = 0
     partial: frozenset[ObjectKey] = frozenset()

@@ -45,6 +45,7 @@ _SOURCE: Final = _fields(
     brake=_fields(
         deletions={"type": "integer", "minimum": 0}, percent={"type": "integer", "minimum": 0, "maximum": 100}
     ),
+    prune={"type": "boolean"},
     suspend=_TEXT,
 )
 _EXTERNAL: Final = _fields(

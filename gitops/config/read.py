@@ -179,6 +179,7 @@ class _Reader:
             interval=interval,
             adoption=adoption,
             brake=Brake(**(value.get("brake") or {})),
+            prunes=value.get("prune", True),
             suspend=value.get("suspend", ""),
             depends_on=tuple(value.get("dependsOn") or ()),
             governs_all=value.get("policies") == "All",

@@ -66,6 +66,7 @@ sources:
   dependsOn: [platform]
   adopt: IfUnowned
   brake: {deletions: 2, percent: 10}
+  prune: false
   suspend: INC-7
   credentials: {tokenFile: token, username: reader, caFile: ca.pem}
 - name: local
@@ -103,7 +104,7 @@ externals:
         timedelta(minutes=1),
     )
     assert not shop.governs_all
-    assert (shop.depends_on, shop.suspend, shop.brake) == (("platform",), "INC-7", Brake(2, 10))
+    assert (shop.depends_on, shop.suspend, shop.brake, shop.prunes) == (("platform",), "INC-7", Brake(2, 10), False)
     assert shop.adoption == Adoption.parse("IfUnowned")
     assert shop.credentials == Credentials(tmp_path / "token", "reader", ca_file=tmp_path / "ca.pem")
     assert local.target.location == str(tmp_path.parent / "work")
@@ -125,6 +126,7 @@ def test_what_is_not_said_has_its_default(tmp_path: Path) -> None:
     assert (config.context, config.apply_concurrency) == ("", None)
     assert (source.target.ref, source.target.path, source.interval) == (Head(), "", timedelta(seconds=30))
     assert (source.brake, source.adoption, source.credentials) == (Brake(5, 20), Adoption(), Credentials())
+    assert source.prunes
     assert (source.suspend, source.depends_on, source.governs_all) == ("", (), False)
 
 

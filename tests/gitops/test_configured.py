@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,3 +97,40 @@ def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(fleet: Fl
     assert live(fleet) == (set("abcdevwxyz") if held else set("abvwxyz"))
     reasons = {orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans if orphan.blocked}
     assert reasons == ({Reason.BRAKE_ENGAGED} if held else set())
+
+
+def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fleet) -> None:
+    """Its own objects and those of its instances; once it prunes again they go."""
+    definition = {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "pairs.g.test"},
+    }
+
+    def pairs(*ids: str, instances: Sequence[str] = ("p",), **said: Any) -> SourceState:
+        template = {"apiVersion": "v1", "kind": "ConfigMap"}
+        resources = [
+            {"id": one, "template": {**template, "metadata": {"name": f"${{schema.metadata.name}}-{one}"}}}
+            for one in ids
+        ]
+        schema = {"group": "g.test", "apiVersion": "v1", "kind": "Pair", "spec": {}}
+        objects: list[dict[str, Any]] = [{**definition, "spec": {"schema": schema, "resources": resources}}]
+        objects += [
+            {"apiVersion": "g.test/v1", "kind": "Pair", "metadata": {"name": name, "namespace": "default"}}
+            for name in instances
+        ]
+        files = {f"{number}.json": json.dumps(one).encode() for number, one in enumerate(objects)}
+        return SourceState(load(files, source="shop", revision="1" * 40), **said)
+
+    both = pairs("a", "b", instances=("p", "q"))
+    passed(fleet, both)
+    passed(fleet, both)  # the definition's kind is served by now
+    assert live(fleet) == {"p-a", "p-b", "q-a", "q-b"}
+    kept = pairs("a", prunes=False)
+    found = passed(fleet, kept)
+    assert live(fleet) == {"p-a", "p-b", "q-a", "q-b"}
+    told = [orphan.blocked.message for one in found.plan.sets for orphan in one.orphans if orphan.blocked]
+    assert told == ["no longer in Git; source shop deletes nothing (prune: false)"] * 2
+    assert passed(fleet, kept).changed == 0
+    passed(fleet, replace(kept, prunes=True))
+    assert live(fleet) == {"p-a"}
