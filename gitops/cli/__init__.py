@@ -17,6 +17,7 @@ _COMMANDS = {
     "lint": "Everything that is wrong, by file and line.",
     "plan": "What a commit would change in the cluster.",
     "simulate": "What a commit would do over days and weeks, in virtual time.",
+    "snapshot": "A masked record of a cluster, for plans without credentials.",
     "generate": "CRDs, example instances, diagrams, JSON Schemas.",
     "windows": "The calendar of the cluster or of a repository: when what may change.",
     "run": "Follow sources and bring the cluster to what they say.",

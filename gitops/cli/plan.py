@@ -17,7 +17,7 @@ from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.planned import text
-from gitops.cli.text import described
+from gitops.cli.text import age, described
 from gitops.cli.times import Times
 from gitops.clock import SystemClock
 from gitops.config import Config, read
@@ -26,7 +26,9 @@ from gitops.propagation.gates import Fact
 from gitops.record import read_records
 from gitops.refs import Ref
 from gitops.review import planning
+from gitops.review import snapshot as snapshots
 from gitops.review.as_json import as_json
+from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
 from gitops.review.narrowing import narrowed
 from gitops.review.report import Report
@@ -70,7 +72,7 @@ _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `l
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json", "markdown", "junit", "sarif"]),
     default="text",
     show_default=True,
 )
@@ -103,6 +105,7 @@ def command(
     levelgate plan . --base main --exit-code
     levelgate plan . --base main --head topic -o markdown
     levelgate plan . --base main --against cluster webapp/cart -n prod
+    levelgate plan . --source platform --against prod-eu.json -o sarif
     """
     if file:
         refuse_beside_config(adopt="--adopt")
@@ -120,6 +123,10 @@ def command(
             click.echo(orjson.dumps(as_json(shown), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
         case "markdown":
             click.echo(comment(shown, version=program_version()))
+        case "junit":
+            click.echo(as_junit(shown))
+        case "sarif":
+            click.echo(orjson.dumps(as_sarif(shown, program_version()), option=orjson.OPT_INDENT_2))
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
             click.echo("\n".join([header, *text(shown, times, full=bool(refs))]))
@@ -147,7 +154,7 @@ class _Asked:
                 return await self._of_commits(base, head)
             case "cluster":
                 return await self._of_cluster(base, head, choice)
-        raise click.UsageError(f"no file {self.against!r}: write cluster, git, or the file of a snapshot")
+        return await self._of_file(base, head, Path(self.against))
 
     async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
         name = self.source or compose.source_config(self.place).name
@@ -173,6 +180,19 @@ class _Asked:
             await cluster.close()
         report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
         return report, self._title(name, base, head, f"against cluster {cluster.name}")
+
+    async def _of_file(self, base: Snapshot | None, head: Snapshot, file: Path) -> tuple[Report, str]:
+        snapshot = snapshots.read(file)
+        record = snapshot.record()
+        named = self.source or await _source_of(record, self.place)
+        await record.close()
+        name = named or compose.source_config(self.place).name
+        report = await planning.against_snapshot(
+            snapshot, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
+        )
+        report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
+        taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
+        return report, self._title(name, base, head, f"against {taken}")
 
     def _state(self, name: str, head: Snapshot, before: Catalog | None = None) -> SourceState:
         state = SourceState(compose.catalog_of(head, source=name, previous=before), adoption=self.adopt)

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from gitops.review.masking import may_be_equal
 from gitops.review.report import Difference
 from renderer import keys
 
@@ -62,7 +63,7 @@ def _is_record(key: str) -> bool:
 
 
 def _compare(old: Any, new: Any, path: str) -> Iterator[Difference]:
-    if old == new and type(old) is type(new):
+    if (old == new and type(old) is type(new)) or may_be_equal(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):

@@ -20,11 +20,13 @@ from gitops.review.changes import Before, Changes
 from gitops.review.judging import judge_of, refusals
 from gitops.review.masking import Masks
 from gitops.review.recorded import Recorded
-from gitops.review.report import Move, Report
+from gitops.review.report import Caution, Hazard, Move, Report
+from gitops.review.snapshot import Snapshot
 from gitops.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import SECRET
 from renderer.render import render
 
 Facts = Mapping[str, Fact]
@@ -47,6 +49,27 @@ async def between(
     finally:
         await record.close()
     return replace(found, base=base.revision, against="git")
+
+
+async def against_snapshot(
+    snapshot: Snapshot, head: SourceState, *, clock: Clock, version: str, facts: Facts | None = None
+) -> Report:
+    """What `head` changes of the cluster that a snapshot records."""
+    secrets = [
+        node.manifest
+        for one in render([head.catalog]).sets
+        for node in one.nodes
+        if node.group_kind == SECRET and node.writable
+    ]
+    record = snapshot.record(secrets)
+    try:
+        found = await against(record, head, clock=clock, version=version, facts=facts)
+    finally:
+        await record.close()
+    known = [obj for obj in secrets if ObjectKey.of(obj) in record.objects]
+    said = f"values of {len(known)} Secrets are not compared: a snapshot does not hold them"
+    warnings = (*found.warnings, Caution(Hazard.NOT_COMPARED, said)) if known else found.warnings
+    return replace(found, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
 
 
 async def against(

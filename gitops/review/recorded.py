@@ -1,7 +1,8 @@
 """A cluster that is only a record: the objects of a commit, or of a snapshot. It answers reads, and judges dry runs as a server would.
 
-A dry run is judged by an embedded API server that knows the kinds of the record and is given the object as it is. What it is answered with is the
-intent itself: values that a server fills in are the same before and after, and nobody knows them here. Nothing can be written.
+A dry run is judged by an embedded API server that knows the kinds of the record and is given the object as it is. Of a commit the answer is the
+intent itself: what a server fills in is the same before and after, and nobody knows it. Of a cluster it is the object with the intent applied to it,
+by the fields that the record says are ours. Nothing can be written.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
 
 @dataclass
 class Recorded:
-    """See `applier.cluster.Cluster`. `crds` describe the custom kinds that are to be judged by."""
+    """See `applier.cluster.Cluster`. `crds` describe the custom kinds that are to be judged by, `served` are kinds beside those of Kubernetes.
+    Of a cluster, `is_whole`, objects hold what the server and others filled in as well.
+    """
 
     name: ClusterName
     objects: Mapping[ObjectKey, Object]
     crds: Mapping[GroupKind, Object] = field(default_factory=dict)
+    served: Mapping[GroupKind, Resource] = field(default_factory=dict)
+    is_whole: bool = False
 
     def __post_init__(self) -> None:
         self._judge: Cluster = cluster_of(new_sandbox().answer)
@@ -41,7 +46,7 @@ class Recorded:
         if self._known is None:
             found = await self._judge.discover()
             others = {kind: _resource(kind, objects) for kind, objects in self._by_kind.items()}
-            self._known = replace(found, resources={**others, **found.resources})
+            self._known = replace(found, resources={**others, **found.resources, **self.served})
         return self._known
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -63,11 +68,13 @@ class Recorded:
         if not dry_run:
             raise self._refused()
         key = ObjectKey.of(manifest)
-        await self.judge(manifest, self.objects.get(key))
-        return manifest
+        return await self.judge(manifest, self.objects.get(key))
 
-    async def judge(self, manifest: Object, live: Object | None = None) -> None:
-        """Raises ClusterError where a server would not store the manifest, over `live` or as a new object. What no schema describes passes."""
+    async def judge(self, manifest: Object, live: Object | None = None) -> Object:
+        """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
+
+        Raises ClusterError where a server would not store it.
+        """
         key = ObjectKey.of(manifest)
         for known in (self.crds.get(key.group_kind), _namespace(key)):
             if known and ObjectKey.of(known) not in self._given:
@@ -75,15 +82,18 @@ class Recorded:
         if live is not None:
             await self._give(live)
         try:
-            await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
+            found = await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
         except KindNotServed:
-            return
+            return manifest
+        return found if self.is_whole and live is not None else manifest
 
     async def _give(self, obj: Object) -> None:
         """What the judge would not take itself, because it is older than its rules or masked, it does not know."""
         self._given.add(ObjectKey.of(obj))
         try:
             await self._judge.apply(_bare(obj), manager=CONTENT, force=True)
+            if self.is_whole and (fields := obj["metadata"].get("managedFields")):
+                await self._judge.merge(ObjectKey.of(obj), {"metadata": {"managedFields": fields}}, manager=CONTENT)
             if ObjectKey.of(obj).group_kind == CRD:
                 await self._judge.discover(refresh=True)
         except ClusterError:

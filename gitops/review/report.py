@@ -101,7 +101,7 @@ class Hazard(StrEnum):
     PRIVILEGES = "PrivilegesGrow"
     WINDOW_TOO_SHORT = "WindowTooShort"
     HOLDS_BACK = "HoldsBack"
-    CALENDAR = "Calendar"
+    NOT_COMPARED = "NotCompared"
 
 
 @dataclass(frozen=True, slots=True, order=True)

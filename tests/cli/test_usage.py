@@ -16,6 +16,7 @@ COMMANDS = (
     "lint",
     "render",
     "plan",
+    "snapshot",
     "generate",
     "windows",
     "run",

@@ -60,7 +60,7 @@ def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
     found = comment(
         report(
             hostile,
-            warnings=(Caution(Hazard.CALENDAR, text, text, text),),
+            warnings=(Caution(Hazard.HOLDS_BACK, text, text, text),),
             steps=(Step(text, (text,), None, text),),
             against=text,
         )

@@ -1,0 +1,45 @@
+"""`levelgate snapshot`: a masked record of a cluster, for plans without credentials."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.clock import SystemClock
+from gitops.review.snapshot import Snapshot, SnapshotError, take, written
+
+
+@click.command()
+@click.option(
+    "-o", "--output", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write it here, not to stdout."
+)
+@cluster_options
+def command(file: Path | None, choice: ClusterChoice) -> int:
+    """Record what a plan needs to know of a cluster: what Levelgate manages there, and the kinds that it serves. Values of Secrets are masked.
+
+    \b
+    levelgate snapshot --context prod-eu -o prod-eu.json
+    levelgate plan . --source platform --against prod-eu.json
+    """
+    found = asyncio.run(_taken(choice))
+    data = written(found)
+    if file is None:
+        click.echo(data, nl=False)
+        return 0
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
+    click.echo(f"Wrote {len(found.objects)} objects of cluster {found.cluster} to {file}, {len(data)} bytes", err=True)
+    return 0
+
+
+async def _taken(choice: ClusterChoice) -> Snapshot:
+    cluster = await choice.connect()
+    try:
+        return await take(cluster, SystemClock().now())
+    finally:
+        await cluster.close()

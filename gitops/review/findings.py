@@ -1,0 +1,94 @@
+"""Problems, what cannot be done and warnings of a plan, in the forms that forges and CI systems show beside the lines of a file."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from gitops.review.report import Action, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on."""
+
+    rule: str
+    message: str
+    file: str
+    line: int
+    is_warning: bool = False
+
+
+def findings(report: Report) -> Iterator[Finding]:
+    for one in report.problems:
+        yield Finding("Problem", f"{one.path}: {one.message}" if one.path else one.message, one.file, one.line)
+    for change in report.changes:
+        if change.action is Action.FAILED:
+            yield Finding("Failed", f"{change.ref}: {change.why}", change.file, change.line)
+    for warning in report.warnings:
+        yield Finding(warning.hazard, warning.message, warning.file, warning.line, is_warning=True)
+
+
+def as_sarif(report: Report, version: str) -> dict[str, Any]:
+    """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it."""
+    found = list(findings(report))
+    rules = [{"id": rule} for rule in dict.fromkeys(one.rule for one in found)]
+    driver = {"name": "levelgate", "version": version, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": [_result(one) for one in found]}],
+    }
+
+
+def _result(one: Finding) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": one.file or "."}, "region": {"startLine": max(one.line, 1)}}
+    return {
+        "ruleId": one.rule,
+        "level": "warning" if one.is_warning else "error",
+        "message": {"text": one.message},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def as_junit(report: Report) -> str:
+    """JUnit's XML: the plan is one test that passes, every problem and all that cannot be done one that fails; warnings are their output."""
+    found = list(findings(report))
+    failures = [one for one in found if not one.is_warning]
+    cases = [_case(one) for one in failures] or [f"  <testcase classname={_quoted(report.source)} name='plan'/>"]
+    warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
+    counts = f'tests="{len(cases)}" failures="{len(failures)}"'
+    output = [f"  <system-out>{_text(warnings)}</system-out>"] if warnings else []
+    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts}>'
+    return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, *output, "</testsuite>\n</testsuites>"))
+
+
+def _case(one: Finding) -> str:
+    failure = (
+        f"<failure type={_quoted(one.rule)} message={_quoted(one.message)}>{_text(_place(one) + one.message)}</failure>"
+    )
+    return (
+        f"  <testcase classname={_quoted(one.file or 'cluster')} name={_quoted(one.message[:200])}>{failure}</testcase>"
+    )
+
+
+def _place(one: Finding) -> str:
+    return f"{one.file}:{one.line}: " if one.file else ""
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_allowed(text))
+
+
+def _text(text: str) -> str:
+    return escape(_allowed(text))
+
+
+def _allowed(text: str) -> str:
+    """Without what XML 1.0 cannot hold."""
+    return "".join(
+        letter if letter in "\n\t" or unicodedata.category(letter) not in {"Cc", "Cs", "Cn"} else "�" for letter in text
+    )

@@ -1,0 +1,152 @@
+"""What a plan needs to know of a cluster, as a file: with it nobody needs credentials to plan.
+
+It holds the objects that Levelgate manages and records, the definitions of custom kinds, and which kinds are served. No value of a Secret is in it:
+each is a number, the same number for the same value. So a plan against a snapshot cannot tell whether a value of a Secret changes, and says so.
+What others made is not in it either: a plan cannot know of it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from applier import observe
+from applier.cluster import Cluster, ClusterName, Object, Resource
+from applier.observed import annotation
+from gitops.errors import GitopsError
+from gitops.record import read_records
+from gitops.review.masking import OF_CLUSTER, Masks
+from gitops.review.recorded import Recorded
+from gitops.revisions import KIND
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD, SECRET
+from renderer.object_types import ObjectTypes, of_crds
+from renderer.render import OWN_NAMESPACE, source_parent
+
+FORMAT: Final = 1
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes; a file that is larger is neither written nor read."""
+
+_SERVED = ("group", "version", "kind", "plural", "namespaced")
+
+
+class SnapshotError(GitopsError):
+    """A file that is no snapshot, one of another version, or a cluster that is too large for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`at` is when the `cluster` was looked at."""
+
+    cluster: str
+    at: datetime
+    objects: tuple[Object, ...]
+    resources: tuple[Resource, ...]
+
+    def record(self, wanted: Iterable[Object] = ()) -> Recorded:
+        """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: they are not known."""
+        objects = {ObjectKey.of(obj): obj for obj in self.objects}
+        for obj in wanted:
+            key = ObjectKey.of(obj)
+            if key.group_kind == SECRET and key in objects and _names(obj) == _names(objects[key]):
+                objects[key] = {**objects[key], "data": _encoded(obj)}
+        crds = {kind: one.crd for kind, one in of_crds(self._crds, ObjectTypes()).described.items()}
+        served = {one.group_kind: one for one in self.resources}
+        return Recorded(ClusterName(self.cluster), objects, crds, served, is_whole=True)
+
+    @property
+    def _crds(self) -> Iterator[Object]:
+        return (obj for obj in self.objects if ObjectKey.of(obj).group_kind == CRD)
+
+
+async def take(cluster: Cluster, at: datetime) -> Snapshot:
+    """Reads, and writes nothing. Raises ClusterError."""
+    sources = [name for name, _ in await read_records(cluster)]
+    crds = await cluster.list(CRD)
+    whole = [GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in crds if _is_defined(crd)]
+    observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=whole)
+    own = [
+        *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD),
+        *await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD),
+    ]
+    found = {ObjectKey.of(obj): obj for obj in (*crds, *own, *observed.objects.values())}
+    masks = Masks(word=OF_CLUSTER)
+    masks.learn(obj for _, obj in sorted(found.items(), key=itemgetter(0)))
+    objects = tuple(_masked(obj, masks) for _, obj in sorted(found.items(), key=itemgetter(0)))
+    discovery = await cluster.discover()
+    return Snapshot(
+        str(cluster.name), at, objects, tuple(one for _, one in sorted(discovery.resources.items(), key=itemgetter(0)))
+    )
+
+
+def written(snapshot: Snapshot) -> bytes:
+    """As a file. Raises SnapshotError where it would be too large."""
+    kinds = [{name: asdict(one)[name] for name in _SERVED} for one in snapshot.resources]
+    document = {
+        "format": FORMAT,
+        "cluster": snapshot.cluster,
+        "at": snapshot.at.isoformat(),
+        "kinds": kinds,
+        "objects": snapshot.objects,
+    }
+    data = orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    if len(data) > LARGEST:
+        raise SnapshotError(
+            f"a snapshot of cluster {snapshot.cluster} would have {len(data)} bytes, more than {LARGEST}; "
+            "plan against the cluster itself"
+        )
+    return data
+
+
+def read(file: Path) -> Snapshot:
+    """The inverse of `written`. Raises SnapshotError."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise SnapshotError(
+            f"{file}: {error.strerror}; --against takes cluster, git or the file of a snapshot"
+        ) from None
+    try:
+        found = orjson.loads(data) if len(data) <= LARGEST else None
+        match found:
+            case {"format": 1, "cluster": str(cluster), "at": str(at), "kinds": list(kinds), "objects": list(objects)}:
+                resources = tuple(
+                    Resource(**{name: one[name] for name in _SERVED}, verbs=frozenset({"get", "list"})) for one in kinds
+                )
+                for obj in objects:
+                    ObjectKey.of(obj)
+                return Snapshot(cluster, datetime.fromisoformat(at), tuple(objects), resources)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")
+
+
+def _is_defined(crd: Object) -> bool:
+    return bool(annotation(crd, keys.DEFINITION))
+
+
+def _masked(obj: Object, masks: Masks) -> Object:
+    """An object without values of Secrets; those of a Secret itself stay base64, as it would be refused otherwise."""
+    found = masks.object(obj)
+    if ObjectKey.of(obj).group_kind == SECRET and "data" in found:
+        found["data"] = {name: base64.b64encode(mask.encode()).decode() for name, mask in found["data"].items()}
+    return found
+
+
+def _names(secret: Mapping[str, Any]) -> set[str]:
+    return {*(secret.get("data") or {}), *(secret.get("stringData") or {})}
+
+
+def _encoded(secret: Mapping[str, Any]) -> dict[str, str]:
+    texts = {
+        name: base64.b64encode(str(text).encode()).decode() for name, text in (secret.get("stringData") or {}).items()
+    }
+    return {**(secret.get("data") or {}), **texts}

@@ -1,0 +1,88 @@
+"""A snapshot stands for its cluster: the same plan without credentials, and no value of a Secret in it (I10)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from gitops.review import planning
+from gitops.review.report import Report
+from gitops.review.snapshot import SnapshotError, read, take, written
+from tests.gitops.fleet import Fleet
+from tests.gitops.review.commits import told
+
+CANARY = "canary-4711-of-the-snapshot"
+SECRET = {
+    "id": "secret",
+    "template": {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "${schema.metadata.name}"},
+        "stringData": {"password": CANARY},
+    },
+}
+COPY = {
+    "id": "copy",
+    "template": {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "${schema.metadata.name}-copy"},
+        "data": {"url": f"postgres://app:{CANARY}@db", "image": "IMAGE"},
+    },
+}
+
+
+def fleet() -> Fleet:
+    return Fleet(names=("i0", "i1"), more=[SECRET, COPY])
+
+
+def against_cluster(of: Fleet) -> Report:
+    return of.call(planning.against(of.cluster, of.state, clock=of.clock, version="0"))
+
+
+def against_file(of: Fleet, file: Path) -> Report:
+    file.write_bytes(written(of.call(take(of.cluster, of.clock.now()))))
+    return of.call(planning.against_snapshot(read(file), of.state, clock=of.clock, version="0"))
+
+
+def test_the_plan_is_the_same_as_against_the_cluster(tmp_path: Path) -> None:
+    with fleet() as one:
+        one.start()
+        one.push("two")
+        real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
+        assert told(real) == told(recorded)
+        assert len(told(real)) == 6
+        assert (real.summary, real.hash) == (recorded.summary, recorded.hash)
+
+
+def test_no_value_of_a_secret_is_in_it(tmp_path: Path) -> None:
+    with fleet() as one:
+        one.start()
+        against_file(one, tmp_path / "cluster.json")
+        said = (tmp_path / "cluster.json").read_text()
+    encoded = base64.b64encode(CANARY.encode()).decode()
+    assert CANARY not in said
+    assert encoded not in said
+    assert "(secret of the cluster #1)" in said
+
+
+def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
+    with fleet() as one:
+        one.start()
+        report = against_file(one, tmp_path / "cluster.json")
+    assert report.changes == ()
+    assert [str(warning.message) for warning in report.warnings] == [
+        "values of 2 Secrets are not compared: a snapshot does not hold them"
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), '{"format": 1, "cluster": "x"}'])
+def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(SnapshotError, match="no snapshot of this version"):
+        read(tmp_path / "x.json")
+    with pytest.raises(SnapshotError, match="No such file"):
+        read(tmp_path / "nothing.json")
