@@ -107,8 +107,8 @@ class Daemon:
         self.notice(NOTICE, f"taken anew; following {names}")
         for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
             self.notice(name, "not followed any more; what it deployed stays as it is")
-        if (config.context, config.apply_concurrency) != (self.config.context, self.config.apply_concurrency):
-            self.notice(NOTICE, "cluster and applyConcurrency count from the next start on")
+        if _lasting(config) != _lasting(self.config):
+            self.notice(NOTICE, "cluster, applyConcurrency and listen count from the next start on")
 
     def _look_out(self) -> None:
         """A timer for each server, and a watch for each local repository, of the sources that there are now."""
@@ -165,6 +165,11 @@ class Daemon:
 
     def _from_thread(self, act: Callable[..., None], *arguments: str) -> None:
         self._loop.call_soon_threadsafe(act, *arguments)
+
+
+def _lasting(config: Config) -> tuple[str, int | None, str]:
+    """What a process keeps as it was when it started."""
+    return config.context, config.apply_concurrency, config.listen
 
 
 def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:

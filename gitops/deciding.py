@@ -15,6 +15,7 @@ from gitops.clock import Clock
 from gitops.known import Known, Seen
 from gitops.propagation import deadlock, governor
 from gitops.propagation.situation import Situation
+from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
@@ -27,7 +28,9 @@ from renderer.render import World, render, source_parent
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides for one cluster; `memo`, `comparisons`, `fights` and `seen` remember from pass to pass."""
+    """Decides for one cluster; `memo`, `comparisons`, `fights` and `seen` remember from pass to pass. `stage` hears of renderings and
+    plans.
+    """
 
     cluster: Cluster
     clock: Clock
@@ -35,6 +38,7 @@ class Decider:
     comparisons: Comparisons = field(default_factory=Comparisons)
     fights: Fights = field(default_factory=Fights)
     seen: Seen = field(default_factory=Seen)
+    stage: Stage = untold
 
     def part(self) -> Decider:
         """For passes over parts of what was decided last; it forgets nothing of the rest."""
@@ -51,7 +55,8 @@ class Decider:
             observed = replace(known.observed, discovery=await self.cluster.discover())
             known = replace(known, observed=observed)
             self.seen.types = of_crds(_crds(observed), self.seen.types)
-            bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
+            with self.stage("render"):
+                bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
             crds = crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.read(self.cluster, bundle.unread)
@@ -62,7 +67,8 @@ class Decider:
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             observed = await observe.complete(self.cluster, observed, scoped)
             gates = known.propagation.gates
-            decided = plan(bundle, observed, records, gates, self.comparisons, to_the_end=to_the_end)
+            with self.stage("plan"):
+                decided = plan(bundle, observed, records, gates, self.comparisons, to_the_end=to_the_end)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}

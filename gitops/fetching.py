@@ -21,19 +21,23 @@ from gitops.pins import Pin, pin_of
 from gitops.record import SourceRecord
 from gitops.source import Mirror, Tip
 from gitops.sources import SourceState, state_of
+from gitops.stages import Stage, untold
 from gitops.sync import Requests, requests
 from renderer.render import source_parent
 
 
 @dataclass
 class Fetcher:
-    """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run."""
+    """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run.
+    `stage` hears of what is asked of Git.
+    """
 
     mirrors: Mapping[str, Mirror]
     configs: Mapping[str, SourceConfig]
     cluster: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
+    stage: Stage = untold
     has_moved: bool = False
     errors: dict[str, SourceError] = field(default_factory=dict)
     _due: set[str] = field(default_factory=set)
@@ -95,6 +99,11 @@ class Fetcher:
         return due
 
     @property
+    def unread(self) -> list[str]:
+        """Sources of which nothing has been read since the start."""
+        return sorted(self.mirrors.keys() - self._states.keys())
+
+    @property
     def wake_at(self) -> datetime | None:
         """When the next pin ends by itself."""
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
@@ -121,7 +130,8 @@ class Fetcher:
         """Ask one server for all of these, and read what has moved."""
         names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
         try:
-            refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
+            with self.stage("ask"):
+                refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
         except SourceError as error:
             for name in mirrors:
                 self._failed(name, error)
@@ -133,7 +143,8 @@ class Fetcher:
         try:
             tip = mirror.tip(refs)
             if known is None or known.catalog.revision != tip.commit or known.pin or self._read_by[name] is not mirror:
-                await self._go_to(name, mirror, tip, known)
+                with self.stage("fetch", source=name):
+                    await self._go_to(name, mirror, tip, known)
             self.errors.pop(name, None)
         except SourceError as error:
             self._failed(name, error)

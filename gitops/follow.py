@@ -23,6 +23,7 @@ from gitops.known import Pass
 from gitops.reconcile import Reconciler
 from gitops.source import Mirror
 from gitops.sources import SourceState
+from gitops.stages import Stage, untold
 from gitops.tally import is_on_its_way
 
 FIRST_LOOK = 0.05
@@ -44,8 +45,8 @@ class Follower:
     """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
 
     `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
-    happens (None: never). `attention` watches what passes rest on. Once `stop` is set the round under way is finished and no
-    other begins.
+    happens (None: never). `attention` watches what passes rest on, `stage` hears of what is asked of Git. Once `stop` is set the round under way
+    is finished and no other begins.
     """
 
     mirrors: Mapping[str, Mirror]
@@ -57,6 +58,7 @@ class Follower:
     wake_at: Callable[[datetime | None], None] = lambda _: None
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     attention: Attention | None = None
+    stage: Stage = untold
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hinted: bool = False
     _stopped: str = ""
@@ -66,7 +68,7 @@ class Follower:
         def notice(source: str, text: str) -> None:
             self.notice(source, text)
 
-        self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice)
+        self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice, self.stage)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
         """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
@@ -86,9 +88,14 @@ class Follower:
         return await self._fetcher.fetch()
 
     @property
-    def errors(self) -> list[SourceError]:
-        """Why sources could not be read at the last fetch."""
-        return list(self._fetcher.errors.values())
+    def errors(self) -> Mapping[str, SourceError]:
+        """Why sources could not be read at the last fetch, by their names."""
+        return dict(self._fetcher.errors)
+
+    @property
+    def unread(self) -> list[str]:
+        """Sources of which nothing has been read since the start."""
+        return self._fetcher.unread
 
     async def once(self, *, wait: timedelta) -> Pass:
         """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once."""

@@ -18,6 +18,7 @@ from gitops.propagation.rules import SourceRules, Stored, in_force
 from gitops.propagation.situation import Conditions, Situation
 from gitops.revisions import Archive
 from gitops.rollouts import Rollouts
+from gitops.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.model import Bundle
@@ -29,7 +30,7 @@ class Pass:
     """What a pass found, decided and did. `changed` counts writes of content, parents and status.
 
     `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
-    where it was all of them.
+    where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither.
     """
 
     bundle: Bundle
@@ -39,6 +40,8 @@ class Pass:
     propagation: Propagation = field(default_factory=Propagation)
     status_errors: tuple[ClusterError, ...] = ()
     touched: tuple[SetPlan, ...] | None = None
+    sources: tuple[SourceState, ...] = ()
+    now: datetime | None = None
 
     @property
     def sets(self) -> tuple[SetPlan, ...]:

@@ -110,12 +110,17 @@ class Leadership:
 
     def check(self) -> None:
         """Raises NotLeading unless this process certainly leads now."""
-        if self.elapsed() >= self._deadline:
+        if not self.leads:
             raise NotLeading(f"the lead was not renewed for {self.timing.gives_up:g} seconds; nothing more is written")
+
+    @property
+    def leads(self) -> bool:
+        """Does it certainly lead now?"""
+        return self.elapsed() < self._deadline
 
     async def release(self) -> None:
         """Let the next one lead at once. What goes wrong costs only time."""
-        if self._lease is None or self.elapsed() >= self._deadline:
+        if self._lease is None or not self.leads:
             return
         self._deadline = 0.0
         try:

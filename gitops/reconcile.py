@@ -30,6 +30,7 @@ from gitops.propagation.situation import Situation
 from gitops.revisions import KIND, Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
+from gitops.stages import Stage, untold
 from gitops.whole import Whole
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
@@ -45,7 +46,8 @@ class Reconciler:
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
-    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written.
+    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written. `stage` hears of passes and what
+    they consist of.
     """
 
     cluster: Cluster
@@ -55,15 +57,20 @@ class Reconciler:
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
     lead: Leadership | None = None
+    stage: Stage = untold
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
     decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
-        self.decider = Decider(self.cluster, self.clock)
+        self.decider = Decider(self.cluster, self.clock, stage=self.stage)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""
+        with self.stage("pass", **{state.catalog.source: state.catalog.revision for state in sources}):
+            return await self._whole(sources)
+
+    async def _whole(self, sources: Sequence[SourceState]) -> Pass:
         self.whole = None
         sources = await self._heeding_kro(sources)
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
@@ -91,29 +98,47 @@ class Reconciler:
             known, done = await self._act(executor, decided, known)
             results += done
         if known.propagation.stopped:
-            return Pass(bundle, decided, known.observed, tuple(results), known.propagation)
+            return Pass(
+                bundle,
+                decided,
+                known.observed,
+                tuple(results),
+                known.propagation,
+                sources=tuple(sources),
+                now=known.now,
+            )
         return await self._conclude(sources, bundle, decided, known, results)
 
     async def _conclude(
         self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
     ) -> Pass:
-        end = await conclude.conclude(
-            self.cluster,
-            decided,
-            sources,
-            known.observed,
-            known.archive,
-            known.propagation,
-            known.calendar,
-            version=self.version,
-            now=known.now,
-            results=[*self.deeds, *results],
-        )
+        with self.stage("conclude"):
+            end = await conclude.conclude(
+                self.cluster,
+                decided,
+                sources,
+                known.observed,
+                known.archive,
+                known.propagation,
+                known.calendar,
+                version=self.version,
+                now=known.now,
+                results=[*self.deeds, *results],
+            )
         self.deeds.clear()
         known = replace(known, archive=known.archive.storing(end.objects), observed=known.observed.seen(end.objects))
         self.decider.seen.archive = known.archive
         done = (*results, *end.results)
-        found = Pass(bundle, decided, known.observed, done, known.propagation, status_errors=end.errors)
+        found = Pass(
+            bundle,
+            decided,
+            known.observed,
+            done,
+            known.propagation,
+            end.errors,
+            sources=tuple(sources),
+            now=known.now,
+        )
         self.whole = None if known.records.hold_pruning or self.stopping() else Whole(sources, found, known)
         return found
 
@@ -121,6 +146,10 @@ class Reconciler:
         """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
         Parts of different instances may run side by side, but beside no whole pass.
         """
+        with self.stage("part"):
+            return await self._part(roots)
+
+    async def _part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
         whole = self.whole
         if whole is None:
             return Wider("not everything has been looked at yet")
@@ -129,7 +158,8 @@ class Reconciler:
             return part
         catalogs, decider = whole.catalogs(part.around), self.decider.part()
         revisions = {catalog.source: catalog.revision for catalog in catalogs}
-        known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+        with self.stage("observe"):
+            known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = await self._in_term(known)
         executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
         results: list[Result] = []
@@ -147,7 +177,7 @@ class Reconciler:
         )
         done = (*results, *end.results)
         observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
-        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors)
+        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
         why = ripples(whole, found)
         merged = whole.put(found, part.instances, known.archive.storing(end.objects))
         return Wider(why) if why else merged
@@ -167,7 +197,8 @@ class Reconciler:
 
     async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
         """One round of what the plan allows."""
-        outcome = await executor.execute(decided, known.observed)
+        with self.stage("apply"):
+            outcome = await executor.execute(decided, known.observed)
         self.decider.fights.note(outcome.results, self.clock.now())
         for result in outcome.results:
             self.report(result)
@@ -196,7 +227,8 @@ class Reconciler:
         )
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
-        known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)
+        with self.stage("observe"):
+            known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)
         return [state.catalog for state in sources], known
 
     async def _in_term(self, known: Known) -> Known:

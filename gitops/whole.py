@@ -207,6 +207,7 @@ class Whole:
             observed=replace(before.observed, objects=objects),
             propagation=propagation,
             results=part.results,
+            now=part.now,
             touched=part.plan.sets,
             status_errors=part.status_errors,
         )

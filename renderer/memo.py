@@ -94,6 +94,11 @@ class Memo:
         )
         return Memo(*sets, *instances, *places, _is_part=True)
 
+    @property
+    def size(self) -> int:
+        """Sets that are remembered."""
+        return len(self._sets) + len(self._new_sets)
+
     def turn(self) -> None:
         """A new rendering begins."""
         if self._is_part:

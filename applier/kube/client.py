@@ -75,7 +75,7 @@ class _Refusal:
 
 
 class Client:
-    """`requests` counts what was sent, by verb, tries included."""
+    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing."""
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class Client:
     ) -> None:
         self.transport = transport
         self.requests: Counter[str] = Counter()
+        self.answers: Counter[tuple[str, int]] = Counter()
         self._sleep, self._rng = sleep, rng
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
@@ -121,10 +122,12 @@ class Client:
         self.requests[call.verb] += 1
         try:
             async with self.transport.stream(call.path, headers=call.headers, silence=silence) as answer:
+                self.answers[call.verb, answer.status] += 1
                 if answer.status >= 400:
                     raise _refused(call, Answer(answer.status, answer.headers, answer.body)).error
                 yield _lines(answer.parts)
         except NotSentError as error:
+            self.answers[call.verb, 0] += 1
             raise Unavailable(f"{call.about}: cannot connect: {error}") from None
         except BrokenError as error:
             raise Unavailable(f"{call.about}: broken off: {error}") from None
@@ -138,10 +141,13 @@ class Client:
         try:
             answer = await self.transport.send(call.method, call.path, headers=call.headers, body=call.body)
         except NotSentError as error:
+            self.answers[call.verb, 0] += 1
             return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final)
         except BrokenError as error:
+            self.answers[call.verb, 0] += 1
             text = f"{call.about}: no complete answer: {error}"
             return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
+        self.answers[call.verb, answer.status] += 1
         return answer if answer.status < 400 else _refused(call, answer)
 
 

@@ -38,7 +38,7 @@ _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 class KubeCluster:
     """See `applier.cluster.Cluster`. `name` is the context's, `namespace` its default for people; `requests` counts what
-    was sent, by verb, tries included.
+    was sent, by verb, tries included, `answers` what came back, by verb and status, 0 for nothing.
     """
 
     def __init__(
@@ -58,6 +58,10 @@ class KubeCluster:
     @property
     def requests(self) -> Counter[str]:
         return self._client.requests
+
+    @property
+    def answers(self) -> Counter[tuple[str, int]]:
+        return self._client.answers
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await (self._discovery.refresh() if refresh else self._discovery.current())

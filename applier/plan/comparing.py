@@ -45,6 +45,11 @@ class Comparisons:
         """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
         return Comparisons(self._known, self._new, _is_part=True)
 
+    @property
+    def size(self) -> int:
+        """Members that are remembered."""
+        return len(self._known) + len(self._new)
+
     def turn(self) -> None:
         """A new plan begins."""
         if self._is_part:

@@ -130,12 +130,13 @@ def _window_row(window: Window, times: Times, now: datetime) -> tuple[str, str, 
         window.name,
         window.kind,
         "active" if span.active else "-",
-        _next_change(window, times, now),
-        _governs(window),
+        next_change(window, times, now),
+        governs(window),
     )
 
 
-def _next_change(window: Window, times: Times, now: datetime) -> str:
+def next_change(window: Window, times: Times, now: datetime) -> str:
+    """`last start 16:30 CET`, `closes 17:00 CET`, or when it becomes active; `none` where it never changes any more."""
     span = window.timeline.span(now)
     if span.until is None:
         return "none"
@@ -146,7 +147,8 @@ def _next_change(window: Window, times: Times, now: datetime) -> str:
     return f"closes {times.short(span.until, now)}"
 
 
-def _governs(window: Window) -> str:
+def governs(window: Window) -> str:
+    """What it selects, in words."""
     if window.by_name:
         return "where it is named"
     selector = window.selector
@@ -185,7 +187,7 @@ def _ahead(window: Window, groups: Sequence[Group], times: Times, now: datetime)
     begins, ends = window.timeline.span(span.until)[1:]
     assert begins
     lasts = f"for {length(ends - begins)}" if ends else "for good"
-    yield f"Ahead: {window.name} closes {_governs(window)} {lasts} from {times.full(begins)}."
+    yield f"Ahead: {window.name} closes {governs(window)} {lasts} from {times.full(begins)}."
     for group in groups:
         if window in group.windows and any(other.kind is Kind.ALLOW for other in group.windows) and ends:
             opens = next(group.openings(ends), None)

@@ -6,12 +6,13 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,13 +26,21 @@ from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_op
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.config import Config, read
+from gitops.config.address import DEFAULT, Address, address
 from gitops.errors import SourceError
 from gitops.externals import Externals
 from gitops.follow import Follower
 from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Reconciler
+from gitops.stages import untold
 from gitops.tally import Tally
+
+if TYPE_CHECKING:
+    from gitops.daemon import Daemon
+    from gitops.server.seen import Seen
+
+T = TypeVar("T")
 
 NOT_YET = 3
 
@@ -89,6 +98,13 @@ the default, a fifth of its time goes into looking.
     envvar="LEVELGATE_APPLY_CONCURRENCY",
     help="Requests to the cluster at the same time.  [default: 16, or applyConcurrency of the configuration]",
 )
+@click.option(
+    "--listen",
+    metavar="ADDR:PORT|off",
+    envvar="LEVELGATE_LISTEN",
+    help="Where the status page, health, metrics and hooks are served, without --once.  "
+    f"[default: {DEFAULT}, or listen of the configuration]  [env: LEVELGATE_LISTEN]",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
 @cluster_options
@@ -104,6 +120,7 @@ def command(
     interval: timedelta,
     resync: timedelta,
     apply_concurrency: int | None,
+    listen: str | None,
     log_format: str,
     verbose: bool,
     choice: ClusterChoice,
@@ -111,7 +128,7 @@ def command(
     """Follow Git and bring the cluster to what it says: apply level by level, prune in reverse, heal drift.
 
     Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all is as Git says or waits for a person only,
-    3 something still waits, 1 errors.
+    3 something still waits, 1 errors. Without it there is a status page at http://127.0.0.1:8480/ while it runs.
 
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
@@ -128,6 +145,10 @@ def command(
     else:
         refuse_beside_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
         config = read(file)
+    try:
+        address(listen or str(DEFAULT))
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from None
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
         config=config,
@@ -137,6 +158,7 @@ def command(
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         fail_on_held=fail_on_held,
         resync=resync,
+        listen=listen or config.listen,
     )
     return asyncio.run(daemon.run(wait if once else None))
 
@@ -150,6 +172,7 @@ class _Daemon:
     concurrency: int
     fail_on_held: bool
     resync: timedelta
+    listen: str
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -161,8 +184,18 @@ class _Daemon:
             stop = asyncio.Event()
             leadership = Leadership(await self._connection(stack, concurrency=2), own_identity(), clock)
             fenced, externals = Fenced(cluster, leadership.check), Externals(clock)
+            is_daemon = wait is None
+            where = address(self.listen or str(DEFAULT)) if is_daemon else None
+            seen = _seen(cluster, clock, leadership) if where else None
             reconciler = Reconciler(
-                fenced, program_version(), clock, self.progress.result, stop.is_set, externals.facts, leadership
+                fenced,
+                program_version(),
+                clock,
+                _each(self.progress.result, seen.report if seen else None),
+                stop.is_set,
+                externals.facts,
+                leadership,
+                seen.stage if seen else untold,
             )
             follower = Follower(
                 compose.mirrors(self.config.sources),
@@ -170,17 +203,23 @@ class _Daemon:
                 clock,
                 stop,
                 self.progress.notice,
-                self.progress.summary if wait is not None else self.progress.passed,
+                _each(self.progress.passed if is_daemon else self.progress.summary, seen.passed if seen else None),
                 configs={one.name: one for one in self.config.sources},
+                stage=seen.stage if seen else untold,
             )
-            is_daemon = wait is None
             told = ", ".join(
                 f"{one.name} every {one.interval.total_seconds():g}s" if is_daemon else one.name
                 for one in self.config.sources
             )
             ends = ". Ctrl-C stops safely" if is_daemon else ""
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
-            work = asyncio.ensure_future(self._leading(leadership, follower, externals, wait))
+            working = partial(self._once, follower, externals, wait or timedelta())
+            if is_daemon:
+                daemon = self._daemon(follower, externals)
+                working = partial(_forever, daemon)
+                if seen and where:
+                    await self._serve(stack, seen, where, daemon)
+            work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
 
@@ -189,18 +228,36 @@ class _Daemon:
         stack.push_async_callback(cluster.close)
         return cluster
 
+    async def _serve(self, stack: AsyncExitStack, seen: Seen, where: Address, daemon: Daemon) -> None:
+        """Where nobody named the address, it is no reason not to work that it is taken."""
+        from gitops.server.app import NotListening
+
+        try:
+            serving = seen.serving(where, daemon.follower, lambda: daemon.config.hooks)
+            bound = await stack.enter_async_context(serving)
+        except NotListening as error:
+            if self.listen:
+                raise
+            self.progress.header(f"No status page: {error}")
+            return
+        host = str(bound) if bound.host else f"all addresses, port {bound.port}"
+        self.progress.header(f"Status page, health and metrics: {f'http://{host}/' if bound.host else host}")
+
     async def _leading(
-        self, leadership: Leadership, follower: Follower, externals: Externals, wait: timedelta | None
+        self,
+        leadership: Leadership,
+        follower: Follower,
+        work: Callable[[], Coroutine[None, None, int]],
+        *,
+        patient: bool,
     ) -> int:
         """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
         waits = partial(self.progress.notice, "cluster")
-        acquiring = leadership.acquire(lambda other: waits(f"waits for the lead: {other} works"), patient=wait is None)
+        acquiring = leadership.acquire(lambda other: waits(f"waits for the lead: {other} works"), patient=patient)
         if not await _unless(follower.stop, acquiring):
             return INTERRUPTED
         holding = asyncio.ensure_future(leadership.hold())
-        working = asyncio.ensure_future(
-            self._once(follower, externals, wait) if wait is not None else self._forever(follower, externals)
-        )
+        working = asyncio.ensure_future(work())
         try:
             await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
             return working.result() if working.done() else holding.result()
@@ -226,13 +283,34 @@ class _Daemon:
         externals.declare(self.config.externals)
         await asyncio.gather(*map(externals.ask, self.config.externals))
         found = await follower.once(wait=wait)
-        return report(self.progress, found, follower.errors, fail_on_held=self.fail_on_held)
+        return report(self.progress, found, list(follower.errors.values()), fail_on_held=self.fail_on_held)
 
-    async def _forever(self, follower: Follower, externals: Externals) -> int:
+    def _daemon(self, follower: Follower, externals: Externals) -> Daemon:
         from gitops.daemon import Daemon
 
-        await Daemon(follower, externals, self.config, self.file, self.progress.notice, self.resync).run()
-        return 0
+        return Daemon(follower, externals, self.config, self.file, self.progress.notice, self.resync)
+
+
+async def _forever(daemon: Daemon) -> int:
+    await daemon.run()
+    return 0
+
+
+def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Seen:
+    from gitops.server.seen import Seen
+
+    return Seen(cluster, program_version(), clock, lambda: leadership.leads)
+
+
+def _each(*acts: Callable[[T], None] | None) -> Callable[[T], None]:
+    """All of these, one after the other."""
+
+    def act(told: T) -> None:
+        for one in acts:
+            if one is not None:
+                one(told)
+
+    return act
 
 
 async def _unless(stop: asyncio.Event, awaited: Coroutine[None, None, None]) -> bool:

@@ -56,6 +56,9 @@ _EXTERNAL: Final = _fields(
     http=_fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
     maxAge=_TEXT,
 )
+PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
+"""Whose hooks are understood; each has a path of its own."""
+
 FORM: Final = _fields(
     "apiVersion",
     "kind",
@@ -67,11 +70,12 @@ FORM: Final = _fields(
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     sources={"type": "array", "minItems": 1, "items": _SOURCE},
     externals={"type": "array", "items": _EXTERNAL},
+    listen=_TEXT,
+    hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )
 
 NOT_YET: Final = {
     "maxConcurrentReconciles": "one pass works on everything that a cluster has to get",
-    "listen": "there is no server yet",
 }
 NOT_YET_OF_SOURCES: Final = {
     "verify": "signatures of commits are not checked yet",

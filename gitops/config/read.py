@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
+from gitops.config.address import address
 from gitops.config.form import ADOPT, FORM, NOT_YET, NOT_YET_OF_SOURCES
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
@@ -50,12 +51,17 @@ _OF_SCHEMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` is None where nothing is said."""
+    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` is None where nothing is said.
+    `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
+    may call.
+    """
 
     sources: tuple[SourceConfig, ...]
     externals: tuple[External, ...] = ()
     context: str = ""
     apply_concurrency: int | None = None
+    listen: str = ""
+    hooks: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def governors(self) -> frozenset[str]:
@@ -110,7 +116,21 @@ class _Reader:
             tuple(filter(None, externals)),
             (self.value.get("cluster") or {}).get("context", ""),
             self.value.get("applyConcurrency"),
+            self._listen(),
+            self._hooks(),
         )
+
+    def _listen(self) -> str:
+        text: str = self.value.get("listen", "")
+        if text:
+            self._parsed("listen", address, text)
+        return text
+
+    def _hooks(self) -> Mapping[str, Path]:
+        return {
+            provider: self._file(f"hooks.{provider}.secretFile", one["secretFile"])
+            for provider, one in (self.value.get("hooks") or {}).items()
+        }
 
     def _form(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""
@@ -252,12 +272,15 @@ class _Reader:
         for name, text in value.items():
             if name == "username":
                 continue
-            file = self.directory / text
-            if not file.is_file():
-                self.found.fail(f"{path}.{name}", f"there is no file {file}; relative paths begin at {self.directory}")
-            elif not os.access(file, os.R_OK):
-                self.found.fail(f"{path}.{name}", f"{file} cannot be read; check its permissions")
-            yield name, file
+            yield name, self._file(f"{path}.{name}", text)
+
+    def _file(self, path: str, text: str) -> Path:
+        file = self.directory / text
+        if not file.is_file():
+            self.found.fail(path, f"there is no file {file}; relative paths begin at {self.directory}")
+        elif not os.access(file, os.R_OK):
+            self.found.fail(path, f"{file} cannot be read; check its permissions")
+        return file
 
     def _parsed(self, path: str, parse: Callable[[str], T], text: str) -> T | None:
         try:

@@ -10,6 +10,7 @@ import pytest
 from applier.adoption import Adoption
 from applier.plan import Brake
 from gitops.config import Config, ConfigErrors, read
+from gitops.config.address import Address, address
 from gitops.externals import External
 from gitops.source import Branch, Commit, Credentials, Head, Ref, Tag
 
@@ -113,7 +114,7 @@ externals:
 
 def test_the_example_in_the_repository_is_valid(tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "deploy" / "levelgate.yaml"
-    for name in ("platform/id_ed25519", "platform/known_hosts", "shop/token"):
+    for name in ("platform/id_ed25519", "platform/known_hosts", "shop/token", "hooks/github"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     config = written(tmp_path, example.read_text(), head="")
@@ -216,7 +217,7 @@ def test_all_mistakes_are_told_together_each_with_its_line(tmp_path: Path) -> No
         tmp_path,
         """\
 namespace: other
-listen: 127.0.0.1:8480
+listen: 8480
 maxConcurrentReconciles: 4
 applyConcurrency: 0
 sources:
@@ -234,7 +235,7 @@ sources:
     )
     assert found == [
         "3: namespace: 'other' is not one of levelgate-system",
-        "4: listen: is not supported yet: there is no server yet; take it out",
+        "4: listen: 8480 is not text; put it in quotes",
         "5: maxConcurrentReconciles: is not supported yet: one pass works on everything that a cluster has to get; take it out",
         "6: applyConcurrency: 0 is below the minimum 1",
         "8: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
@@ -279,3 +280,51 @@ def test_sources_that_wait_for_each_other(tmp_path: Path, circle: tuple[str, ...
     )
     (told,) = refused(tmp_path, text)
     assert "waits for itself: " in told
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1:8480", Address("127.0.0.1", 8480)),
+        ("[::1]:0", Address("::1", 0)),
+        (":8480", Address("", 8480)),
+        ("localhost:80", Address("localhost", 80)),
+        ("off", None),
+    ],
+)
+def test_where_it_listens(tmp_path: Path, text: str, found: Address | None) -> None:
+    config = written(tmp_path, f'listen: "{text}"\nsources: [{{name: a, url: /a}}]\n')
+    assert address(config.listen) == found
+    assert found is None or str(found) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["8480", "127.0.0.1", "::1:8480", "a b:80", "http://127.0.0.1:80", ":65536", ":-1", "no"]
+)
+def test_where_it_cannot_listen(tmp_path: Path, text: str) -> None:
+    (told,) = refused(tmp_path, f'listen: "{text}"\nsources: [{{name: a, url: /a}}]\n')
+    assert "is no address; write ADDR:PORT such as 127.0.0.1:8480" in told
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_loopback_is_for_this_machine_only(host: str) -> None:
+    assert Address(host, 1).is_loopback
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example.com"])
+def test_every_other_address_is_not(host: str) -> None:
+    assert not Address(host, 1).is_loopback
+
+
+def test_hooks_name_files_with_secrets(tmp_path: Path) -> None:
+    (tmp_path / "secret").touch()
+    config = written(tmp_path, "hooks: {github: {secretFile: secret}}\nsources: [{name: a, url: /a}]\n")
+    assert config.hooks == {"github": tmp_path / "secret"}
+    found = refused(tmp_path, "hooks: {gitlab: {secretFile: none}}\nsources: [{name: a, url: /a}]\n")
+    assert found == [
+        f"3: hooks.gitlab.secretFile: there is no file {tmp_path}/none; relative paths begin at {tmp_path}"
+    ]
+    assert (
+        "no field 'githubb'; did you mean 'github'?"
+        in refused(tmp_path, "hooks: {githubb: {}}\nsources: [{name: a, url: /a}]\n")[0]
+    )

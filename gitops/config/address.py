@@ -1,0 +1,43 @@
+"""Where the daemon listens: `ADDR:PORT`, or `off`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_FORM: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
+OFF: Final = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An empty `host` stands for all addresses of the machine, port 0 for any that is free."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Can only this machine (or this pod) reach it?"""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+DEFAULT: Final = Address("127.0.0.1", 8480)
+
+
+def address(text: str) -> Address | None:
+    """Of `127.0.0.1:8480`, `[::1]:8480`, `:8480` (all addresses); None for `off`. Raises ValueError with what to write."""
+    if text == OFF:
+        return None
+    match = _FORM.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError(f"{text!r} is no address; write ADDR:PORT such as {DEFAULT}, :8480 for all addresses, or off")
+    return Address(match["v6"] or match["host"], int(match["port"]))

@@ -1,0 +1,229 @@
+"""The HTTP side: which path answers what, and the headers that every answer carries. Only GET and HEAD, but for hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from gitops.compose import SourceConfig
+from gitops.config.address import Address
+from gitops.errors import GitopsError
+from gitops.server import health, hooks, page
+from gitops.server.metrics import CONTENT_TYPE, Metrics
+from gitops.server.monitor import Monitor
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STREAMS: Final = 64
+"""People who look at the page at the same time and are told at once; further ones look every few seconds."""
+_BODIES: Final = 8
+_GRACE: Final = 2.0
+_HEARTBEAT: Final = 15.0
+
+
+class NotListening(GitopsError):
+    """The address cannot be listened on; the text says why and what to do."""
+
+
+@dataclass
+class Server:
+    """What is served of one daemon. `poll` asks sources soon; `sources` and `secrets` (files, by provider) are those of the configuration now."""
+
+    monitor: Monitor
+    metrics: Metrics
+    poll: Callable[..., None]
+    sources: Callable[[], tuple[SourceConfig, ...]]
+    secrets: Callable[[], Mapping[str, Path]]
+    rate: hooks.Rate = field(default_factory=hooks.Rate)
+    _streams: int = 0
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_BODIES))
+
+    def app(self, *, is_local: bool) -> web.Application:
+        """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
+        app = web.Application(middlewares=[_guarded(is_local=is_local)], client_max_size=hooks.LARGEST)
+        app.add_routes(
+            [
+                web.get("/healthz", self._alive),
+                web.get("/readyz", self._ready),
+                web.get("/metrics", self._metrics),
+                web.get("/", self._overview),
+                web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._instance),
+                web.get("/events", self._events),
+                web.get("/static/{name}", _static),
+                web.post("/hooks/{provider}", self._hook),
+            ]
+        )
+        app.on_shutdown.append(self._shutdown)
+        return app
+
+    async def _shutdown(self, _: web.Application) -> None:
+        self._stopping.set()
+
+    async def _alive(self, _: web.Request) -> web.Response:
+        return _health(health.alive(self.monitor))
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        return _health(health.ready(self.monitor))
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        text = await self.metrics.text(self.monitor.clock.now())
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        return _html(await page.overview(self.monitor, page.Question.of(request.query)))
+
+    async def _instance(self, request: web.Request) -> web.Response:
+        found = await page.instance(self.monitor, **request.match_info)
+        return _html(found or page.missing(self.monitor), status=200 if found else 404)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """The number of each pass as it ends (server-sent events)."""
+        if self._streams >= _STREAMS:
+            raise web.HTTPServiceUnavailable(text="too many look already; ask again later\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
+        self._streams += 1
+        try:
+            await response.prepare(request)
+            await response.write(f"retry: 3000\ndata: {self.monitor.number}\n\n".encode())
+            while (told := await self._next()) is not None:
+                await response.write(told)
+        except ConnectionError:
+            pass
+        finally:
+            self._streams -= 1
+        return response
+
+    async def _next(self) -> bytes | None:
+        """What is to be told next; None at the end."""
+        waits = {asyncio.ensure_future(self.monitor.next()), asyncio.ensure_future(self._stopping.wait())}
+        try:
+            done, _ = await asyncio.wait(waits, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        if self._stopping.is_set():
+            return None
+        return f"data: {self.monitor.number}\n\n".encode() if done else b": still here\n\n"
+
+    async def _hook(self, request: web.Request) -> web.Response:
+        name = request.match_info["provider"]
+        provider, file = hooks.PROVIDERS.get(name), self.secrets().get(name)
+        if provider is None or file is None:
+            raise web.HTTPNotFound
+        async with self._bodies:
+            body = await self._body(request, name)
+            known = await asyncio.to_thread(hooks.secrets_in, file)
+            if not hooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known):
+                self.metrics.hook(name, "refused")
+                raise web.HTTPUnauthorized
+            found = hooks.concerned(hooks.repositories(provider, body), self.sources())
+        if not self.rate.allows(name, self.monitor.elapsed()):
+            self.metrics.hook(name, "throttled")
+            raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
+        self.metrics.hook(name, "accepted" if found else "unconcerned")
+        if found:
+            self.poll(*found)
+        return web.Response(status=202, text="\n")
+
+    async def _body(self, request: web.Request, name: str) -> bytes:
+        if (request.content_length or 0) > hooks.LARGEST:
+            self.metrics.hook(name, "too_large")
+            raise web.HTTPRequestEntityTooLarge(max_size=hooks.LARGEST, actual_size=request.content_length or 0)
+        try:
+            async with asyncio.timeout(10):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            self.metrics.hook(name, "too_large")
+            raise
+        except TimeoutError:
+            self.metrics.hook(name, "truncated")
+            raise web.HTTPRequestTimeout from None
+
+
+def _guarded(*, is_local: bool) -> Middleware:
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if is_local and not request.path.startswith("/hooks/") and _host(request) not in _LOCAL_NAMES:
+            raise web.HTTPMisdirectedRequest(text="this address is for this machine only\n", headers=_HEADERS)
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(_HEADERS)
+            raise
+        if not response.prepared:
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    return guarded
+
+
+def _host(request: web.Request) -> str:
+    try:
+        return urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _health(found: health.Health) -> web.Response:
+    return web.Response(status=200 if found.ok else 503, text=f"{found.why}\n")
+
+
+def _html(text: str, *, status: int = 200) -> web.Response:
+    return web.Response(status=status, text=text, content_type="text/html")
+
+
+async def _static(request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    if name not in _STATIC:
+        raise web.HTTPNotFound
+    data = resources.files("gitops.server").joinpath("static", name).read_bytes()
+    return web.Response(body=data, content_type=_STATIC[name], charset="utf-8", headers={"Cache-Control": "no-cache"})
+
+
+@asynccontextmanager
+async def listening(server: Server, address: Address) -> AsyncIterator[Address]:
+    """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises NotListening."""
+    app = server.app(is_local=address.is_loopback)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host or None, address.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise NotListening(_why(address, error)) from None
+        port = next((name[1] for name in runner.addresses), address.port)
+        yield Address(address.host, port)
+    finally:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(runner.cleanup(), 2 * _GRACE)
+
+
+def _why(address: Address, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"cannot listen on {address}: {reason.lower()}; choose another address with --listen ADDR:PORT, or none with --listen off"

@@ -1,0 +1,65 @@
+"""What can be seen of the last pass, as one value: metrics and pages are made from it and from nothing else.
+
+The same records and words as `levelgate status`, `windows` and `explain` have; made once for each pass, and only where somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from applier.plan import SetPlan
+from gitops.calendar import published as published_rules
+from gitops.calendar import rules_in
+from gitops.explain import explain
+from gitops.explanation import Explanation
+from gitops.known import Pass
+from gitops.overview import Overview
+from gitops.propagation.rules import SourceRules
+from gitops.refs import Ref
+from gitops.server.recorded import Recorded
+from gitops.standing import Standing
+from renderer.identity import ObjectKey
+
+
+@dataclass(frozen=True)
+class Board:
+    """`plans` are the sets of instances that exist, by instance. `rules` have the windows in force, by source."""
+
+    found: Pass
+    at: datetime
+    overview: Overview
+    plans: Mapping[ObjectKey, SetPlan]
+    _cluster: Recorded
+
+    @classmethod
+    async def of(cls, found: Pass, *, cluster: str, at: datetime) -> Board:
+        recorded = Recorded(cluster, found)
+        plans = {one.rendered.parent: one for one in found.plan.sets if one.parent and not one.rendered.is_source}
+        return cls(found, at, await Overview.read(recorded, now=at), plans, recorded)
+
+    @property
+    def cluster(self) -> str:
+        return self._cluster.name
+
+    @cached_property
+    def standings(self) -> Mapping[ObjectKey, Standing]:
+        return {one.key: one for one in self.overview.instances}
+
+    @cached_property
+    def rules(self) -> tuple[SourceRules, ...]:
+        return tuple(rules_in(published_rules(self.found.propagation.rules)))
+
+    async def explain(self, key: ObjectKey, now: datetime) -> Explanation:
+        """Why an instance is not as Git says, in the words of `levelgate explain`."""
+        kind = f"{key.kind}.{key.group}" if key.group else key.kind
+        return await explain(self._cluster, Ref(kind.lower(), key.name), key.namespace, now=now)
+
+    @property
+    def by_definition(self) -> Iterator[tuple[str, str, Standing]]:
+        """Each instance with its source and the name of its definition."""
+        for key, standing in self.standings.items():
+            if plan := self.plans.get(key):
+                yield plan.rendered.source, plan.rendered.definition, standing

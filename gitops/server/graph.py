@@ -1,0 +1,129 @@
+"""An instance as a picture: its nodes in columns by level, what depends on what between them, each with the word for how it is.
+
+Lengths are in the units of the picture. Items of a collection are one box; what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from applier.plan import NodePlan
+from gitops.standing import State
+
+WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 172, 52, 60, 16, 34, 8
+MOST: Final = 120
+"""Boxes of one picture."""
+
+_LONGEST: Final = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One node, or the `count` items of one. `level`, `x` and `y` say where; `state` is the worst of its items."""
+
+    id: str
+    kind: str
+    state: State
+    level: int
+    x: int
+    y: int
+    count: int = 1
+    external: bool = False
+
+    @property
+    def label(self) -> str:
+        text = f"{self.id} ×{self.count}" if self.count > 1 else self.id
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`edges` are paths of SVG; `columns` the places of the levels; `hidden` boxes did not fit."""
+
+    boxes: tuple[Box, ...]
+    edges: tuple[str, ...]
+    columns: Mapping[int, int]
+    width: int
+    height: int
+    hidden: int = 0
+
+
+def state_of(node: NodePlan) -> State:
+    """How one node is, in the words for instances."""
+    if node.node.error:
+        return State.FAILED
+    if node.blocked:
+        return State.of([node.blocked.reason])
+    if node.node.waiting:
+        return State.WAITING
+    if node.node.external:
+        return State.SETTLED if node.live is not None and node.ready else State.WAITING
+    return State.SETTLED if node.is_current and node.healthy else State.PROGRESSING
+
+
+def graph(nodes: Sequence[NodePlan]) -> Graph:
+    """The picture of one instance."""
+    items: dict[str, list[NodePlan]] = {}
+    for node in nodes:
+        items.setdefault(base(node.node.id), []).append(node)
+    shown = dict(list(items.items())[:MOST])
+    needs = {
+        name: {base(dep) for one in group for dep in one.node.depends_on} & shown.keys()
+        for name, group in shown.items()
+    }
+    boxes = {box.id: box for box in _placed(shown, needs)}
+    levels = sorted({box.level for box in boxes.values()})
+    tallest = max((box.y for box in boxes.values()), default=TOP)
+    return Graph(
+        tuple(boxes.values()),
+        tuple(_edge(boxes[dep], boxes[name]) for name, deps in needs.items() for dep in sorted(deps)),
+        {level: _x(index) for index, level in enumerate(levels)},
+        _x(len(levels)) - GAP_X + EDGE if levels else 0,
+        tallest + HEIGHT + EDGE,
+        len(items) - len(shown),
+    )
+
+
+def base(node: str) -> str:
+    """The id that a node has in the definition: items of a collection are called `workers/2`."""
+    return node.partition("/")[0]
+
+
+def _placed(items: Mapping[str, list[NodePlan]], needs: Mapping[str, Iterable[str]]) -> Iterator[Box]:
+    """Column by column; within one, nodes stand near what they depend on, so that few lines cross."""
+    rows: dict[str, float] = {}
+    levels = sorted({group[0].node.level for group in items.values()})
+    for column, level in enumerate(levels):
+        names = [name for name, group in items.items() if group[0].node.level == level]
+        names.sort(key=lambda name: (_middle(rows[dep] for dep in needs[name] if dep in rows), name))
+        for row, name in enumerate(names):
+            rows[name] = row
+            group = items[name]
+            states = [state_of(one) for one in group]
+            yield Box(
+                name,
+                group[0].node.group_kind.kind,
+                min(states, key=list(State).index),
+                level,
+                _x(column),
+                TOP + row * (HEIGHT + GAP_Y),
+                len(group),
+                group[0].node.external,
+            )
+
+
+def _middle(rows: Iterable[float]) -> float:
+    found = list(rows)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _x(column: int) -> int:
+    return EDGE + column * (WIDTH + GAP_X)
+
+
+def _edge(start: Box, end: Box) -> str:
+    x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT // 2, end.x, end.y + HEIGHT // 2
+    bend = max(24, (x2 - x1) // 2)
+    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"

@@ -1,0 +1,43 @@
+"""Is it alive, and is it ready? Both answers are decided from what the monitor was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gitops.server.monitor import Monitor
+
+STUCK: Final = 900.0
+"""Seconds: a pass that lasts longer does not end any more, and the process is better started anew."""
+
+FIRST_SYNC: Final = 60.0
+"""Seconds that a source may take to be read for the first time; after that readiness waits for it no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`why` is one line, for people."""
+
+    ok: bool
+    why: str
+
+
+def alive(monitor: Monitor) -> Health:
+    """Whoever answers has a loop that lives; a pass must not be stuck in it."""
+    if monitor.lasts > STUCK:
+        return Health(False, f"a pass has lasted for {monitor.lasts:.0f}s, longer than {STUCK:.0f}s: it is stuck")
+    return Health(True, "ok")
+
+
+def ready(monitor: Monitor) -> Health:
+    """Whoever waits for the lead is ready to take it. Whoever leads is, once every source was read and a pass is over; a source that cannot be
+    read is waited for no longer than `FIRST_SYNC`, because the others must not suffer.
+    """
+    if not monitor.leads():
+        return Health(True, "standing by: another replica leads")
+    if not monitor.number:
+        return Health(False, "the first pass is not over yet")
+    since = monitor.elapsed() - (monitor.leading_since or 0.0)
+    if (missing := monitor.unread()) and since < FIRST_SYNC:
+        return Health(False, f"not read yet: {', '.join(missing)}")
+    return Health(True, f"ok, but not read yet: {', '.join(missing)}" if missing else "ok")

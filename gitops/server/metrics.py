@@ -1,0 +1,222 @@
+"""What Prometheus reads: counters that grow as the work is done, and gauges of the last pass, made when they are asked for.
+
+Labels are bounded: they name sources, definitions, rollouts, and words of closed vocabularies; never an object. The only module that imports
+prometheus_client. docs/operations.md lists every metric.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Tallied
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from applier.execute import Result
+from gitops.propagation.people import moment
+from gitops.server.board import Board
+from gitops.server.monitor import Monitor
+from gitops.stages import STAGES
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Row = TypeVar("Row", bound=tuple[str, ...])
+"""Values of labels."""
+
+Answers = Callable[[], Mapping[tuple[str, int], int]]
+"""How many answers of the API server there were, by verb and status."""
+
+
+class Metrics:
+    """Those of one process, in a registry of their own."""
+
+    def __init__(self, monitor: Monitor, answers: Answers, caches: Callable[[], Mapping[str, int]] = dict) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
+        self.registry = CollectorRegistry()
+        self._collector = _Gauges(monitor, answers, caches)
+        self.registry.register(self._collector)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._seconds = Histogram(
+            "levelgate_stage_duration_seconds",
+            "How long parts of the work take; `pass` is the whole of a pass.",
+            ["stage"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "levelgate_stage_failures", "Parts of the work that failed.", ["stage"], registry=self.registry
+        )
+        self._writes = Counter(
+            "levelgate_actions",
+            "What was done to objects, by what and how it ended.",
+            ["action", "result"],
+            registry=self.registry,
+        )
+        self._drift = Counter(
+            "levelgate_drift_healed", "Objects that others changed and that were put right.", registry=self.registry
+        )
+        self._hooks = Counter(
+            "levelgate_hook_calls",
+            "Calls of hooks, by what became of them.",
+            ["provider", "result"],
+            registry=self.registry,
+        )
+        for stage in STAGES:
+            self._seconds.labels(stage)
+            self._failures.labels(stage)
+
+    @contextmanager
+    def stage(self, name: str, /, **_about: str) -> Iterator[None]:
+        """See `gitops.stages.Stage`."""
+        begun = time.perf_counter()
+        try:
+            yield
+        except BaseException:
+            self._failures.labels(name).inc()
+            raise
+        finally:
+            self._seconds.labels(name).observe(time.perf_counter() - begun)
+
+    def result(self, result: Result) -> None:
+        """One action, done or failed."""
+        self._writes.labels(result.action.replace(" ", "_"), "failed" if result.error else "done").inc()
+        if result.action == "healed" and result.error is None:
+            self._drift.inc()
+
+    def hook(self, provider: str, result: str) -> None:
+        self._hooks.labels(provider, result).inc()
+
+    async def text(self, now: datetime) -> bytes:
+        """As Prometheus reads it."""
+        await self._collector.look(now)
+        return generate_latest(self.registry)
+
+
+@dataclass(eq=False)
+class _Gauges(Collector):
+    """Computed from the last pass at each scrape; `look` takes what is to be told."""
+
+    monitor: Monitor
+    answers: Answers
+    caches: Callable[[], Mapping[str, int]]
+    _board: Board | None = None
+    _now: datetime | None = None
+
+    async def look(self, now: datetime) -> None:
+        self._board, self._now = await self.monitor.board(), now
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._process()
+        if self._board is not None and self._now is not None:
+            yield from _of_sources(self._board, self._now, set(self.monitor.errors()))
+            yield from _of_instances(self._board)
+            yield from _of_windows(self._board, self._now)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def _process(self) -> Iterator[Metric]:
+        monitor = self.monitor
+        yield _gauge("levelgate_build_info", "The version that runs.", ("version",), {(monitor.version,): 1})
+        yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
+        if monitor.passes:
+            at = monitor.passes[-1].at.timestamp()
+            yield _gauge("levelgate_last_pass_timestamp_seconds", "When the last pass ended.", (), {(): at})
+        requests = CounterMetricFamily(
+            "levelgate_api_requests",
+            "Requests to the API server, by verb and status; code 0: no answer.",
+            labels=("verb", "code"),
+        )
+        for (verb, code), count in sorted(self.answers().items()):
+            requests.add_metric((verb, str(code)), count)
+        yield requests
+        entries = {(name,): size for name, size in self.caches().items()}
+        yield _gauge("levelgate_cache_entries", "What is kept in memory from pass to pass.", ("cache",), entries)
+
+
+def _of_sources(board: Board, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
+    records = board.overview.sources
+    lag = {
+        (name,): max(0.0, (now - since).total_seconds())
+        if one.applied != one.target and (since := moment(one.since))
+        else 0.0
+        for name, one in records.items()
+    }
+    yield _gauge(
+        "levelgate_source_lag_seconds",
+        "For how long the newest commit has not been brought about completely; 0 when it has been.",
+        ("source",),
+        lag,
+    )
+    yield _gauge(
+        "levelgate_source_readable",
+        "0 while the source cannot be read from Git.",
+        ("source",),
+        {(name,): name not in unreadable for name in {*records, *unreadable}},
+    )
+    states = {(name, one.state): 1 for name, one in records.items() if one.state}
+    yield _gauge(
+        "levelgate_source_state", "The word that `levelgate status` has for the source.", ("source", "state"), states
+    )
+
+
+def _of_instances(board: Board) -> Iterator[Metric]:
+    states = Tallied((source, definition, standing.state) for source, definition, standing in board.by_definition)
+    yield _gauge(
+        "levelgate_instances", "Instances by the word for how they are.", ("source", "definition", "state"), states
+    )
+    causes = [(source, cause) for source, _, standing in board.by_definition for cause in standing.reasons]
+    causes += list(board.overview.causes)
+    blocked = Tallied((source, str(cause.reason)) for source, cause in causes)
+    yield _gauge("levelgate_blocked", "Causes of waiting and of failure, by reason.", ("source", "reason"), blocked)
+    openings: dict[tuple[str, ...], float] = {}
+    for source, cause in causes:
+        if cause.until:
+            openings[source,] = min(openings.get((source,), cause.until.timestamp()), cause.until.timestamp())
+    yield _gauge(
+        "levelgate_next_opening_timestamp_seconds",
+        "The earliest time at which something that waits can go on.",
+        ("source",),
+        openings,
+    )
+    moves = {
+        (rollout.name, word): sum(getattr(wave, word) for wave in rollout.waves)
+        for rollout in board.overview.rollouts
+        for word in ("settled", "moving", "held", "failed", "waiting")
+    }
+    yield _gauge(
+        "levelgate_rollout_instances", "Instances of a rollout, by where they are.", ("rollout", "state"), moves
+    )
+
+
+def _of_windows(board: Board, now: datetime) -> Iterator[Metric]:
+    active = Tallied(
+        (rules.source, str(window.kind), "active" if window.timeline.span(now).active else "inactive")
+        for rules in board.rules
+        for window in rules.windows.values()
+    )
+    yield _gauge("levelgate_windows", "Windows in force, active now or not.", ("source", "kind", "state"), active)
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Row, float]) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(name, text, labels=labels)
+    for row, value in sorted(values.items()):
+        found.add_metric(row, float(value))
+    return found

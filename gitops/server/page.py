@@ -1,0 +1,248 @@
+"""The status page as text: from what the monitor knows to HTML. Read-only; whatever it shows of others' words is escaped.
+
+Lists are cut into pages and pictures are bounded, so that a page weighs much the same with ten instances and with ten thousand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+from itertools import groupby
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from applier.plan import SetPlan
+from gitops.causes import Cause, timestamp
+from gitops.cli.reasons import actions, blocker, links
+from gitops.cli.text import age, place
+from gitops.cli.times import Times
+from gitops.explanation import Explanation
+from gitops.server import timeline
+from gitops.server.board import Board
+from gitops.server.graph import Graph, graph, state_of
+from gitops.server.monitor import Monitor
+from gitops.standing import Standing, State
+from renderer.identity import ObjectKey
+
+T = TypeVar("T")
+
+ROWS: Final = 50
+"""Rows of a list on one page."""
+
+_NODES: Final = 300
+_LONGEST: Final = 300
+_TIMES: Final = Times(utc=True)
+GLYPHS: Final = {
+    State.FAILED: "✕",
+    State.HALTED: "■",
+    State.SUSPENDED: "◌",
+    State.WAITING: "…",
+    State.HELD: "‖",
+    State.PROGRESSING: "→",
+    State.SETTLED: "✓",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person wants to see: instances whose name holds `text`, in this state, of this source; which pages of the lists."""
+
+    text: str = ""
+    state: str = ""
+    source: str = ""
+    instances: int = 1
+    causes: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Question:
+        """Anything may stand there; what means nothing is not asked."""
+        state = query.get("state", "")
+        return cls(
+            query.get("q", "")[:100].strip(),
+            state if state in set(State) else "",
+            query.get("source", "")[:63],
+            _number(query.get("page", "")),
+            _number(query.get("waiting", "")),
+        )
+
+    def fits(self, one: Standing) -> bool:
+        return (
+            self.text.lower() in f"{one.key.kind} {place(one.key)}".lower()
+            and self.state in {"", one.state}
+            and self.source in {"", one.source}
+        )
+
+    @property
+    def url(self) -> str:
+        """The page that shows this."""
+        said = {"q": self.text, "state": self.state, "source": self.source}
+        pages = {"page": self.instances, "waiting": self.causes}
+        query = urlencode(
+            {name: value for name, value in said.items() if value}
+            | {name: number for name, number in pages.items() if number > 1}
+        )
+        return f"/?{query}" if query else "/"
+
+
+def _number(text: str) -> int:
+    return min(max(int(text), 1), 10**6) if text.isdecimal() and len(text) < 8 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Generic[T]):
+    """One page of a list: `number` of `pages`, `total` rows in all."""
+
+    rows: Sequence[T]
+    number: int
+    pages: int
+    total: int
+
+    @classmethod
+    def of(cls, rows: Sequence[T], number: int) -> Cut[T]:
+        pages = max(1, -(-len(rows) // ROWS))
+        number = min(number, pages)
+        return cls(rows[(number - 1) * ROWS : number * ROWS], number, pages, len(rows))
+
+
+async def overview(monitor: Monitor, asked: Question) -> str:
+    """The first page."""
+    board, now = await monitor.board(), monitor.clock.now()
+    return _render("overview.html", monitor, board, **(_overview(board, monitor, asked, now) if board else {}))
+
+
+def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) -> dict[str, Any]:
+    seen, errors = board.overview, monitor.errors()
+    fitting = sorted(filter(asked.fits, seen.instances), key=lambda one: (list(State).index(one.state), one.key))
+    instances = Cut.of(fitting, asked.instances)
+    causes = Cut.of(list(_causes(board)), asked.causes)
+    windows, more_windows = timeline.rows(board.rules, now)
+    return {
+        "asked": asked,
+        "states": State,
+        "sources": [
+            (
+                name,
+                record,
+                errors.get(name),
+                next((one for one in board.found.sources if one.catalog.source == name), None),
+            )
+            for name, record in seen.sources.items()
+        ],
+        "unread": sorted(errors.keys() - seen.sources.keys()),
+        "errors": errors,
+        "rollouts": [one for one in seen.rollouts if one.waves][:ROWS],
+        "counts": Counter(one.state for one in seen.instances),
+        "instances": instances,
+        "levels": {one.key: levels(board.plans.get(one.key)) for one in instances.rows},
+        "causes": causes,
+        "windows": windows,
+        "more_windows": more_windows,
+        "days": timeline.days(now),
+        "scale": timeline.SCALE,
+        "passes": list(reversed(monitor.passes)),
+        "problems": [str(one) for one in (*board.found.bundle.problems, *board.found.propagation.problems)][:ROWS],
+        "page_of": lambda **pages: replace(asked, **pages).url,
+    }
+
+
+def _causes(board: Board) -> Iterator[tuple[ObjectKey | None, str, Cause, str]]:
+    """What is not as Git says: the instance or the source, why, and what it waits for."""
+    waiting = [one for one in board.overview.instances if not one.is_settled]
+    for one in sorted(waiting, key=lambda one: (list(State).index(one.state), one.key)):
+        cause = one.reasons[0]
+        yield one.key, place(one.key), cause, blocker(one, cause)
+    for source, cause in board.overview.causes:
+        yield None, f"source/{source}", cause, blocker(None, cause)
+
+
+def levels(plan: SetPlan | None) -> list[tuple[int, list[tuple[State, int]]]]:
+    """Each level with how many of its nodes are how, the worst first; for one line."""
+    nodes = sorted(plan.nodes, key=lambda node: node.node.level) if plan else []
+    return [
+        (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: list(State).index(item[0])))
+        for level, group in groupby(nodes, key=lambda node: node.node.level)
+    ]
+
+
+async def instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
+    """The page of one instance; None where there is none of that name. `-` is the namespace of those that have none."""
+    key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
+    board, now = await monitor.board(), monitor.clock.now()
+    standing = board.standings.get(key) if board else None
+    if board is None or standing is None:
+        return None
+    plan = board.plans.get(key)
+    found = None if standing.is_settled else await board.explain(key, now)
+    return _render("instance.html", monitor, board, **_instance(standing, plan, found, now, board))
+
+
+def _instance(
+    standing: Standing, plan: SetPlan | None, found: Explanation | None, now: datetime, board: Board
+) -> dict[str, Any]:
+    nodes = plan.nodes if plan else ()
+    drawn: Graph = graph(nodes)
+    return {
+        "standing": standing,
+        "graph": drawn,
+        "nodes": [
+            (node, state_of(node), node.node.key if node.node.key in board.standings else None)
+            for node in nodes[:_NODES]
+        ],
+        "more_nodes": max(0, len(nodes) - _NODES),
+        "excluded": plan.rendered.excluded if plan else (),
+        "orphans": plan.orphans if plan else (),
+        "why": list(links(found.chain, _TIMES, now)) if found else [],
+        "others": found.others if found else (),
+        "not_before": found.not_before if found else None,
+        "actions": list(actions(found)) if found else [],
+    }
+
+
+def missing(monitor: Monitor) -> str:
+    """Where there is nothing of that name (any more)."""
+    return _render("missing.html", monitor, None)
+
+
+def path_of(key: ObjectKey) -> str:
+    """The page of an instance."""
+    return "/instances/" + "/".join(
+        quote(part, safe="") for part in (key.group, key.kind, key.namespace or "-", key.name)
+    )
+
+
+def _render(name: str, monitor: Monitor, board: Board | None, **context: Any) -> str:
+    now = monitor.clock.now()
+    return (
+        _environment()
+        .get_template(name)
+        .render(
+            monitor=monitor,
+            board=board,
+            now=now,
+            leads=monitor.leads(),
+            age=lambda since: age(since, now),
+            **context,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """The templates. Everything is escaped, and a name that is not there is a fault, not nothing."""
+    made = Environment(
+        loader=PackageLoader("gitops.server"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(glyphs=GLYPHS, path_of=path_of, place=place, stamp=timestamp)
+    made.filters["short"] = lambda text: text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    made.filters["full"] = _TIMES.full
+    made.filters["minute"] = lambda moment: f"{_TIMES.minute(moment)} UTC"
+    return made

@@ -1,0 +1,62 @@
+"""Everything that watches one daemon, put together: what it tells while it works, and where that is served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from applier.execute import Result
+from gitops.clock import Clock
+from gitops.config.address import Address
+from gitops.follow import Follower
+from gitops.known import Pass
+from gitops.server.app import Server, listening
+from gitops.server.metrics import Metrics
+from gitops.server.monitor import Monitor
+from gitops.stages import Stage, told
+
+
+class Counted(Protocol):
+    """A cluster that counts what comes back from it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def answers(self) -> Counter[tuple[str, int]]: ...
+
+
+class Seen:
+    """`stage`, `report` and `passed` are to be told by whoever works; `leads` says whether this process does."""
+
+    def __init__(self, cluster: Counted, version: str, clock: Clock, leads: Callable[[], bool]) -> None:
+        self.monitor = Monitor(cluster.name, version, clock, leads=leads)
+        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches)
+        self.stage: Stage = told(self.monitor.stage, self.metrics.stage)
+        self._follower: Follower | None = None
+
+    def report(self, result: Result) -> None:
+        self.metrics.result(result)
+
+    def passed(self, found: Pass) -> None:
+        self.monitor.passed(found)
+
+    @asynccontextmanager
+    async def serving(
+        self, address: Address, follower: Follower, secrets: Callable[[], Mapping[str, Path]]
+    ) -> AsyncIterator[Address]:
+        """Answer requests as long as the context lasts; hooks poll the sources of `follower`. Raises NotListening."""
+        self._follower = follower
+        self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
+        server = Server(self.monitor, self.metrics, follower.poll, lambda: tuple(follower.configs.values()), secrets)
+        async with listening(server, address) as where:
+            yield where
+
+    def _caches(self) -> Mapping[str, int]:
+        if self._follower is None:
+            return {}
+        decider = self._follower.reconciler.decider
+        return {"renderings": decider.memo.size, "comparisons": decider.comparisons.size}

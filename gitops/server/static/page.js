@@ -1,0 +1,105 @@
+// The page stays as the last pass left it: whenever another one ends, it is fetched again and the parts that differ are replaced.
+"use strict";
+
+const parts = (root) => new Map([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+const zoned = new Intl.DateTimeFormat("en-GB", {
+  weekday: "short", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
+});
+
+function local(moment) {
+  const part = Object.fromEntries(zoned.formatToParts(moment).map(({ type, value }) => [type, value]));
+  return `${part.weekday} ${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute} ${part.timeZoneName}`;
+}
+
+function localise(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.valueOf())) continue;
+    if ("age" in time.dataset) time.title = local(moment);
+    else {
+      time.title = time.textContent;
+      time.textContent = local(moment);
+    }
+  }
+}
+
+function connected(on) {
+  const sign = document.getElementById("connection");
+  sign.classList.toggle("on", on);
+  sign.classList.toggle("off", !on);
+  sign.textContent = on ? "live, as of" : "not connected, as of";
+}
+
+function replacePart(old, fresh) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const path = focused && (focused.id ? `#${CSS.escape(focused.id)}` : focused.getAttribute("href") && `[href="${CSS.escape(focused.getAttribute("href"))}"]`);
+  const scrolled = [...old.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+  old.replaceWith(fresh);
+  fresh.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = scrolled[index] ?? 0; });
+  const again = path && fresh.querySelector(path);
+  if (again) again.focus({ preventScroll: true });
+}
+
+const source = new Map([...parts(document)].map(([name, part]) => [name, part.outerHTML]));
+let busy = false;
+let again = false;
+
+async function refresh() {
+  if (busy) {
+    again = true;
+    return;
+  }
+  busy = true;
+  try {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const found = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fresh = parts(found);
+    const shown = parts(document);
+    if ([...fresh.keys()].join() !== [...shown.keys()].join()) {
+      document.getElementById("content").replaceChildren(...found.getElementById("content").childNodes);
+      for (const [name, part] of parts(document)) source.set(name, part.outerHTML);
+      localise(document.getElementById("content"));
+    }
+    for (const [name, part] of fresh) {
+      const old = parts(document).get(name);
+      const text = part.outerHTML;
+      if (!old || text === source.get(name)) continue;
+      source.set(name, text);
+      localise(part);
+      replacePart(old, part);
+    }
+    const summary = document.querySelector(".tiles");
+    if (summary) {
+      const told = [...summary.querySelectorAll("a")].map((one) => one.textContent.replace(/[^\p{L}\p{N} ]/gu, "").replace(/\s+/g, " ").trim()).join(", ");
+      const announce = document.getElementById("announce");
+      if (announce.textContent !== told) announce.textContent = told;
+    }
+    connected(true);
+  } catch {
+    connected(false);
+  } finally {
+    busy = false;
+    if (again) {
+      again = false;
+      refresh();
+    }
+  }
+}
+
+localise(document);
+let number = document.body.dataset.number;
+let polling = 0;
+const events = new EventSource("/events");
+events.onopen = () => connected(true);
+events.onmessage = (event) => {
+  connected(true);
+  clearInterval(polling);
+  if (event.data !== number) {
+    number = event.data;
+    refresh();
+  }
+};
+events.onerror = () => {
+  connected(false);
+  if (events.readyState === EventSource.CLOSED && !polling) polling = setInterval(refresh, 5000);
+};

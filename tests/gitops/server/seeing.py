@@ -1,0 +1,101 @@
+"""A fleet that is seen: passes on the sandbox with a still clock, told to everything that watches a daemon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from applier.sandbox.api import Sandbox
+from gitops.compose import SourceConfig
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
+from gitops.server.app import Server
+from gitops.server.seen import Seen
+from tests.gitops.fleet import Fleet
+
+HOURS = {
+    "kind": "Allow",
+    "timeZone": "Europe/Berlin",
+    "schedule": {"cron": "0 9 * * 1-5"},
+    "until": "17:00",
+    "selector": {"namespaces": ["default"]},
+    "ticket": "CHG-2210",
+}
+FREEZE = {
+    "kind": "Deny",
+    "timeZone": "Europe/Berlin",
+    "schedule": {"once": [{"start": "2026-11-22T12:00", "end": "2026-11-24T06:00"}]},
+}
+
+
+@dataclass
+class Answering:
+    """A cluster as far as metrics ask it."""
+
+    name: str = "prod-eu"
+    answers: Counter[tuple[str, int]] = field(default_factory=lambda: Counter({("list", 200): 3, ("patch", 409): 1}))
+
+
+@dataclass
+class Scene:
+    """`polled` are the sources that a hook wanted to be asked."""
+
+    fleet: Fleet
+    seen: Seen
+    polled: list[tuple[str, ...]] = field(default_factory=list)
+    sources: tuple[SourceConfig, ...] = ()
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+
+    async def step(self, after: timedelta = timedelta()) -> Pass:
+        """One pass, so much later."""
+        self.fleet.clock.moment += after
+        found = await self.fleet.reconciler.reconcile([self.fleet.state])
+        self.seen.passed(found)
+        return found
+
+    async def started(self) -> None:
+        """All of the fleet runs, is healthy and has settled."""
+        self.fleet.push()
+        for _ in range(6):
+            await self.step()
+            self.fleet.ready(*self.fleet.at("one"))
+
+    @property
+    def server(self) -> Server:
+        def poll(*names: str) -> None:
+            self.polled.append(names)
+
+        return Server(self.seen.monitor, self.seen.metrics, poll, lambda: self.sources, lambda: self.secrets)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[TestClient[object, object]]:
+        async with TestClient(TestServer(self.server.app(is_local=True))) as client:
+            yield client  # type: ignore[misc]
+
+    async def page(self, path: str = "/") -> str:
+        async with self.client() as client:
+            response = await client.get(path)
+            assert response.status == 200
+            return await response.text()
+
+    async def metrics(self) -> str:
+        return (await self.seen.metrics.text(self.fleet.clock.now())).decode()
+
+
+@asynccontextmanager
+async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
+    made = Fleet(**fleet)
+    made.sandbox = Sandbox(clock=made.clock.seconds)
+    made.restart()
+    seen = Seen(Answering(), "0.1.0", made.clock, lambda: leads)
+    seen.monitor.elapsed = made.clock.seconds
+    made.reconciler = Reconciler(made.cluster, "0", made.clock, seen.report, stage=seen.stage)
+    yield Scene(made, seen)
+    await made.cluster.close()

@@ -1,0 +1,66 @@
+"""The picture of an instance: nodes in columns by level, the worst of a collection, and nothing on top of anything else."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from applier.plan import NodePlan, Verb
+from applier.reasons import Blocked, Reason
+from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
+from gitops.standing import State
+from renderer.identity import GroupKind
+from renderer.model import RenderedNode
+
+LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+def node(
+    name: str, level: int = 0, *deps: str, verb: Verb = Verb.NONE, blocked: Blocked | None = None, error: str = ""
+) -> NodePlan:
+    rendered = RenderedNode(name, level, deps, GroupKind("", "ConfigMap"), LIVE, None, error=error)
+    return NodePlan(rendered, verb, LIVE, ready=True, healthy=True, blocked=blocked)
+
+
+def test_how_a_node_is_has_the_words_of_an_instance() -> None:
+    assert state_of(node("a")) is State.SETTLED
+    assert state_of(node("a", verb=Verb.UPDATE)) is State.PROGRESSING
+    assert state_of(node("a", error="no such field")) is State.FAILED
+    assert state_of(node("a", blocked=Blocked(Reason.WINDOW_CLOSED, ""))) is State.HELD
+    assert state_of(node("a", blocked=Blocked(Reason.DEPENDENCY_NOT_READY, ""))) is State.WAITING
+
+
+def test_levels_are_columns_and_boxes_do_not_touch() -> None:
+    drawn = graph([node("a"), node("b"), node("c", 1, "a"), node("d", 1, "b"), node("e", 3, "c", "d")])
+    assert list(drawn.columns) == [0, 1, 3]
+    assert [second - first for first, second in pairwise(drawn.columns.values())] == [WIDTH + GAP_X] * 2
+    places = [(box.x, box.y) for box in drawn.boxes]
+    assert len(set(places)) == 5
+    for column in drawn.columns.values():
+        rows = sorted(y for x, y in places if x == column)
+        assert all(second - first > HEIGHT for first, second in pairwise(rows))
+    assert max(x for x, _ in places) + WIDTH <= drawn.width
+    assert max(y for _, y in places) + HEIGHT <= drawn.height
+    assert len(drawn.edges) == 4
+
+
+def test_nodes_stand_beside_what_they_depend_on() -> None:
+    drawn = graph([node("a"), node("b"), node("x", 1, "b"), node("y", 1, "a")])
+    at = {box.id: box.y for box in drawn.boxes}
+    assert at["y"] < at["x"]
+
+
+def test_a_collection_is_one_box_with_its_worst_item() -> None:
+    drawn = graph(
+        [node("a"), *(node(f"workers/{number}", 1, "a") for number in range(3)), node("workers/3", 1, "a", error="x")]
+    )
+    (_, box) = drawn.boxes
+    assert (box.id, box.count, box.state, box.label) == ("workers", 4, State.FAILED, "workers ×4")
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    drawn = graph([node(f"n{number}") for number in range(MOST + 7)])
+    assert (len(drawn.boxes), drawn.hidden) == (MOST, 7)
+
+
+def test_nothing_at_all() -> None:
+    assert graph([]).boxes == ()

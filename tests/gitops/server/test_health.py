@@ -1,0 +1,72 @@
+"""Alive and ready (S4-14), and where they are answered: what a probe of Kubernetes sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from gitops.server import health
+from gitops.server.monitor import Monitor
+from tests.gitops.fleet import StillClock
+from tests.gitops.server.seeing import scene
+
+
+@dataclass
+class Seconds:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def monitor(*, leads: bool = True, unread: tuple[str, ...] = (), number: int = 1) -> tuple[Monitor, Seconds]:
+    elapsed = Seconds()
+    made = Monitor("prod-eu", "0.1.0", StillClock(), elapsed, lambda: leads, lambda: list(unread), number=number)
+    return made, elapsed
+
+
+def test_a_pass_that_does_not_end_is_not_alive() -> None:
+    watched, elapsed = monitor()
+    with watched.stage("pass"):
+        elapsed.now = health.STUCK
+        assert health.alive(watched).ok
+        elapsed.now += 1
+        assert health.alive(watched) == health.Health(
+            False, "a pass has lasted for 901s, longer than 900s: it is stuck"
+        )
+    assert health.alive(watched).ok
+
+
+def test_other_stages_are_no_passes() -> None:
+    watched, elapsed = monitor()
+    with watched.stage("fetch"):
+        elapsed.now = 10 * health.STUCK
+        assert health.alive(watched).ok
+
+
+def test_whoever_leads_is_ready_after_its_first_pass() -> None:
+    """S4-14."""
+    assert health.ready(monitor(number=0)[0]) == health.Health(False, "the first pass is not over yet")
+    assert health.ready(monitor()[0]) == health.Health(True, "ok")
+
+
+def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() -> None:
+    """S4-14: others do not wait for it for ever."""
+    watched, elapsed = monitor(unread=("shop",))
+    with watched.stage("pass"):
+        pass
+    elapsed.now = health.FIRST_SYNC - 1
+    assert health.ready(watched) == health.Health(False, "not read yet: shop")
+    elapsed.now = health.FIRST_SYNC
+    assert health.ready(watched) == health.Health(True, "ok, but not read yet: shop")
+
+
+def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
+    assert health.ready(monitor(leads=False, number=0)[0]) == health.Health(True, "standing by: another replica leads")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])
+async def test_probes_before_the_first_pass(path: str, status: int) -> None:
+    async with scene() as seen, seen.client() as client:
+        assert (await client.get(path)).status == status

@@ -1,0 +1,144 @@
+"""Metrics: what they say, that their number does not grow with objects, and that documents and dashboards name those that there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from applier.execute import Result
+from applier.plan import Plan
+from gitops.known import Pass
+from gitops.stages import STAGES
+from renderer.identity import ObjectKey
+from tests.gitops.server.seeing import FREEZE, HOURS, scene
+
+ROOT = Path(__file__).parents[3]
+OPERATIONS = ROOT / "docs" / "operations.md"
+KEY = ObjectKey("", "ConfigMap", "default", "a")
+
+
+def values(text: str, name: str) -> dict[tuple[str, ...], float]:
+    """Samples of a metric by the values of their labels, in the order of the labels' names."""
+    return {
+        tuple(sample.labels[label] for label in sorted(sample.labels)): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+async def test_before_the_first_pass_there_is_little_to_say() -> None:
+    async with scene(leads=False) as seen:
+        text = await seen.metrics()
+    assert values(text, "levelgate_leader") == {(): 0}
+    assert values(text, "levelgate_build_info") == {("0.1.0",): 1}
+    assert values(text, "levelgate_instances") == {}
+
+
+async def test_every_stage_is_there_from_the_start() -> None:
+    async with scene() as seen:
+        text = await seen.metrics()
+    assert values(text, "levelgate_stage_duration_seconds_count") == dict.fromkeys([(stage,) for stage in STAGES], 0)
+
+
+async def test_a_fleet_that_waits_for_a_window() -> None:
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        seen.fleet.push("two", prod=HOURS, freeze=FREEZE)
+        await seen.step(timedelta(hours=6))
+        text = await seen.metrics()
+    assert values(text, "levelgate_instances") == {("links.g.test", "platform", "Held"): 2}
+    assert values(text, "levelgate_blocked")[("WindowClosed", "platform")] >= 1
+    assert values(text, "levelgate_windows") == {
+        ("Allow", "platform", "inactive"): 1,
+        ("Deny", "platform", "inactive"): 1,
+    }
+    (opening,) = values(text, "levelgate_next_opening_timestamp_seconds").values()
+    assert opening > seen.fleet.clock.seconds()
+    assert values(text, "levelgate_source_lag_seconds")[("platform",)] >= 0
+    assert values(text, "levelgate_source_state") == {("platform", "Held"): 1}
+    assert values(text, "levelgate_api_requests_total") == {("200", "list"): 3, ("409", "patch"): 1}
+    assert values(text, "levelgate_stage_duration_seconds_count")[("pass",)] == 7
+
+
+async def test_drift_and_what_was_done_are_counted() -> None:
+    async with scene() as seen:
+        for action in ("healed", "created", "finalizer removed"):
+            seen.seen.report(Result(KEY, KEY, action))
+        text = await seen.metrics()
+    assert values(text, "levelgate_drift_healed_total") == {(): 1}
+    assert values(text, "levelgate_actions_total") == {
+        ("created", "done"): 1,
+        ("finalizer_removed", "done"): 1,
+        ("healed", "done"): 1,
+    }
+
+
+async def test_a_stage_that_fails_is_counted_and_goes_on_failing() -> None:
+    async with scene() as seen:
+        with pytest.raises(ValueError, match="x"), seen.seen.stage("fetch", source="a"):
+            raise ValueError("x")
+        text = await seen.metrics()
+    assert values(text, "levelgate_stage_failures_total")[("fetch",)] == 1
+
+
+def multiplied(found: Pass, count: int) -> Pass:
+    """The pass with so many instances like its first one."""
+    (first, *_) = (one for one in found.plan.sets if not one.rendered.is_source)
+    assert first.parent is not None
+    sets = [one for one in found.plan.sets if one.rendered.is_source]
+    for number in range(count):
+        key = first.rendered.parent._replace(name=f"n{number}")
+        parent = {**first.parent, "metadata": {**first.parent["metadata"], "name": key.name}}
+        sets.append(replace(first, rendered=replace(first.rendered, parent=key), parent=parent))
+    return replace(found, plan=Plan(tuple(sets)))
+
+
+async def test_a_thousand_instances_have_no_more_series_than_two() -> None:
+    """Labels are bounded: Prometheus pays for each series."""
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        found = await seen.step()
+        seen.seen.passed(multiplied(found, 2))
+        two = series(await seen.metrics())
+        seen.seen.passed(multiplied(found, 1000))
+        text = await seen.metrics()
+    assert sum(values(text, "levelgate_instances").values()) >= 1000
+    assert series(text) == two
+
+
+def series(text: str) -> int:
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return len({(sample.name, tuple(sorted(sample.labels.items()))) for sample in samples})
+
+
+async def test_names_are_conventional() -> None:
+    """Prometheus, "Metric and label naming": a prefix, base units, `_total` for counters."""
+    async with scene() as seen:
+        text = await seen.metrics()
+    families = [one for one in text_string_to_metric_families(text) if one.name.startswith("levelgate_")]
+    assert len(families) > 5
+    for one in families:
+        assert re.fullmatch(r"levelgate_[a-z_]+", one.name)
+        assert not re.search(r"(milliseconds|minutes|kilobytes|_ms)$", one.name)
+        assert one.documentation
+
+
+async def test_every_metric_is_documented_and_there_are_no_others() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        seen.seen.metrics.hook("github", "accepted")
+        text = await seen.metrics()
+    table = re.findall(r"^\| `(levelgate_\w+)` \|", OPERATIONS.read_text(), flags=re.MULTILINE)
+    assert set(table) == set(names_in(text))
+
+
+def names_in(text: str) -> set[str]:
+    """As they are asked for: with `_total`, histograms without their suffixes."""
+    families = (one for one in text_string_to_metric_families(text) if one.name.startswith("levelgate_"))
+    return {f"{one.name}_total" if one.type == "counter" else one.name for one in families}

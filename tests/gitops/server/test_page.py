@@ -1,0 +1,221 @@
+"""The status page without a server or a browser: what it says of a pass, that names stay text, and that its weight is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from applier.reasons import Blocked, Reason
+from gitops.errors import SourceError
+from gitops.server import page
+from gitops.server.monitor import PassLine
+from gitops.standing import State
+from gitops.tally import Tally
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import START
+from tests.gitops.server.seeing import FREEZE, HOURS, Scene, scene
+from tests.gitops.server.test_metrics import multiplied
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}javascript:alert(1)"
+
+
+class Tags(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+async def held(seen: Scene) -> None:
+    """All have settled, and a change waits for a window."""
+    await seen.started()
+    seen.fleet.push("two", prod=HOURS, freeze=FREEZE)
+    await seen.step(timedelta(hours=6))
+
+
+async def test_before_the_first_pass_the_page_says_who_works() -> None:
+    async with scene() as seen:
+        assert "The first pass is not over yet" in await seen.page()
+    async with scene(leads=False) as seen:
+        assert "another one leads" in await seen.page()
+
+
+async def test_it_says_what_the_commands_say() -> None:
+    """Reasons, times and words are those of `levelgate status`, `windows` and `explain`."""
+    async with scene(names=("i0", "i1")) as seen:
+        await held(seen)
+        overview = Tags(await seen.page()).text
+        one = Tags(await seen.page("/instances/g.test/Link/default/i0")).text
+    assert "WindowClosed" in overview
+    assert "window/prod" in overview
+    assert "waits for window prod (CHG-2210), opens 2026-11-24T08:00Z (Tue 09:00 Europe/Berlin)" in overview
+    assert "holds back default · Mon 2026-11-23 08:00 UTC" in " ".join(overview.split())
+    assert "Not before Tue 2026-11-24 08:00 UTC" in " ".join(one.split())
+    assert "1  WindowClosed  default/i0" in one
+    assert "levelgate break-glass link/i0 -n default --for 1h" in one
+    assert "level 0" in one
+    assert "level 1" in one
+
+
+async def test_an_instance_that_is_not_there_is_told_so() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        async with seen.client() as client:
+            for path in ("default/nobody", "-/i0", "default/%3Cscript%3E"):
+                response = await client.get(f"/instances/g.test/Link/{path}")
+                assert response.status == 404
+                assert "no such instance" in await response.text()
+
+
+async def test_names_and_messages_are_shown_as_text() -> None:
+    """Threat 22: whatever stands in Git, a browser sees no element, no handler and no link in it."""
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        found = await seen.step()
+        bad = ObjectKey("g.test", "Link", HOSTILE, HOSTILE)
+        sets = []
+        for one in found.plan.sets:
+            if one.rendered.is_source or one.parent is None:
+                sets.append(one)
+                continue
+            metadata = {**one.parent["metadata"], "name": HOSTILE, "namespace": HOSTILE}
+            blocked = Blocked(Reason.HELD, HOSTILE)
+            nodes = tuple(
+                replace(node, blocked=blocked, node=replace(node.node, id=HOSTILE if node.node.level else "a"))
+                for node in one.nodes
+            )
+            sets.append(
+                replace(
+                    one,
+                    rendered=replace(one.rendered, parent=bad),
+                    parent={**one.parent, "metadata": metadata},
+                    nodes=nodes,
+                )
+            )
+        seen.seen.monitor.errors = lambda: {"platform": SourceError(HOSTILE, HOSTILE, advice=HOSTILE)}
+        seen.seen.passed(replace(found, plan=replace(found.plan, sets=tuple(sets))))
+        pages = [await seen.page(), await seen.page(page.path_of(bad))]
+    for text in pages:
+        tags = Tags(text)
+        assert HOSTILE in tags.text
+        assert [one for one in tags.elements if one[0] == "img" and one[1].get("src") != "/static/icon.svg"] == []
+        for _, attributes in tags.elements:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
+            assert (attributes.get("href") or "/").startswith(("/", "#"))
+
+
+async def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        tags = Tags(await seen.page())
+        async with seen.client() as client:
+            policy = (await client.get("/")).headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "://" not in policy
+    for name, attributes in tags.elements:
+        assert name not in {"style", "iframe", "object"}
+        if name == "script":
+            assert attributes["src"] == "/static/page.js"
+
+
+async def test_a_thousand_instances_weigh_little_more_than_fifty() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        found = await seen.step()
+        seen.seen.passed(multiplied(found, 50))
+        fifty = len(await seen.page())
+        seen.seen.passed(multiplied(found, 1000))
+        first, last = await seen.page(), await seen.page("/?page=21")
+    assert len(first) < fifty * 1.1
+    assert "page 1 of 21, 1001 instances" in " ".join(first.split())
+    assert "default/n0<" in first
+    assert "page 21 of 21" in last
+
+
+async def test_instances_can_be_looked_for() -> None:
+    async with scene(names=("api", "shop")) as seen:
+        await seen.started()
+        await seen.step()
+        assert "default/shop" not in await seen.page("/?q=API")
+        assert "default/api" not in await seen.page("/?state=Failed")
+        assert "default/api" in await seen.page("/?source=platform&state=Settled")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "-1", "waiting": "0"},
+        {"page": "9" * 400},
+        {"page": "²"},
+        {"state": "<script>", "q": "x" * 10_000, "source": "é"},
+    ],
+)
+def test_any_question_can_be_asked(query: dict[str, str]) -> None:
+    asked = page.Question.of(query)
+    assert 1 <= asked.instances <= 10**6
+    assert len(asked.text) <= 100
+    assert asked.state in {"", *State}
+
+
+def test_passes_that_changed_nothing_are_one_line() -> None:
+    idle = PassLine(START, 0.1, {"platform": "a"}, Tally(1, 0, 0, 0))
+    assert idle.after(None).passes == 1
+    assert idle.after(idle.after(idle)).passes == 3
+    assert idle.after(replace(idle, done={"created": 1})).passes == 1
+    assert replace(idle, commits={"platform": "b"}).after(idle).passes == 1
+
+
+async def test_only_the_newest_passes_are_kept() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        found = await seen.step()
+        for number in range(200):
+            seen.seen.passed(replace(found, results=found.results, sources=(), now=START + timedelta(days=number)))
+            seen.seen.monitor.passes[-1] = replace(seen.seen.monitor.passes[-1], failed=number)
+        assert len(seen.seen.monitor.passes) == 50
+
+
+async def test_nothing_is_written_by_looking() -> None:
+    """The page is read-only: GET and HEAD alone, and no request goes to the cluster."""
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        before = sum(seen.fleet.reconciler.cluster.requests.values())  # type: ignore[attr-defined]
+        await seen.page()
+        await seen.page("/instances/g.test/Link/default/i0")
+        await seen.metrics()
+        assert sum(seen.fleet.reconciler.cluster.requests.values()) == before  # type: ignore[attr-defined]
+        async with seen.client() as client:
+            for method in ("POST", "PUT", "DELETE", "PATCH"):
+                assert (await client.request(method, "/")).status == 405
+            assert (await client.head("/")).status == 200
+
+
+async def test_a_browser_that_was_led_here_by_another_name_gets_nothing() -> None:
+    """DNS rebinding: a page of somebody else cannot read what is served on this machine."""
+    async with scene() as seen, seen.client() as client:
+        for path in ("/", "/metrics", "/events"):
+            assert (await client.get(path, headers={"Host": "evil.example.com"})).status == 421
+        assert (await client.get("/", headers={"Host": "[::1]:8480"})).status == 200
+
+
+async def test_the_end_of_a_pass_is_told_at_once() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        async with seen.client() as client, client.get("/events") as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 6\n\n"
+            await seen.step()
+            assert await response.content.readuntil(b"\n\n") == b"data: 7\n\n"
