@@ -9,7 +9,7 @@ from applier import observe
 from applier.cluster import Cluster, Object
 from applier.fights import Fights
 from applier.observed import Observed, annotation, label
-from applier.plan import Plan, plan
+from applier.plan import Answered, Plan, plan
 from applier.plan.comparing import Comparisons
 from gitops.clock import Clock
 from gitops.known import Known, Seen
@@ -57,18 +57,22 @@ class Decider:
             self.seen.types = of_crds(_crds(observed), self.seen.types)
             with self.stage("render"):
                 bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
-            crds = crds_to_look_at(bundle, observed)
+            crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.read(self.cluster, bundle.unread)
                 known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
                 continue
             records = replace(known.records, fights=self.fights.held_back(self.clock.now()))
-            wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+            wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
-            observed = await observe.complete(self.cluster, observed, scoped)
-            gates = known.propagation.gates
+            complete = await observe.complete(self.cluster, observed, scoped)
+            if complete.listed != observed.listed:
+                known = replace(known, observed=complete)
+                continue
+            gates, answers = known.propagation.gates, list[Answered]()
+            asked = gates.noting(answers)
             with self.stage("plan"):
-                decided = plan(bundle, observed, records, gates, self.comparisons, to_the_end=to_the_end)
+                decided = plan(bundle, observed, records, asked, self.comparisons, to_the_end=to_the_end)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
@@ -93,16 +97,17 @@ class Decider:
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
-                final = plan(bundle, observed, records, moved.gates, self.comparisons)
+                stands = moved.gates.answer_as(gates, answers)
+                final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
                 final = deadlock.told(final, moved.awaited)
                 return bundle, final, replace(known, propagation=moved.after(final))
 
 
-def crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
+def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
     """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
     is missing now.
     """
-    kinds = kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
+    kinds = _kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
     used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
     found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
     return {key for key in found if not observed.is_known(key)}
@@ -112,7 +117,7 @@ def _is_custom(kind: GroupKind) -> bool:
     return "." in kind.group and not kind.group.endswith(".k8s.io")
 
 
-def kinds_of(bundle: Bundle) -> set[GroupKind]:
+def _kinds_of(bundle: Bundle) -> set[GroupKind]:
     return {CRD} | kinds_in(bundle.sets)
 
 

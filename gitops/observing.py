@@ -13,7 +13,6 @@ from applier.observed import Observed, annotation
 from applier.plan import Records
 from gitops import calendar
 from gitops.clock import Clock
-from gitops.deciding import crds_to_look_at, kinds_of
 from gitops.known import Known, Seen
 from gitops.parts import Part
 from gitops.propagation import governor
@@ -30,7 +29,7 @@ from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
-from renderer.render import OWN_NAMESPACE, render, source_parent
+from renderer.render import OWN_NAMESPACE, source_parent
 
 FactsAt = Callable[[datetime], Mapping[str, Fact]]
 """The external facts that are declared, as they are at a time, without asking anybody."""
@@ -48,9 +47,7 @@ async def observe_all(
     catalogs = [state.catalog for state in sources]
     parents = [source_parent(catalog.source) for catalog in catalogs]
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
-    wanted = render(catalogs)
-    observed = await observe.observe(cluster, parents, kinds=kinds_of(wanted), whole=instances)
-    observed = await observe.look(cluster, observed, crds_to_look_at(wanted, observed))
+    observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
     missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}

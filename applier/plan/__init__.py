@@ -20,7 +20,20 @@ from applier.ownership import apply_entry
 from applier.plan.brake import brake
 from applier.plan.comparing import Comparisons
 from applier.plan.nodes import Judge
-from applier.plan.values import BRAKE, Barrier, Brake, Change, Effect, Gates, NodePlan, Plan, Records, SetPlan, Verb
+from applier.plan.values import (
+    BRAKE,
+    Answered,
+    Barrier,
+    Brake,
+    Change,
+    Effect,
+    Gates,
+    NodePlan,
+    Plan,
+    Records,
+    SetPlan,
+    Verb,
+)
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
@@ -29,6 +42,7 @@ from renderer.model import Bundle, RenderedSet
 
 __all__ = [
     "BRAKE",
+    "Answered",
     "Barrier",
     "Brake",
     "Change",

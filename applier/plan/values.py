@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -104,6 +104,24 @@ class Gates:
     stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
+
+    def noting(self, answers: list[Answered]) -> Gates:
+        """The same gates; what a plan asks them is noted, with the answer."""
+
+        def check(change: Change) -> Blocked | None:
+            answers.append((change, self.check(change)))
+            return answers[-1][1]
+
+        return replace(self, check=check)
+
+    def answer_as(self, other: Gates, answers: Iterable[Answered]) -> bool:
+        """Is a plan that `other` gave these answers for the plan that these gates would make?"""
+        same = replace(self, check=_open) == replace(other, check=_open)
+        return same and all(self.check(change) == answer for change, answer in answers)
+
+
+Answered = tuple[Change, Blocked | None]
+"""What a plan asked its gates, and what they said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from applier.errors import Denied, FieldConflict, Unavailable
 from applier.inventory import Scope, parent_body, scope_of
 from applier.member import body, recorded_deps
 from applier.observed import Observed
-from applier.plan import NodePlan, Plan, Records, SetPlan, Verb, plan
-from applier.reasons import Reason
+from applier.plan import Answered, Gates, NodePlan, Plan, Records, SetPlan, Verb, plan
+from applier.reasons import Blocked, Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from renderer import keys
@@ -303,3 +303,28 @@ def test_nodes_that_wait_or_cannot_be_rendered_say_so() -> None:
         (Reason.WAITING_FOR_DATA, "a.status.host"),
         (Reason.RENDER_FAILED, "no such field"),
     ]
+
+
+def closed_to(*names: str) -> Gates:
+    return Gates(lambda change: Blocked(Reason.SUSPENDED, "wait") if change.key.name in names else None)
+
+
+@pytest.mark.parametrize(
+    ("gates", "stands"),
+    [
+        (Gates(), True),
+        (closed_to("b"), True),
+        (closed_to("a"), False),
+        (replace(Gates(), targets={PARENT: 2}), False),
+        (replace(Gates(), suspended={PARENT: Blocked(Reason.SUSPENDED, "all")}), False),
+    ],
+    ids=["open", "closed to what was not asked", "closed", "another target", "suspended"],
+)
+def test_a_plan_stands_as_long_as_the_gates_would_answer_the_same(gates: Gates, stands: bool) -> None:
+    """Rule 6: gates are asked about every change that could start; a plan made for other gates counts only where these say the same."""
+    known = observed(parent(SOURCE), absent="ab")
+    answers: list[Answered] = []
+    made = plan(PAIR, known, gates=Gates().noting(answers))
+    assert [(change.key.name, answer) for change, answer in answers] == [("a", None)]
+    assert gates.answer_as(Gates(), answers) is stands
+    assert (plan(PAIR, known, gates=gates) == made) is stands
