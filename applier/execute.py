@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 
 from applier import inventory, member, observe
 from applier.adoption import inherited
@@ -219,14 +220,16 @@ _Answer = tuple[Object | None, Result]
 
 
 async def _side_by_side(acts: Iterable[Awaitable[_Answer]]) -> list[_Answer]:
-    """The answers, in order. No act begins long before its request can be sent, so that what it sends is made while others are under way."""
-    limit = asyncio.Semaphore(BEGUN)
+    """The answers, in order. No act is made long before its request can be sent: what it sends is made while others are under way."""
+    answers: dict[int, _Answer] = {}
+    numbered = enumerate(acts)
 
-    async def one(act: Awaitable[_Answer]) -> _Answer:
-        async with limit:
-            return await act
+    async def work(begun: tuple[int, Awaitable[_Answer]]) -> None:
+        for number, act in chain((begun,), numbered):
+            answers[number] = await act
 
-    return await asyncio.gather(*map(one, acts))
+    await asyncio.gather(*map(work, islice(numbered, BEGUN)))
+    return [answers[number] for number in range(len(answers))]
 
 
 async def _attempt(result: Result, act: Callable[[], Awaitable[Object | None]]) -> _Answer:

@@ -10,6 +10,7 @@ import builtins
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -117,14 +118,12 @@ class KubeCluster:
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
         key = ObjectKey.of(manifest)
-        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        query |= {"dryRun": "All"} if dry_run else {}
-        body = _encoded(manifest, key)
+        query, body = _apply_query(manager, force=force, dry_run=dry_run), _encoded(manifest, key)
 
         async def ask(resource: Resource) -> Object:
             # The path must name the version of the body, which need not be the one that the server prefers.
             path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
-            path = f"{path}?{urlencode(query)}"
+            path = f"{path}?{query}"
             call = _call("apply", "PATCH", path, about=key, body=body, content_type=_APPLY_PATCH)
             return await self._client.document(call)
 
@@ -241,6 +240,12 @@ def _call(
         content_type=content_type,
         body=body,
     )
+
+
+@cache
+def _apply_query(manager: str, *, force: bool, dry_run: bool) -> str:
+    query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+    return urlencode(query | ({"dryRun": "All"} if dry_run else {}))
 
 
 def _collection_path(resource: Resource, namespace: str | None, *, api_version: str = "") -> str:

@@ -65,43 +65,36 @@ class HttpTransport:
         return await self._once(method, path, headers=headers, body=body)
 
     async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
-        async with self._request(method, path, headers=headers, silence=READ_SECONDS, data=body) as response:
-            return Answer(response.status, response.headers, await response.read())
+        try:
+            async with await self._request(method, path, headers, data=body) as response:
+                return Answer(response.status, response.headers, await response.read())
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failure(error, READ_SECONDS) from None
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
         """One GET whose answer goes on; a 401 renews the credentials for the next one."""
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        async with self._request("GET", path, headers=headers, silence=silence, timeout=timeout) as response:
-            refuses = response.status >= 400
-            body = await response.read() if refuses else b""
-            if response.status == 401:
-                await self._renew(epoch)
-            yield Streamed(response.status, response.headers, body, response.content.iter_any())
+        try:
+            async with await self._request("GET", path, headers, timeout=timeout) as response:
+                refuses = response.status >= 400
+                body = await response.read() if refuses else b""
+                if response.status == 401:
+                    await self._renew(epoch)
+                yield Streamed(response.status, response.headers, body, response.content.iter_any())
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failure(error, silence) from None
 
-    @asynccontextmanager
     async def _request(
-        self, method: str, path: str, *, headers: Mapping[str, str], silence: float, **options: Any
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer of which the body is still to be read. Translates what goes wrong until that is done."""
+        self, method: str, path: str, headers: Mapping[str, str], **options: Any
+    ) -> aiohttp.ClientResponse:
+        """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         merged = {**headers, **self._endpoint.headers, **await self._authorization()}
-        try:
-            async with self._session.request(
-                method, url, headers=merged, allow_redirects=False, **self._options, **options
-            ) as response:
-                yield response
-        except aiohttp.ClientSSLError as error:
-            raise NotSentError(_words(error), final=True) from None
-        except aiohttp.ConnectionTimeoutError:
-            raise NotSentError(f"no connection within {CONNECT_SECONDS:g} s") from None
-        except aiohttp.ClientConnectorError as error:
-            raise NotSentError(_words(error)) from None
-        except TimeoutError:
-            raise BrokenError(f"no answer within {silence:g} s", seconds=silence) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise BrokenError(_words(error)) from None
+        return await self._session.request(
+            method, url, headers=merged, allow_redirects=False, **self._options, **options
+        )
 
     async def _authorization(self) -> dict[str, str]:
         # Asks the configuration each time: in a pod it reads the token file again once a minute.
@@ -138,6 +131,21 @@ def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
         raise ConfigurationError(f"context {endpoint.name}: its certificates cannot be used: {error}") from None
     assert isinstance(session, aiohttp.ClientSession)
     return session
+
+
+def _failure(error: Exception, silence: float) -> NotSentError | BrokenError:
+    """What went wrong until the body was read; `silence`: so many seconds without a byte are too long."""
+    match error:
+        case aiohttp.ClientSSLError():
+            return NotSentError(_words(error), final=True)
+        case aiohttp.ConnectionTimeoutError():
+            return NotSentError(f"no connection within {CONNECT_SECONDS:g} s")
+        case aiohttp.ClientConnectorError():
+            return NotSentError(_words(error))
+        case TimeoutError():
+            return BrokenError(f"no answer within {silence:g} s", seconds=silence)
+        case _:
+            return BrokenError(_words(error))
 
 
 def _words(error: Exception) -> str:
