@@ -32,9 +32,17 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         assert found == render(catalogs, world)
         return found
 
-    def planned(bundle: Bundle, observed: Observed, records: Records, gates: Gates, comparisons: Comparisons) -> Plan:
-        found = plan(bundle, observed, records, gates, comparisons)
-        assert found == plan(bundle, observed, records, gates)
+    def planned(
+        bundle: Bundle,
+        observed: Observed,
+        records: Records,
+        gates: Gates,
+        comparisons: Comparisons,
+        *,
+        to_the_end: bool = False,
+    ) -> Plan:
+        found = plan(bundle, observed, records, gates, comparisons, to_the_end=to_the_end)
+        assert found == plan(bundle, observed, records, gates, to_the_end=to_the_end)
         return found
 
     with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
