@@ -36,7 +36,7 @@ class SourceConfig:
     `prunes`, what Git no longer wants of it stays.
 
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
-    With `governs_all` its windows and policies govern all sources, not only itself.
+    With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan.
     """
 
     name: str
@@ -49,6 +49,7 @@ class SourceConfig:
     suspend: str = ""
     depends_on: tuple[str, ...] = ()
     governs_all: bool = False
+    require_plan: bool = False
 
 
 def source_config(

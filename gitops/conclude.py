@@ -265,7 +265,7 @@ def _source_causes(
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
     own = [one for one in mine if one.rendered.is_source]
     rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
-    rows += [("", Blocked(Reason.HISTORY_REWRITTEN, state.offer.why), ())] if state.offer else []
+    rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
     rows += [("", state.pin.blocked, ())] if state.pin else []
     rows += [row for one in own for row in blocked_rows(one)]
     objects = {node.node.id: node.node.key for one in own for node in one.nodes}

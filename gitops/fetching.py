@@ -12,17 +12,19 @@ from datetime import datetime
 
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError
+from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
-from gitops.history import accepted, objection
+from gitops.history import Offer, accepted, objection
 from gitops.known import Pass
 from gitops.pins import Pin, pin_of
-from gitops.record import SourceRecord
+from gitops.record import SourceRecord, is_approval
 from gitops.source import Mirror, Tip
 from gitops.sources import SourceState, state_of
 from gitops.stages import Stage, untold
 from gitops.sync import Requests, requests
+from renderer import keys
 from renderer.render import source_parent
 
 
@@ -72,16 +74,20 @@ class Fetcher:
             *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
         )
         self._answer(due)
-        governors = frozenset(name for name, config in self.configs.items() if config.governs_all)
         states = {
             name: replace(state, synced=self._synced.get(name, {}))
             for name, state in sorted(self._states.items())
             if name in self.mirrors
         }
         return [
-            state.configured(self.configs[name], governors) if name in self.configs else state
+            state.configured(self.configs[name], self._governors) if name in self.configs else state
             for name, state in states.items()
         ]
+
+    @property
+    def _governors(self) -> frozenset[str]:
+        """Sources whose windows and policies govern all."""
+        return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
     def heard(self, found: Pass) -> set[str]:
         """What people say of sources, as this pass has seen it; answers which are due because of that."""
@@ -163,6 +169,8 @@ class Fetcher:
             offer = await asyncio.to_thread(objection, mirror, unpinned, commit, record)
         if offer and known and known.offer == offer and not known.pin:
             return
+        if offer is None and commit != before and (config := self.configs.get(name)) and config.require_plan:
+            offer = await self._unplanned(name, mirror, commit, record, known)
         advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
         if offer is None or known is None:
             try:
@@ -176,6 +184,19 @@ class Fetcher:
         if offer:
             self.notice(name, f"HELD: {offer.why}; {advice}")
         self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _unplanned(
+        self, name: str, mirror: Mirror, commit: str, record: Object | None, known: SourceState | None
+    ) -> Offer | None:
+        """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
+        from gitops import agreement
+
+        if record and is_approval(annotation(record, keys.APPROVED), commit):
+            return None
+        snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+        state = state.configured(self.configs[name], self._governors)
+        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock, version="")
 
     async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""

@@ -97,10 +97,18 @@ class Follower:
         """Sources of which nothing has been read since the start."""
         return self._fetcher.unread
 
-    async def once(self, *, wait: timedelta) -> Pass:
-        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once."""
+    async def once(
+        self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
+    ) -> Pass:
+        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
+
+        `insist` raises where a source may not be worked on as it is now.
+        """
         self.poll(*self.mirrors)
         states = await self.fetch()
+        if insist:
+            for state in states:
+                await insist(state)
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
             found = self._told(await self.reconciler.reconcile(states))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from applier.cluster import Object
 from applier.observed import annotation
+from applier.reasons import Reason
 from gitops.record import SourceRecord, is_approval
 from gitops.source import Commit, Mirror, Tag, Target, Versions
 from renderer import keys
@@ -20,6 +21,7 @@ class Offer(NamedTuple):
 
     commit: str
     why: str
+    reason: Reason = Reason.HISTORY_REWRITTEN
 
 
 def accepted(record: Object | None, target: Target) -> str:

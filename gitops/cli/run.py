@@ -33,6 +33,7 @@ from gitops.follow import Follower
 from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
 from gitops.reconcile import Reconciler
+from gitops.sources import SourceState
 from gitops.stages import untold
 from gitops.tally import Tally
 
@@ -77,6 +78,9 @@ the default, a fifth of its time goes into looking.
 @click.option(
     "--wait", type=Duration(), default="30s", show_default=True, help="With --once: wait so long for what is in flight."
 )
+@click.option(
+    "--require-plan", "agreed", metavar="HASH", default="", help="With --once: refuse if the plan is not this one."
+)
 @click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also where only a person's word is awaited.")
 @click.option(
     "--interval",
@@ -116,6 +120,7 @@ def command(
     adopt: Adoption,
     once: bool,
     wait: timedelta,
+    agreed: str,
     fail_on_held: bool,
     interval: timedelta,
     resync: timedelta,
@@ -133,6 +138,7 @@ def command(
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
     levelgate run --source . --once --context dev
+    levelgate run --source . --once --require-plan 39bb5a3bd54b86e7
     levelgate run --source . --sandbox
     levelgate run --config /etc/levelgate/levelgate.yaml
     """
@@ -149,6 +155,10 @@ def command(
         address(listen or str(DEFAULT))
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
+    if agreed and not (once and len(config.sources) == 1):
+        raise click.UsageError(
+            "--require-plan is for --once and a single source; a daemon takes `requirePlan` of its configuration"
+        )
     progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
     daemon = _Daemon(
         config=config,
@@ -157,6 +167,7 @@ def command(
         choice=choice.or_context(config.context),
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         fail_on_held=fail_on_held,
+        agreed=agreed,
         resync=resync,
         listen=listen or config.listen,
     )
@@ -171,6 +182,7 @@ class _Daemon:
     choice: ClusterChoice
     concurrency: int
     fail_on_held: bool
+    agreed: str
     resync: timedelta
     listen: str
 
@@ -282,8 +294,14 @@ class _Daemon:
     async def _once(self, follower: Follower, externals: Externals, wait: timedelta) -> int:
         externals.declare(self.config.externals)
         await asyncio.gather(*map(externals.ask, self.config.externals))
-        found = await follower.once(wait=wait)
+        found = await follower.once(wait=wait, insist=self._insist(follower) if self.agreed else None)
         return report(self.progress, found, list(follower.errors.values()), fail_on_held=self.fail_on_held)
+
+    def _insist(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:
+        from gitops.agreement import insist
+
+        one = follower.reconciler
+        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, version=program_version())
 
     def _daemon(self, follower: Follower, externals: Externals) -> Daemon:
         from gitops.daemon import Daemon

@@ -47,6 +47,7 @@ _SOURCE: Final = _fields(
     ),
     prune={"type": "boolean"},
     suspend=_TEXT,
+    requirePlan={"type": "boolean"},
 )
 _EXTERNAL: Final = _fields(
     "name",
@@ -80,6 +81,5 @@ NOT_YET: Final = {
 NOT_YET_OF_SOURCES: Final = {
     "verify": "signatures of commits are not checked yet",
     "serviceAccount": "all writes are made as Levelgate itself",
-    "requirePlan": "commits are not compared with plans yet",
 }
 """Fields that are to come, with what is so today. They are refused: whoever writes one relies on it."""

@@ -203,6 +203,7 @@ class _Reader:
             suspend=value.get("suspend", ""),
             depends_on=tuple(value.get("dependsOn") or ()),
             governs_all=value.get("policies") == "All",
+            require_plan=value.get("requirePlan", False),
         )
 
     def _external(self, path: str, value: dict[str, Any]) -> External | None:

@@ -19,6 +19,7 @@ from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, Sourc
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
+_PLAN = re.compile(rb"^levelgate-plan:[ \t]*([0-9a-f]{1,64})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _AUTHOR = re.compile(rb"^author (.*?) ?<", re.MULTILINE)
 _LATEST = 253402300799  # the end of year 9999, where datetime ends
 _LIST_OBJECTS = (
@@ -33,6 +34,7 @@ class _Commit:
     subject: str
     author: str
     time: datetime
+    plan: str
 
 
 class Repository:
@@ -111,6 +113,7 @@ class Repository:
             subject=commit.subject,
             author=commit.author,
             time=commit.time,
+            plan=commit.plan,
         )
 
     def blobs(self, revision: str, path: str) -> dict[str, str]:
@@ -198,7 +201,14 @@ def _parse_commit(data: bytes) -> _Commit:
         subject=_line(message.strip().partition(b"\n")[0], codec),
         author=_line(author[1] if author else b"", codec),
         time=datetime.fromtimestamp(min(int(committer[1]), _LATEST) if committer else 0, UTC),
+        plan=_plan(message),
     )
+
+
+def _plan(message: bytes) -> str:
+    """The last trailer of this name; trailers stand in the last paragraph (git-interpret-trailers)."""
+    found = _PLAN.findall(message.strip().replace(b"\r\n", b"\n").rpartition(b"\n\n")[2])
+    return found[-1].decode().lower() if found else ""
 
 
 def _line(data: bytes, codec: str) -> str:

@@ -57,7 +57,8 @@ class Snapshot:
 
     `revision` is the commit id; of a working tree: its HEAD, empty if there is none. `files` is sorted by path,
     relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the
-    committer's, in UTC; None where there is no commit.
+    committer's, in UTC; None where there is no commit. `plan` is the hash of the plan that the commit was made for, by its
+    trailer `Levelgate-Plan`; empty where it has none.
     """
 
     revision: str
@@ -68,6 +69,7 @@ class Snapshot:
     subject: str
     author: str
     time: datetime | None
+    plan: str = ""
 
 
 def is_manifest(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class World:
     directory: Path
     notices: list[str] = field(default_factory=list)
     ref: str = ""
+    require_plan: bool = False
 
     def __post_init__(self) -> None:
         self.work = Work(self.directory / "platform")
@@ -44,9 +45,13 @@ class World:
 
     def restart(self, *, path: str = "") -> None:
         source = compose.source_config(f"platform={self.work.path}", ref=self.ref, path=path)
-        reconciler = Reconciler(self.cluster, "0", SystemClock())
+        source = replace(source, require_plan=self.require_plan)
         self.follower = Follower(
-            compose.mirrors([source], self.directory / "cache"), reconciler, SystemClock(), notice=self._notice
+            compose.mirrors([source], self.directory / "cache"),
+            Reconciler(self.cluster, "0", SystemClock()),
+            SystemClock(),
+            notice=self._notice,
+            configs={"platform": source},
         )
 
     def _notice(self, _: str, text: str) -> None:
