@@ -146,7 +146,7 @@ def _shape(document: Document) -> tuple[str, str] | None:
 
 def _protected(manifest: Manifest) -> list[tuple[str, str]]:
     metadata = manifest["metadata"]
-    found = why_protected(group_kind(manifest), metadata.get("namespace") or "", metadata["name"])
+    found = why_protected(manifest, metadata.get("namespace") or "", metadata["name"])
     return [found] if found else []
 
 

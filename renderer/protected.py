@@ -5,7 +5,8 @@ A commit that could write our records could tell us what was applied, by whom an
 
 from __future__ import annotations
 
-from renderer.identity import GroupKind
+from renderer import webhooks
+from renderer.identity import Manifest, group_kind
 from renderer.kinds import CRD, NAMESPACE, OWN_GROUP
 
 OWN_NAMESPACE = "levelgate-system"
@@ -13,8 +14,9 @@ _SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"}
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def why_protected(kind: GroupKind, namespace: str, name: str) -> tuple[str, str] | None:
+def why_protected(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
     """Why an object may not come from Git, as (path, message); None where it may. `namespace` is empty outside of namespaces."""
+    kind = group_kind(manifest)
     path, place = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
     if place == OWN_NAMESPACE:
         return (
@@ -33,4 +35,4 @@ def why_protected(kind: GroupKind, namespace: str, name: str) -> tuple[str, str]
         and name.partition("-")[0].partition(":")[0] == "levelgate"
     ):
         return "metadata.name", "cluster roles called levelgate are the program's own rights; use another name"
-    return None
+    return webhooks.why_refused(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES) if kind in webhooks.KINDS else None

@@ -209,7 +209,7 @@ class _Walk:
         if not (waiting or error or node.selects):
             error = told(shape.mistakes(manifest)) or _forbidden(manifest)
             if not error and key and not node.external:
-                error = ": ".join(why_protected(key.group_kind, key.namespace, key.name) or ())
+                error = ": ".join(why_protected(manifest, key.namespace, key.name) or ())
             if not error and key is None:
                 error = "metadata.namespace: missing; the instance has no namespace that it could go to"
         if not (waiting or error) and node.group_kind in self.definitions and not node.external:

@@ -82,3 +82,91 @@ def test_a_node_of_a_definition_is_refused_too(target: tuple[str, str, str, str]
 def test_what_only_looks_like_it_is_not(target: tuple[str, str, str, str]) -> None:
     bundle = render([load({"a.json": json.dumps(manifest(*target)).encode()}, source="platform")])
     assert not [problem for problem in bundle.problems if "metadata" in problem.path]
+
+
+EVERYTHING: dict[str, Any] = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+NAME = "kubernetes.io/metadata.name"
+
+
+def webhook(rules: list[dict[str, Any]], *, kind: str = "Validating", **more: Any) -> str:
+    body = manifest("admissionregistration.k8s.io/v1", f"{kind}WebhookConfiguration", "", "guard")
+    body["webhooks"] = [
+        {"name": "first.example.com", "rules": []},
+        {"name": "guard.example.com", "rules": rules, **more},
+    ]
+    return json.dumps(body)
+
+
+def complaint(text: str) -> str:
+    problems = render([load({"hook.json": text.encode()}, source="platform")]).problems
+    return "; ".join(map(str, problems))
+
+
+def selecting(operator: str, *values: str, key: str = NAME) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "more", "about"),
+    [
+        ([EVERYTHING], {}, "configmaps in levelgate-system"),
+        ([EVERYTHING | {"resources": ["*/*"]}], {"kind": "Mutating"}, "configmaps in levelgate-system"),
+        ([EVERYTHING | {"resources": ["leases"], "operations": ["UPDATE"]}], {}, "leases in levelgate-system"),
+        ([EVERYTHING | {"apiGroups": ["apps"], "scope": "Namespaced"}], {}, "controllerrevisions in levelgate-system"),
+        ([EVERYTHING], {"namespaceSelector": selecting("In", "levelgate-system")}, "configmaps in levelgate-system"),
+        ([EVERYTHING], {"namespaceSelector": selecting("NotIn", "levelgate-system")}, "leases in kube-node-lease"),
+        ([EVERYTHING], {"objectSelector": selecting("DoesNotExist", key="team")}, "configmaps in levelgate-system"),
+        ([EVERYTHING], {"objectSelector": {"matchLabels": {"applyset.kubernetes.io/id": "x"}}}, "configmaps"),
+        ([EVERYTHING], {"matchConditions": [{"name": "x", "expression": "false"}]}, "configmaps in levelgate-system"),
+    ],
+    ids=lambda value: None,
+)
+def test_a_webhook_that_would_be_asked_about_our_records_is_refused(
+    rules: list[dict[str, Any]], more: dict[str, Any], about: str
+) -> None:
+    """Threat 11: with the line of the webhook, and what to do."""
+    found = complaint(webhook(rules, **more))
+    assert "hook.json:1: webhooks[1]: would be asked about " + about in found
+    assert "namespaceSelector" in found
+
+
+@pytest.mark.parametrize(
+    ("rules", "more"),
+    [
+        ([EVERYTHING | {"resources": ["deployments"]}], {}),
+        ([EVERYTHING | {"resources": ["configmaps/status"]}], {}),
+        ([EVERYTHING | {"operations": ["CONNECT"]}], {}),
+        ([EVERYTHING | {"scope": "Cluster"}], {}),
+        ([EVERYTHING | {"apiGroups": ["cert-manager.io"]}], {}),
+        (
+            [EVERYTHING],
+            {
+                "namespaceSelector": selecting(
+                    "NotIn", "levelgate-system", "kube-system", "kube-public", "kube-node-lease"
+                )
+            },
+        ),
+        ([EVERYTHING], {"namespaceSelector": {"matchLabels": {"team": "payments"}}}),
+        ([EVERYTHING], {"namespaceSelector": selecting("Exists", key="team")}),
+        ([EVERYTHING], {"objectSelector": {"matchLabels": {"app": "shop"}}}),
+        ([{"resources": None, "apiGroups": 1, "operations": [[]]}], {"namespaceSelector": {"matchLabels": []}}),
+    ],
+    ids=lambda value: None,
+)
+def test_a_webhook_that_is_asked_about_other_things_is_not(rules: list[dict[str, Any]], more: dict[str, Any]) -> None:
+    assert complaint(webhook(rules, **more)) == ""
+
+
+def test_a_webhook_of_a_definition_is_refused_too() -> None:
+    """Threat 11: as a node of an instance, with the instance's values filled in."""
+    template = json.loads(webhook([EVERYTHING]))
+    template["webhooks"][1]["rules"][0]["resources"] = ["${schema.spec.text}"]
+    files = {
+        "d.json": definition("Link", [{"id": "hook", "template": template}]),
+        "x.json": instance("Link", "x", text="leases"),
+        "y.json": instance("Link", "y", text="pods"),
+    }
+    bundle = render([load({name: text.encode() for name, text in files.items()}, source="platform")])
+    errors = {key.name: one.nodes[0].error for key, one in bundle.instances.items()}
+    assert "webhooks[1]: would be asked about leases in levelgate-system" in errors["x"]
+    assert errors["y"] == ""
