@@ -85,6 +85,19 @@ class Reason(StrEnum):
         }
 
 
+class Happening(StrEnum):
+    """What has happened to something, where no reason to wait says it: the other words of events."""
+
+    UPDATED = "Updated"
+    SETTLED = "Settled"
+    HEALED = "Healed"
+    PRUNED = "Pruned"
+    ADOPTED = "Adopted"
+    BLOCKED = "Blocked"
+    UNBLOCKED = "Unblocked"
+    BREAK_GLASS_USED = "BreakGlassUsed"
+
+
 @dataclass(frozen=True, slots=True)
 class Because:
     """What stands behind a cause of waiting, such as a window: what it is, and since and until when it does (None: not known)."""

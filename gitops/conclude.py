@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ from gitops.record import SourceRecord, is_approval
 from gitops.revisions import Archive
 from gitops.sources import SourceState
 from gitops.tally import Tally
+from gitops.transitions import About, Transition, bounded, of_instance, of_source
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
@@ -35,19 +36,21 @@ from renderer.render import source_parent
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """What was written at the end of a pass, what could not be, and the objects as they are stored now."""
+    """What was written at the end of a pass, what could not be, the objects as they are stored now, and what is to be told of them."""
 
     results: tuple[Result, ...] = ()
     errors: tuple[ClusterError, ...] = ()
     objects: tuple[Object, ...] = ()
+    transitions: tuple[Transition, ...] = ()
 
     @classmethod
-    def of(cls, answers: Sequence[_Answer]) -> Concluded:
+    def of(cls, answers: Sequence[_Answer], transitions: Iterable[Transition] = ()) -> Concluded:
         done = [one for one in answers if isinstance(one, tuple)]
         return cls(
             tuple(result for result, _ in done),
             tuple(one for one in answers if isinstance(one, ClusterError)),
             tuple(obj for _, obj in done if obj is not None),
+            tuple(transitions),
         )
 
 
@@ -63,21 +66,28 @@ async def conclude(
     version: str,
     now: datetime,
     results: Sequence[Result] = (),
+    earlier: Sequence[Result] = (),
 ) -> Concluded:
-    """Write what differs. `windows` is the calendar as it was published last, `results` is what was done since the last time."""
-    bodies = [*_statuses(plan, sources, propagation, now)]
-    bodies += [_body(stray, status=not_in_git(stray, now=timestamp(now))) for stray in _strays(plan, observed)]
+    """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
+    and is not in the records yet.
+    """
+    bodies = [*_statuses(plan, sources, propagation, results, now)]
+    for stray in _strays(plan, observed):
+        status = not_in_git(stray, now=timestamp(now))
+        told = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
+        bodies.append((_body(stray, status=status), [*told]))
     install = installation(version)
     if install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
-        bodies.append(install)
-    answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
+        bodies.append((install, []))
+    answers = await _write_all(cluster, bodies)
     # After the instances: whoever reads in the record that a commit is there finds them saying so.
-    records = _source_bodies(plan, sources, observed, propagation, results, now)
-    answers += await asyncio.gather(*(_write(cluster, body) for body in records))
+    records = [*_source_bodies(plan, sources, observed, propagation, [*earlier, *results], now)]
+    answers += await _write_all(cluster, records)
+    transitions = _told([*bodies, *records], answers)
     answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
-    if told := calendar.due(propagation.rules, windows):
-        answers.append(await _store(cluster, told, force=True))
-    return Concluded.of(answers)
+    if published := calendar.due(propagation.rules, windows):
+        answers.append(await _store(cluster, published, force=True))
+    return Concluded.of(answers, transitions)
 
 
 async def conclude_part(
@@ -87,15 +97,18 @@ async def conclude_part(
     archive: Archive,
     propagation: Propagation,
     now: datetime,
+    *,
+    results: Sequence[Result] = (),
 ) -> Concluded:
     """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
-    bodies = _statuses(plan, sources, propagation, now)
-    answers = await asyncio.gather(*(_write(cluster, body) for body in bodies))
+    bodies = [*_statuses(plan, sources, propagation, results, now)]
+    answers = await _write_all(cluster, bodies)
+    transitions = _told(bodies, answers)
     stored = await asyncio.gather(*(_store(cluster, body) for body in archive.due(plan, {})))
     dropped = await asyncio.gather(
         *(_drop(cluster, obj) for obj in archive.storing(Concluded.of(stored).objects).replaced())
     )
-    return Concluded.of([*answers, *stored, *dropped])
+    return Concluded.of([*answers, *stored, *dropped], transitions)
 
 
 async def tell(
@@ -108,22 +121,55 @@ async def tell(
     now: datetime,
 ) -> Concluded:
     """Write the records of sources where they differ."""
-    bodies = _source_bodies(plan, sources, observed, propagation, results, now)
-    return Concluded.of(await asyncio.gather(*(_write(cluster, body) for body in bodies)))
+    bodies = [*_source_bodies(plan, sources, observed, propagation, results, now)]
+    answers = await _write_all(cluster, bodies)
+    return Concluded.of(answers, _told(bodies, answers))
 
 
-def _statuses(plan: Plan, sources: Sequence[SourceState], propagation: Propagation, now: datetime) -> Iterator[Object]:
-    """Of instances whose status has to say something else."""
+_Due = tuple[Object | None, list[Transition]]
+"""What is to be written of a record (None: nothing), and what is to be told once that is done."""
+
+
+async def _write_all(cluster: Cluster, due: Sequence[_Due]) -> list[_Answer]:
+    return [*await asyncio.gather(*(_write(cluster, body) for body, _ in due))]
+
+
+def _told(due: Sequence[_Due], answers: Sequence[_Answer]) -> tuple[Transition, ...]:
+    """Of what is in the records now."""
+    written = zip(due, answers, strict=True)
+    return bounded(
+        one for (body, known), answer in written if body is None or isinstance(answer, tuple) for one in known
+    )
+
+
+def _by_set(results: Sequence[Result]) -> Mapping[ObjectKey, list[Result]]:
+    found: dict[ObjectKey, list[Result]] = {}
+    for one in results:
+        found.setdefault(one.set, []).append(one)
+    return found
+
+
+def _statuses(
+    plan: Plan,
+    sources: Sequence[SourceState],
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> Iterator[_Due]:
+    """Of instances whose status has to say something else, or that were worked on."""
     revisions = {state.catalog.source: state.catalog.revision for state in sources}
     synced = {key: value for state in sources for key, value in state.synced.items()}
+    done = _by_set(results)
     for one in plan.sets:
         if one.parent is not None and not one.rendered.is_source and not one.untouched:
-            remembered = propagation.remembered.get(one.rendered.parent, {})
-            commit = revisions.get(one.rendered.source, "")
-            asked = synced.get(one.rendered.parent, "")
+            key, source = one.rendered.parent, one.rendered.source
+            remembered, commit = propagation.remembered.get(key, {}), revisions.get(source, "")
+            asked = synced.get(key, "")
             status = instance_status(one, revision=commit, now=timestamp(now), remembered=remembered, synced=asked)
-            if status != one.parent.get("status"):
-                yield _body(one.parent, status=status)
+            before = one.parent.get("status") or {}
+            if status != before or key in done:
+                told = of_instance(About(one.parent, source, commit), before, status, done.get(key, ()))
+                yield _body(one.parent, status=status) if status != before else None, [*told]
 
 
 def _source_bodies(
@@ -133,13 +179,17 @@ def _source_bodies(
     propagation: Propagation,
     results: Sequence[Result],
     now: datetime,
-) -> Iterator[Object]:
+) -> Iterator[_Due]:
+    done = _by_set(results)
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
-            record = source_record(state, plan, SourceRecord.read(parent), now=timestamp(now))
-            data = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now)).data()
-            if data != (parent.get("data") or {}):
-                yield _body(parent, data=data)
+            before = SourceRecord.read(parent)
+            record = source_record(state, plan, before, now=timestamp(now))
+            record = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now))
+            if (data := record.data()) != (parent.get("data") or {}):
+                about = About(parent, state.catalog.source, record.target)
+                told = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
+                yield _body(parent, data=data), [*told]
 
 
 async def _keep_records(
@@ -299,7 +349,9 @@ async def _drop(cluster: Cluster, obj: Object) -> _Answer:
     return Result(key, key, "dropped"), None
 
 
-async def _write(cluster: Cluster, body: Object) -> _Answer:
+async def _write(cluster: Cluster, body: Object | None) -> _Answer:
+    if body is None:
+        return None
     key = ObjectKey.of(body)
     try:
         subresource = "status" if "status" in body else ""

@@ -48,6 +48,7 @@ class Fetcher:
     _requested: Requests = field(default_factory=dict)
     _synced: Requests = field(default_factory=dict)
     _pins: dict[str, Pin | None] = field(default_factory=dict)
+    _looked_up: dict[str, Object | None] = field(default_factory=dict)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
         """Read these from now on; answers which of them are to be read anew."""
@@ -123,14 +124,16 @@ class Fetcher:
     async def _learn_pins(self, names: Iterable[str]) -> None:
         """Of sources that no pass has seen yet."""
         for name in names:
-            if name not in self._pins and (record := await self._record(name)) is not _UNKNOWN:
-                self._pins[name] = pin_of(record, self.clock.now())
+            if name not in self._pins:
+                try:
+                    self._looked_up[name] = await self.cluster.get(source_parent(name))
+                except ClusterError:
+                    continue  # the pass will say what is wrong with the cluster
+                self._pins[name] = pin_of(self._looked_up[name], self.clock.now())
 
     async def _record(self, name: str) -> Object | None:
-        try:
-            return await self.cluster.get(source_parent(name))
-        except ClusterError:
-            return _UNKNOWN  # the pass will say what is wrong with the cluster
+        """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
+        return self._looked_up.pop(name) if name in self._looked_up else await self.cluster.get(source_parent(name))
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
@@ -159,7 +162,7 @@ class Fetcher:
 
     async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
-        record = await self.cluster.get(source_parent(name))
+        record = await self._record(name)
         is_new = known is None or self._read_by[name] is not mirror
         before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
         unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
@@ -221,7 +224,7 @@ class Fetcher:
 
     async def _before_pin(self, name: str, mirror: Mirror) -> str:
         """The commit that the source was at when it was pinned, by its record."""
-        record = await self.cluster.get(source_parent(name))
+        record = await self._record(name)
         return SourceRecord.read(record or {}).unpinned or accepted(record, mirror.target)
 
     def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
@@ -232,7 +235,3 @@ class Fetcher:
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
-
-
-_UNKNOWN: Object = {}
-"""Stands for a record that could not be read."""

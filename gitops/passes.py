@@ -17,7 +17,7 @@ import orjson
 from applier.execute import Result
 from applier.reasons import Blocked, Reason
 from gitops.causes import MAX_MESSAGE, timestamp
-from gitops.propagation.state import OURSELVES, OVERRIDDEN, Entry, State
+from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, Entry, State
 from renderer.identity import ObjectKey
 
 KEPT: Final = 50
@@ -137,14 +137,15 @@ def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
 
 
 def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Entry]:
-    """What people said and what was done past a window, since the last pass that is kept; each once."""
+    """What people said, what halted, and what was done past a window, since the last pass that is kept; each once."""
     told = {(one.what, one.subject, one.by, one.why) for passed in same for one in passed.words}
     since = known[-1].at if known else None
     decided = [
         one
         for state in happened.states.values()
         for one in state.decisions
-        if (one.by != OURSELVES or one.what == OVERRIDDEN) and (since is None or one.at.replace(microsecond=0) >= since)
+        if (one.by != OURSELVES or one.what in {OVERRIDDEN, HALTED})
+        and (since is None or one.at.replace(microsecond=0) >= since)
     ]
     yield from (one for one in decided if (one.what, one.subject, one.by, one.why) not in told)
     heard = {(what, subject) for what, subject, _, _ in told}

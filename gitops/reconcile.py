@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from applier import kro, observe
 from applier.cluster import Cluster
@@ -15,7 +16,7 @@ from applier.execute import Executor, Result
 from applier.inventory import epoch_of
 from applier.plan import Plan
 from applier.write import Writer
-from gitops import conclude
+from gitops import conclude, events
 from gitops.clock import Clock
 from gitops.deciding import Decider
 from gitops.installation import INSTALLATION, ensure_namespace
@@ -31,6 +32,7 @@ from gitops.revisions import KIND, Archive
 from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
 from gitops.stages import Stage, untold
+from gitops.transitions import Transition
 from gitops.whole import Whole
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
@@ -123,9 +125,11 @@ class Reconciler:
                 known.calendar,
                 version=self.version,
                 now=known.now,
-                results=[*self.deeds, *results],
+                results=results,
+                earlier=self.deeds,
             )
         self.deeds.clear()
+        await self._announce(end.transitions, known.now)
         known = replace(known, archive=known.archive.storing(end.objects), observed=known.observed.seen(end.objects))
         self.decider.seen.archive = known.archive
         done = (*results, *end.results)
@@ -173,8 +177,9 @@ class Reconciler:
             self.deeds += done
             results += done
         end = await conclude.conclude_part(
-            self.cluster, decided, whole.sources, known.archive, known.propagation, known.now
+            self.cluster, decided, whole.sources, known.archive, known.propagation, known.now, results=results
         )
+        await self._announce(end.transitions, known.now)
         done = (*results, *end.results)
         observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
         found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
@@ -194,6 +199,11 @@ class Reconciler:
             self.cluster, found.plan, whole.sources, found.observed, found.propagation, deeds, now.now
         )
         whole.told(rollouts, end.objects)
+        await self._announce(end.transitions, now.now)
+
+    async def _announce(self, transitions: Sequence[Transition], now: datetime) -> None:
+        """Tell what has changed, once the records say it."""
+        await events.tell(self.cluster, transitions, now)
 
     async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
         """One round of what the plan allows."""

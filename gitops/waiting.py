@@ -18,9 +18,9 @@ OFTEN: Final = 0.2
 
 
 async def until(
-    cluster: Cluster, subjects: Collection[Subject], look: Callable[[], Awaitable[bool]], *, seconds: float
+    cluster: Cluster, subjects: Collection[Subject], look: Callable[[], Awaitable[bool]], *, seconds: float | None
 ) -> bool:
-    """Whether `look` found it within so many seconds; it is called at least once. Raises what `look` raises."""
+    """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. Raises what `look` raises."""
     changed = asyncio.Event()
     async with Watches(
         cluster, changed=lambda _: changed.set(), begun=lambda _: changed.set(), failed=lambda _subject, _error: None

@@ -23,6 +23,8 @@ _COMMANDS = {
     "run": "Follow sources and bring the cluster to what they say.",
     "status": "What is, and what is not as Git says.",
     "tree": "An instance or a source with everything below it.",
+    "events": "What has changed lately, and what went wrong.",
+    "logs": "Everything that was done, line by line; -f follows it.",
     "history": "What each commit did, when, and who had a word in it.",
     "sync": "Look now where a source stands; opens no gate.",
     "wait": "Wait until what is in Git is applied, or has settled.",

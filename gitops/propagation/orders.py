@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.observed import annotation
 from applier.ownership import annotators
 from gitops.propagation.policy import Policy
-from gitops.propagation.state import Approval, Entry, Halt, RefusedOrder, State
+from gitops.propagation.state import HALTED, Approval, Entry, Halt, RefusedOrder, State
 from renderer import keys
 
 REQUESTS: Final = (keys.RESUME, keys.APPROVE, keys.HALT)
@@ -93,7 +93,7 @@ def halt(state: State, *, by: str, why: str, now: datetime) -> State:
         raise RefusedOrder("nothing is being rolled out, so there is nothing to halt")
     halts = tuple(Halt(number, now, by, why) for number, target in targets.items() if not state.halt_of(target))
     names = ", ".join(map(str, targets.values()))
-    return replace(state, halts=(*state.halts, *halts)).noted(Entry(now, "halted", names, by, why))
+    return replace(state, halts=(*state.halts, *halts)).noted(Entry(now, HALTED, names, by, why))
 
 
 def resume(state: State, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> State:

@@ -18,7 +18,7 @@ from gitops.propagation.collection import Collection, Counters, Item, Place
 from gitops.propagation.policy import ApprovalPoint, Governs, Mode, NewInstances, Policy, Wave
 from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import frontier
-from gitops.propagation.state import OURSELVES, Entry, Halt, State, Target
+from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, State, Target
 from gitops.propagation.waits import Wait, listed
 
 Pace = Callable[[Item, Counters], bool]
@@ -216,7 +216,7 @@ def _concluded(policy: Policy, collection: Collection, state: State, now: dateti
         if counters.failed > allowed and not is_over and not state.halt_of(target):
             why = f"{counters.failed} of {counters.total} failed in wave {wave.name}, {allowed} may"
             halt = Halt(target.revision, now, OURSELVES, why)
-            state = replace(state, halts=(*state.halts, halt)).noted(Entry(now, "halted", str(target), why=why))
+            state = replace(state, halts=(*state.halts, halt)).noted(Entry(now, HALTED, str(target), why=why))
         if is_complete(counters) and not state.halt_of(target) and state.passed.get(wave.name) != target:
             state = replace(state, passed={**state.passed, wave.name: target})
     total, targets = collection.counters, set(state.targets.values())

@@ -20,6 +20,8 @@ KEPT_DECISIONS: Final = 50
 OURSELVES: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """The decision to change something in spite of a closed window."""
+HALTED: Final = "halted"
+"""The decision that nothing more moves to a target."""
 ANY_TARGET: Final = 0
 """The target of a halt that holds whatever the target is."""
 _MOST_TEXT: Final = 500

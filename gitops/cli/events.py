@@ -1,0 +1,100 @@
+"""`levelgate events`: what has changed lately, and what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import orjson
+
+from gitops.causes import timestamp
+from gitops.cli import program_version
+from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.text import aligned, title
+from gitops.cli.times import Times
+from gitops.clock import SystemClock
+from gitops.journal import Line, about, transitions
+from gitops.refs import SOURCE, Ref, RefError, locate
+from renderer.identity import ObjectKey
+from renderer.render import SOURCE_PREFIX
+
+
+@click.command()
+@click.argument("ref", nargs=-1)
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@cluster_options
+def command(
+    ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
+) -> int:
+    """Show the transitions that Levelgate told of as Kubernetes Events, the oldest first. REF is a source or an instance.
+
+    The server keeps Events for an hour unless it is told otherwise. What is now says levelgate status; every single action, levelgate logs.
+
+    \b
+    levelgate events
+    levelgate events webapp/shop -n prod
+    kubectl get events -A -l app.kubernetes.io/managed-by=levelgate
+    """
+    wanted = reference(ref)
+    return asyncio.run(_events(wanted, None if all_namespaces else namespace, output, Times(utc), choice))
+
+
+def reference(words: tuple[str, ...]) -> Ref | None:
+    """A source or an instance, as it was typed. Raises UsageError."""
+    try:
+        found = Ref.parse(words) if words else None
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+    if found and (found.node or found.own not in {"", SOURCE}):
+        raise click.UsageError(f"name a source or an instance, not {found}")
+    return found
+
+
+def subject(key: ObjectKey) -> str:
+    """`source/platform`, `WebApp prod/shop`"""
+    is_source = key.kind == "ConfigMap" and key.name.startswith(SOURCE_PREFIX)
+    return f"source/{key.name.removeprefix(SOURCE_PREFIX)}" if is_source else title(key)
+
+
+async def _events(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+    now = SystemClock().now()
+    cluster = await choice.connect()
+    try:
+        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
+        lines = await transitions(cluster, key.namespace or None if key else namespace)
+    finally:
+        await cluster.close()
+    lines = about(lines, key) if key else lines
+    if output == "json":
+        click.echo(orjson.dumps(list(map(_as_json, lines)), option=orjson.OPT_INDENT_2))
+        return 0
+    click.echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
+    if not lines:
+        click.echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
+        return 0
+    rows = [
+        (
+            times.short(line.at, now),
+            "Warning" if line.is_warning else "Normal",
+            line.word,
+            subject(line.about),
+            line.text,
+        )
+        for line in lines
+    ]
+    click.echo("\n".join(aligned([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
+    return 0
+
+
+def _as_json(line: Line) -> dict[str, str]:
+    """The stable contract of `events -o json` (docs/reference.md)."""
+    return {
+        "time": timestamp(line.at),
+        "type": "Warning" if line.is_warning else "Normal",
+        "reason": line.word,
+        "object": str(line.about),
+        "message": line.text,
+    }

@@ -1,0 +1,81 @@
+"""`levelgate logs`: everything that was done, line by line, and what changed by it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import orjson
+
+from gitops.causes import timestamp
+from gitops.cli.events import reference, subject
+from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.journal import WATCHED, Line, about, everything
+from gitops.refs import Ref, locate
+from gitops.waiting import until
+
+
+@click.command()
+@click.argument("ref", nargs=-1)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until Ctrl-C.")
+@click.option("--tail", metavar="N", type=click.IntRange(1), help="Begin with the last N lines.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, of what happened.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@cluster_options
+def command(
+    ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
+) -> int:
+    """Show every action on every object, and every transition, the oldest first; times are UTC. REF is a source or an instance.
+
+    It reads the cluster, not the daemon: the records of the last passes, and Events. Anybody who may read these can follow it.
+
+    \b
+    levelgate logs -f
+    levelgate logs -f webapp/shop -n prod
+    levelgate logs source/platform --tail 20
+    """
+    return asyncio.run(_logs(reference(ref), follow, tail, namespace, output, choice))
+
+
+async def _logs(
+    ref: Ref | None, follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
+) -> int:
+    cluster = await choice.connect()
+    told: set[Line] | None = None
+    try:
+        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
+
+        async def look() -> bool:
+            found = await everything(cluster, None if key else namespace)
+            found = about(found, key) if key else found
+            nonlocal told
+            is_first, new = told is None, [line for line in found if line not in (told or ())]
+            told = set(found)
+            for line in new[-tail:] if is_first and tail else new:
+                click.echo(_json(line) if output == "json" else _text(line))
+            return not follow
+
+        await until(cluster, WATCHED, look, seconds=None)
+        return 0
+    finally:
+        await cluster.close()
+
+
+def _text(line: Line) -> str:
+    level = "" if line.level is None else f"level {line.level}"
+    word = "" if line.level is not None else f"{line.word}: "
+    return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{line.text}"
+
+
+def _json(line: Line) -> bytes:
+    """The stable contract of `logs -o json`: one object on each line (docs/reference.md)."""
+    return orjson.dumps(
+        {
+            "time": timestamp(line.at),
+            "object": str(line.about),
+            "word": line.word,
+            "level": line.level,
+            "warning": line.is_warning,
+            "message": line.text,
+        }
+    )

@@ -1,0 +1,60 @@
+"""`levelgate events` and `levelgate logs`, as they are typed (docs/people.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from gitops.cli import USAGE
+from tests.cli.conftest import Typed
+from tests.gitops.fleet import Fleet
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b")) as found:
+        found.start()
+        found.clock.moment += timedelta(minutes=10)
+        found.push("two")
+        found.move("two")
+        yield found
+
+
+def test_what_has_changed_lately(fleet: Fleet, typed: Typed) -> None:
+    header, _, titles, *lines = typed(fleet, "events").splitlines()
+    assert header.startswith("Cluster prod-eu, Fri 2026-11-20 13:10 CET")
+    assert titles.split() == ["TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert any(line.startswith("13:10 CET") and "Link default/a" in line and " Settled " in line for line in lines)
+    assert any("source/platform" in line and "goes to commit 000000000000" in line for line in lines)
+
+
+def test_of_one_instance(fleet: Fleet, typed: Typed) -> None:
+    found = json.loads(typed(fleet, "events", "link/b", "-n", "default", "-o", "json"))
+    assert {one["object"] for one in found} == {"Link.g.test/default/b"}
+    assert {one["reason"] for one in found} == {"Updated", "Settled"}
+
+
+def test_every_action_line_by_line(fleet: Fleet, typed: Typed) -> None:
+    """surface 1.2: at three depths; what is told of objects is told once."""
+    lines = typed(fleet, "logs").splitlines()
+    updated = [line for line in lines if "Deployment.apps/default/a-app updated" in line]
+    (line,) = updated
+    assert line.startswith("2026-11-20T12:10:00Z  Link default/a")
+    assert "level 0" in line
+    assert any("Settled: it is as Git says, and healthy" in line for line in lines)
+    assert not any("Updated: Deployment" in line for line in lines)
+    assert typed(fleet, "logs", "--tail", "2").splitlines() == lines[-2:]
+
+
+def test_of_one_source_as_json(fleet: Fleet, typed: Typed) -> None:
+    found = [json.loads(line) for line in typed(fleet, "logs", "source/platform", "-o", "json").splitlines()]
+    assert {one["object"] for one in found} == {"ConfigMap/levelgate-system/source-platform"}
+    assert found[0]["time"] == "2026-11-20T12:00:00Z"
+
+
+def test_a_rollout_has_no_events(fleet: Fleet, typed: Typed) -> None:
+    assert "name a source or an instance" in typed(fleet, "events", "rollout/links.g.test", code=USAGE)
+    assert "name a source or an instance" in typed(fleet, "logs", "link/a/app", code=USAGE)
