@@ -18,6 +18,7 @@ _COMMANDS = {
     "plan": "What a commit would change in the cluster.",
     "simulate": "What a commit would do over days and weeks, in virtual time.",
     "snapshot": "A masked record of a cluster, for plans without credentials.",
+    "review": "One comment with the plan on each open pull request.",
     "generate": "CRDs, example instances, diagrams, JSON Schemas.",
     "windows": "The calendar of the cluster or of a repository: when what may change.",
     "run": "Follow sources and bring the cluster to what they say.",

@@ -160,6 +160,11 @@ class Mirror:
                 return found
         return self.resolve(beginning)
 
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Where the histories of two commits that are here part; None where they have nothing in common."""
+        with self._home.shared():
+            return self._repository.merge_base(one, other)
+
     def resolve(self, rev: str) -> str:
         """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
         Fetches it if need be.

@@ -77,6 +77,13 @@ class Repository:
         except GitError as failure:
             raise self._damaged(failure) from None
 
+    def merge_base(self, one: str, other: str) -> str | None:
+        """The newest commit that both histories contain; None where they have none in common. Both are full ids of commits."""
+        try:
+            return self._git.text("merge-base", "--end-of-options", one, other) or None
+        except GitError:
+            return None
+
     def first_parents(self, old: str, new: str) -> list[str]:
         """The commits after `old` up to `new`, the oldest first; of a merge only what it was merged into. Both are full ids of commits."""
         listing = self._local("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")

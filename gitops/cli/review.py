@@ -1,0 +1,107 @@
+"""`levelgate review`: one comment with the plan on each open pull request."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gitops import compose
+from gitops.cli import program_version
+from gitops.cli.options import Duration
+from gitops.clock import SystemClock
+from gitops.source import Credentials, Mirror, default_cache
+
+if TYPE_CHECKING:
+    from gitops.review.reviewer import Reviewer
+
+
+@click.command()
+@click.argument("url", metavar="URL")
+@click.option(
+    "--token-file",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Holds the token for the forge, and for Git over https. Read anew for each request.",
+)
+@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--pr", "number", type=click.IntRange(1), metavar="N", help="With --once: this pull request only.")
+@click.option("--interval", type=Duration(), default="1m", show_default=True, help="Look so often.")
+@click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
+@click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the repository]")
+@click.option(
+    "--forge", type=click.Choice(["github", "gitlab", "gitea"]), help="[default: told by the host, where it is known]"
+)
+@click.option("--api", metavar="URL", default="", help="Where the forge is asked.  [default: told by the host]")
+@click.option("--project", metavar="OWNER/NAME", default="", help="How the forge calls it.  [default: told by the URL]")
+@click.option(
+    "--login",
+    metavar="NAME",
+    default="",
+    help="Our name there, where the token may not ask for it: github-actions[bot].",
+)
+def command(
+    url: str,
+    token_file: Path,
+    once: bool,
+    number: int | None,
+    interval: timedelta,
+    path: str,
+    source: str,
+    forge: str | None,
+    api: str,
+    project: str,
+    login: str,
+) -> int:
+    """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the state of its head.
+
+    What a pull request holds is read, never run; no cluster is asked. Where its target has gone on the plan is marked stale, and once it is merged or
+    closed the comment says so. With --once exits 1 where something could not be planned or has problems.
+
+    \b
+    levelgate review https://github.com/acme/platform --token-file token
+    levelgate review https://git.example.com/acme/platform --forge gitea --token-file token --interval 30s
+    levelgate review "$CI_PROJECT_URL" --forge gitlab --token-file token --once --pr "$CI_MERGE_REQUEST_IID"
+    """
+    if number and not once:
+        raise click.UsageError("--pr goes with --once")
+    config = compose.source_config(f"{source}={url}" if source else url, path=path)
+    mirror = Mirror(config.target, default_cache(), credentials=Credentials(token_file=_for_git(url, token_file)))
+
+    async def review() -> bool:
+        from gitops.review.forges import connected
+        from gitops.review.reviewer import Reviewer
+
+        clock = SystemClock()
+        found, rest = connected(url, token_file, clock, kind=forge or "", api=api, project=project, login=login)
+        try:
+            reviewer = Reviewer(found, mirror, config.name, clock, program_version(), notice=_notice)
+            if number:
+                return await reviewer.one(number)
+            return await reviewer.all() if once else await _follow(reviewer, interval)
+        finally:
+            await rest.close()
+
+    return 0 if asyncio.run(review()) else 1
+
+
+def _for_git(url: str, token_file: Path) -> Path | None:
+    """The token is for https; a repository on this machine or behind ssh asks for none."""
+    return token_file if url.startswith("https:") else None
+
+
+async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, reviewer.stop.set)
+    await reviewer.forever(interval)
+    return True
+
+
+def _notice(number: int, text: str) -> None:
+    click.echo(f"#{number}  {text}" if number else text)

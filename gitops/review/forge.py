@@ -1,0 +1,104 @@
+"""What a review needs of the place where pull requests are: the port, its values, and what can go wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from gitops.errors import GitopsError
+
+
+class ForgeError(GitopsError):
+    """The forge did not do what was asked; the text says what and why. Trying again later can help."""
+
+
+class ForgeRefused(ForgeError):
+    """It never will: somebody has to change a token, a permission, or what is asked for."""
+
+
+class NotThere(ForgeRefused):
+    """What was asked for does not exist, or may not be seen."""
+
+
+class TooLong(ForgeRefused):
+    """The forge does not take a text of this form or length."""
+
+
+class RateLimited(ForgeError):
+    """Nothing is to be asked before `until`."""
+
+    def __init__(self, text: str, until: datetime) -> None:
+        super().__init__(text)
+        self.until = until
+
+
+class PullState(StrEnum):
+    OPEN = "open"
+    MERGED = "merged"
+    CLOSED = "closed"
+
+
+class Verdict(StrEnum):
+    """The state of a commit, as all forges know it."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """`head` is the commit that it stands at, `base` the name of the branch that it is to be merged into. What people wrote is not here."""
+
+    number: int
+    head: str
+    base: str
+    state: PullState
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    id: int
+    author: str
+    body: str
+    url: str
+
+
+class Forge(Protocol):
+    """One repository at one forge. All methods raise ForgeError."""
+
+    @property
+    def limit(self) -> int:
+        """The longest comment, in bytes of UTF-8."""
+
+    def ref(self, number: int) -> str:
+        """Where Git finds the head of a pull request."""
+
+    async def login(self) -> str:
+        """The name under which we write."""
+
+    async def open_pulls(self) -> Sequence[PullRequest]: ...
+
+    async def pull(self, number: int) -> PullRequest: ...
+
+    async def comments(self, number: int) -> Sequence[Comment]: ...
+
+    async def comment(self, number: int, body: str) -> Comment: ...
+
+    async def edit(self, number: int, comment: Comment, body: str) -> None: ...
+
+    async def delete(self, number: int, comment: Comment) -> None: ...
+
+    async def state(self, commit: str, verdict: Verdict, *, name: str, text: str, url: str) -> None:
+        """Say of a commit how it was judged, under a name that is ours."""
+
+    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+        """Those that ask to merge this branch of the repository itself, in any state."""
+
+    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        """Ask to merge a branch that is there already."""

@@ -1,0 +1,103 @@
+"""The one comment that is kept on a pull request: what stands in it beside the plan, and how it is known again.
+
+Its second line says, for the program alone, which commits it was made of; so nothing is kept anywhere else, and nothing is planned twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gitops.review import markdown
+from gitops.review.forge import Comment, PullState, Verdict
+from gitops.review.report import Report
+
+_STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->$", re.MULTILINE)
+_ROOM: Final = 600
+"""Bytes for what stands beside the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What a pull request is judged by: its `head`, the commit `base` where it parted from its target, and the target's `tip`."""
+
+    head: str
+    base: str
+    tip: str
+
+    @property
+    def is_stale(self) -> bool:
+        """Has the target gone on since?"""
+        return self.base != self.tip
+
+    def __str__(self) -> str:
+        return f"head={self.head} base={self.base} tip={self.tip}"
+
+
+def written(report: Report, commits: Commits, target: str, *, limit: int, version: str) -> str:
+    """The comment of a plan, of at most `limit` bytes."""
+    text = markdown.comment(report, limit=limit - _ROOM, version=version)
+    told = _stale(commits, target) if commits.is_stale else ""
+    return _with(text, str(commits), told)
+
+
+def refused(source: str, commits: Commits, why: str, *, limit: int) -> str:
+    """The comment where there is no plan."""
+    title = f"### Levelgate plan: cannot be made · {markdown.code(source)}"
+    text = "\n".join((markdown.marker(source), title, "", markdown.code(why[: limit // 4])))
+    return _with(text, str(commits), "")
+
+
+def closed(body: str, state: PullState) -> str:
+    """The comment of a pull request that is over: what it says is not kept up to date any more."""
+    if _said(body) == _over(state):
+        return body
+    plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
+    return _with(plan, _over(state), f"> {str(state).capitalize()}: this was the last plan.")
+
+
+def ours(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
+    """Those that we wrote for this source, the oldest first. Anybody can write our mark; nobody can write in our name."""
+    first = markdown.marker(source)
+    found = (one for one in comments if one.author.lower() == author.lower() and one.body.startswith(first))
+    return sorted(found, key=lambda one: one.id)
+
+
+def is_of(body: str, commits: Commits) -> bool:
+    """Was this comment made of these commits?"""
+    return _said(body) == str(commits)
+
+
+def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
+    """The state of the head, and a short text for it."""
+    if problems := len(report.problems) + report.summary["failed"]:
+        return Verdict.FAILURE, f"{problems} problems"
+    counts = [
+        f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
+    ]
+    stale = "stale: " if commits.is_stale else ""
+    return Verdict.SUCCESS, f"{stale}{', '.join(counts) or 'no changes'}"
+
+
+def _said(body: str) -> str:
+    match = _STATE.search(body)
+    return match[1] if match else ""
+
+
+def _over(state: PullState) -> str:
+    return f"over={state}"
+
+
+def _stale(commits: Commits, target: str) -> str:
+    return (
+        f"> **Stale**: {markdown.code(target)} has gone on to {markdown.code(commits.tip[:7])} since {markdown.code(commits.base[:7])}. "
+        "Merge it in, or rebase, to see what would happen now."
+    )
+
+
+def _with(text: str, state: str, told: str) -> str:
+    """The mark, the state, the title, and what is to be told below it, before the rest."""
+    mark, title, *rest = (line for line in text.split("\n"))
+    return "\n".join((mark, f"<!-- levelgate:state {state} -->", title, *(("", told) if told else ()), *rest))

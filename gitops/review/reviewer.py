@@ -1,0 +1,205 @@
+"""Keeps one comment and one state up to date on each open pull request. What a pull request holds is read from a bare repository, and never run.
+
+One pull request that cannot be planned is told so, and keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from applier.errors import ApplierError
+from gitops import compose
+from gitops.clock import Clock
+from gitops.errors import GitopsError, SourceError
+from gitops.propagation.gates import Fact
+from gitops.review import note, planning
+from gitops.review.forge import (
+    Comment,
+    Forge,
+    ForgeError,
+    NotThere,
+    PullRequest,
+    PullState,
+    RateLimited,
+    TooLong,
+    Verdict,
+)
+from gitops.review.note import Commits
+from gitops.review.report import Report
+from gitops.source import Mirror, Tip
+from gitops.sources import SourceState, state_of
+from renderer.catalog import Catalog
+from renderer.errors import RendererError
+
+STATE_NAME: Final = "levelgate/plan"
+_SHORTER: Final = 4
+"""A comment that the forge does not take is tried again so much shorter, twice."""
+
+
+@dataclass
+class Reviewer:
+    """Reviews the pull requests of one repository, which is one source. `notice` hears of every one: its number, and what was done."""
+
+    forge: Forge
+    mirror: Mirror
+    source: str
+    clock: Clock
+    version: str
+    notice: Callable[[int, str], None] = lambda _number, _text: None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _login: str = ""
+    _done: dict[int, Commits] = field(default_factory=dict)
+
+    async def one(self, number: int) -> bool:
+        """Review one pull request now; whether it could be planned, without problems. Raises ForgeError."""
+        pull = await self.forge.pull(number)
+        if pull.state is not PullState.OPEN:
+            await self._close(pull)
+            return True
+        return await self._review(pull, (await self._tips([pull]))[pull.base])
+
+    async def all(self) -> bool:
+        """Review all that are open, and say the last word on those that no longer are; whether all went well. Raises RateLimited, and ForgeError
+        where the forge does not say which there are.
+        """
+        pulls = await self.forge.open_pulls()
+        tips = await self._tips(pulls)
+        went_well = True
+        for pull in sorted(pulls, key=lambda one: one.number):
+            went_well &= await self._guarded(pull.number, self._unless_done(pull, tips.get(pull.base, "")))
+        for number in sorted(self._done.keys() - {pull.number for pull in pulls}):
+            went_well &= await self._guarded(number, self._over(number))
+        return went_well
+
+    async def forever(self, interval: timedelta) -> None:
+        """All of them, again and again, until `stop` is set. Limits of the forge are kept."""
+        while not self.stop.is_set():
+            rest = interval
+            try:
+                await self.all()
+            except RateLimited as limited:
+                self.notice(0, str(limited))
+                rest = max(interval, limited.until - self.clock.now())
+            except (ForgeError, SourceError) as error:
+                self.notice(0, f"{error}; trying again")
+            waiting = [asyncio.ensure_future(one) for one in (self.clock.sleep(rest.total_seconds()), self.stop.wait())]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for one in waiting:
+                one.cancel()
+
+    async def _guarded(self, number: int, review: Awaitable[bool]) -> bool:
+        """What is wrong with one is told, and the others are reviewed."""
+        try:
+            return await review
+        except RateLimited:
+            raise
+        except (ForgeError, SourceError) as error:
+            self.notice(number, str(error))
+            return False
+
+    async def _tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
+        """Where the branches stand that these are to be merged into."""
+        names = sorted({pull.base for pull in pulls})
+        refs = await asyncio.to_thread(self.mirror.refs, *(f"refs/heads/{name}" for name in names)) if names else {}
+        return {name: refs.get(f"refs/heads/{name}", "") for name in names}
+
+    async def _unless_done(self, pull: PullRequest, tip: str) -> bool:
+        done = self._done.get(pull.number)
+        return True if done and (done.head, done.tip) == (pull.head, tip) else await self._review(pull, tip)
+
+    async def _review(self, pull: PullRequest, tip: str) -> bool:
+        if not tip:
+            raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
+        commits = await asyncio.to_thread(self._commits, pull)
+        found = await self._ours(pull.number)
+        if found and note.is_of(found[0].body, commits):
+            self._done[pull.number] = commits
+            return True
+        try:
+            report = await self._plan(commits)
+        except (GitopsError, ApplierError, RendererError, RecursionError) as error:
+            why = str(error) or type(error).__name__
+            body, judged, text = (
+                note.refused(self.source, commits, why, limit=self.forge.limit),
+                Verdict.ERROR,
+                "cannot be planned",
+            )
+            comment = await self._keep(pull.number, found, body)
+        else:
+            judged, text = note.verdict(report, commits)
+            comment = await self._write(pull, found, report, commits)
+        await self.forge.state(
+            commits.head, judged, name=f"{STATE_NAME} ({self.source})", text=text, url=comment.url or pull.url
+        )
+        self._done[pull.number] = commits
+        self.notice(pull.number, f"{commits.head[:7]}  {text}")
+        return judged is Verdict.SUCCESS
+
+    def _commits(self, pull: PullRequest) -> Commits:
+        """As Git says now, which may be newer than what the forge said. Blocks."""
+        target, source = f"refs/heads/{pull.base}", self.forge.ref(pull.number)
+        refs = self.mirror.refs(target, source)
+        if missing := {target, source} - refs.keys():
+            raise ForgeError(
+                f"pull request {pull.number}: {' and '.join(sorted(missing))} does not exist in {self.mirror.target}"
+            )
+        tip, head = (self.mirror.fetch(Tip(name, refs[name])) for name in (target, source))
+        return Commits(head, self.mirror.merge_base(tip, head) or tip, tip)
+
+    async def _plan(self, commits: Commits) -> Report:
+        base, head = await asyncio.to_thread(self._read, commits)
+        names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
+        facts = {name: Fact(None, "a review does not ask") for name in names}
+        return await planning.between(base, head, clock=self.clock, version=self.version, facts=facts)
+
+    def _read(self, commits: Commits) -> tuple[Catalog, SourceState]:
+        base = compose.catalog_of(self.mirror.snapshot(commits.base), source=self.source)
+        return base, state_of(self.source, self.mirror.target, self.mirror.snapshot(commits.head), base)
+
+    async def _write(self, pull: PullRequest, found: list[Comment], report: Report, commits: Commits) -> Comment:
+        limit = self.forge.limit
+        for shorter in (limit, limit // _SHORTER):
+            body = note.written(report, commits, pull.base, limit=shorter, version=self.version)
+            try:
+                return await self._keep(pull.number, found, body)
+            except TooLong:
+                continue
+        body = note.written(report, commits, pull.base, limit=limit // _SHORTER**2, version=self.version)
+        return await self._keep(pull.number, found, body)
+
+    async def _keep(self, number: int, found: list[Comment], body: str) -> Comment:
+        """One comment of ours with this body, and no other."""
+        kept = await self._edited(number, found[0], body) if found else None
+        kept = kept or await self.forge.comment(number, body)
+        for one in found[1:]:
+            await self.forge.delete(number, one)
+        return kept
+
+    async def _edited(self, number: int, comment: Comment, body: str) -> Comment | None:
+        """None where somebody has deleted it meanwhile."""
+        try:
+            await self.forge.edit(number, comment, body)
+        except NotThere:
+            return None
+        return comment
+
+    async def _ours(self, number: int) -> list[Comment]:
+        self._login = self._login or await self.forge.login()
+        return note.ours(await self.forge.comments(number), self.source, self._login)
+
+    async def _over(self, number: int) -> bool:
+        pull = await self.forge.pull(number)
+        if pull.state is not PullState.OPEN:
+            await self._close(pull)
+            self._done.pop(number, None)
+        return True
+
+    async def _close(self, pull: PullRequest) -> None:
+        for one in (await self._ours(pull.number))[:1]:
+            if (body := note.closed(one.body, pull.state)) != one.body:
+                await self._edited(pull.number, one, body)
+                self.notice(pull.number, str(pull.state))

@@ -1,0 +1,337 @@
+"""One comment and one state on each pull request, on forges that answer as the real ones do and from real refs (docs/review.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gitops.review.forge import Forge, ForgeError, ForgeRefused, RateLimited
+from gitops.review.forges import UnknownForge, connected
+from gitops.review.reviewer import Reviewer
+from gitops.source import Mirror, Target
+from tests.gitops.fleet import START, StillClock
+from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull
+from tests.scenarios.conftest import repository
+from tests.scenarios.platform import Repository
+
+__all__ = ["repository"]
+
+MARK = "<!-- levelgate:plan source=platform -->"
+
+
+def config(name: str, text: str = "one") -> dict[str, str | None]:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "prod"},
+        "data": {"text": text},
+    }
+    return {f"{name}.json": json.dumps(manifest)}
+
+
+class Review:
+    """A repository, its forge, and a reviewer that may be started anew."""
+
+    def __init__(self, repository: Repository, kind: str) -> None:
+        self.repository, self.forge, self.clock = repository, FakeForge(kind), StillClock()
+        self.notices: list[tuple[int, str]] = []
+        self.token = repository.path.parent / "token"
+        self.token.write_text(f"{TOKEN}\n")
+        repository.commit(config("a"))
+
+    def pull(self, files: dict[str, str | None], number: int = 1) -> str:
+        """Push a commit to a pull request, which is opened by that. It never is a branch."""
+        where = "merge-requests" if self.forge.kind == "gitlab" else "pull"
+        git = self.repository.git
+        git("checkout", "--quiet", "--detach", "main")
+        commit = self.repository.commit(files)
+        git("update-ref", f"refs/{where}/{number}/head", commit)
+        git("checkout", "--quiet", "main")
+        self.forge.pulls.setdefault(number, Pull(number, commit)).head = commit
+        return commit
+
+    def run(self, *steps: Callable[[Reviewer], Awaitable[object]]) -> None:
+        """Steps of one process."""
+
+        async def go() -> None:
+            async with self.forge.serving() as forge:
+                found, rest = connected(
+                    str(self.repository.path),
+                    self.token,
+                    self.clock,
+                    kind=forge.kind,
+                    api=forge.url,
+                    project="acme/platform",
+                )
+                mirror = Mirror(Target(str(self.repository.path)), self.repository.path.parent / "cache")
+                told: Forge = found
+                reviewer = Reviewer(told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one))
+                try:
+                    for step in steps:
+                        await step(reviewer)
+                finally:
+                    await rest.close()
+
+        asyncio.run(go())
+
+
+@pytest.fixture(params=["github", "gitea", "gitlab"])
+def review(request: pytest.FixtureRequest, repository: Repository) -> Review:
+    return Review(repository, request.param)
+
+
+@pytest.fixture
+def on_github(repository: Repository) -> Review:
+    return Review(repository, "github")
+
+
+async def everything(reviewer: Reviewer) -> None:
+    assert await reviewer.all(), "not all went well"
+
+
+def test_a_pull_request_gets_one_comment_which_follows_its_head(review: Review) -> None:
+    """Also by a process that was started anew, and where somebody else has written our mark."""
+    first = review.pull(config("b"))
+    forgery = review.forge.say(1, "mallory", f"{MARK}\n<!-- levelgate:state head={first} base=x tip=x -->\nall is well")
+    review.run(everything)
+    (body,) = review.forge.bodies(1)
+    assert body.startswith(f"{MARK}\n<!-- levelgate:state head={first} ")
+    assert "### Levelgate plan: 1 create" in body
+    assert [(one["sha"], one["state"]) for one in review.forge.states] == [(first, "success")]
+    second = review.pull({**config("b"), **config("c")})
+    review.run(everything)
+    (body,) = review.forge.bodies(1)
+    assert (f"head={second}" in body, "2 create" in body) == (True, True)
+    assert [one["sha"] for one in review.forge.states] == [first, second]
+    assert "all is well" in review.forge.comments[forgery]["body"]
+
+
+def test_nothing_is_planned_written_or_said_twice(review: Review) -> None:
+    """A second look asks which are open, which the forge answers with 304, and nothing else; a new process reads its comment besides."""
+    review.pull(config("b"))
+    review.run(everything, everything)
+    writes = [one for one in review.forge.asked if not one.startswith("GET")]
+    assert len(writes) == 2
+    assert (len(review.notices), review.forge.unchanged >= 1) == (1, True)
+    review.run(everything)
+    assert [one for one in review.forge.asked if not one.startswith("GET")] == writes
+    assert len(review.notices) == 1
+
+
+def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
+    """The plan is of what the pull request itself changes, whatever happened to its target meanwhile."""
+    review.pull(config("b"))
+    review.run(everything)
+    tip = review.repository.commit(config("z"))
+    review.run(everything)
+    (body,) = review.forge.bodies(1)
+    assert f"> **Stale**: `main` has gone on to `{tip[:7]}`" in body
+    assert "1 create" in body
+    assert review.forge.states[-1]["description"] == "stale: 1 create"
+
+
+@pytest.mark.parametrize(("state", "word"), [("merged", "Merged"), ("closed", "Closed")])
+def test_the_last_word_is_said_once_a_pull_request_is_over(review: Review, state: str, word: str) -> None:
+    review.pull(config("b"))
+
+    async def over(_: Reviewer) -> None:
+        review.forge.pulls[1].state = state
+
+    async def again(reviewer: Reviewer) -> None:
+        await reviewer.one(1)
+
+    review.run(everything, over, everything, everything)
+    (body,) = review.forge.bodies(1)
+    assert f"> {word}: this was the last plan." in body
+    assert f"over={state}" in body.splitlines()[1]
+    before = len(review.forge.asked)
+    review.run(again)
+    assert not [one for one in review.forge.asked[before:] if not one.startswith("GET")]
+
+
+def test_lists_are_read_to_their_end(review: Review) -> None:
+    """Our comment stands on the third page, the second pull request on the second."""
+    review.forge.page = 1
+    review.pull(config("b"))
+    review.pull(config("c"), number=2)
+    for number in range(3):
+        review.forge.say(1, "ada", f"nice {number}")
+    review.run(everything)
+    review.run(everything)
+    assert [len(review.forge.bodies(number)) for number in (1, 2)] == [1, 1]
+
+
+def test_a_comment_that_somebody_deleted_is_written_again(on_github: Review) -> None:
+    on_github.pull(config("b"))
+
+    async def deleted(reviewer: Reviewer) -> None:
+        (known,) = await reviewer.forge.comments(1)
+        on_github.forge.comments.clear()
+        await reviewer._keep(1, [known], MARK)
+
+    on_github.run(everything, deleted)
+    assert on_github.forge.bodies(1) == [MARK]
+
+
+def test_of_two_comments_of_ours_one_stays(on_github: Review) -> None:
+    for text in ("older", "newer"):
+        on_github.forge.say(1, BOT, f"{MARK}\n{text}")
+    on_github.pull(config("b"))
+    on_github.run(everything)
+    assert len(on_github.forge.bodies(1)) == 1
+
+
+def test_a_comment_that_is_refused_as_too_long_is_shortened(on_github: Review) -> None:
+    on_github.forge.limit = 20_000
+    on_github.pull({name: text for number in range(400) for name, text in config(f"c{number}", "x" * 60).items()})
+    on_github.run(everything)
+    (body,) = on_github.forge.bodies(1)
+    assert len(body.encode()) <= 20_000
+    assert "400 create" in body
+
+
+@pytest.mark.parametrize(
+    "refusal", [{"Retry-After": "90"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763640090"}]
+)
+def test_limits_of_the_forge_are_kept(on_github: Review, refusal: dict[str, str]) -> None:
+    """After a refusal nothing is asked before the time that the forge names."""
+    on_github.clock.moment = datetime.fromtimestamp(1763640000, UTC)
+    on_github.forge.left, on_github.forge.refusal = 0, refusal
+    on_github.pull(config("b"))
+
+    async def limited(reviewer: Reviewer) -> None:
+        for _ in range(2):
+            with pytest.raises(RateLimited) as refused:
+                await reviewer.all()
+            assert refused.value.until == on_github.clock.moment + timedelta(seconds=90)
+
+    async def later(_: Reviewer) -> None:
+        on_github.clock.moment += timedelta(seconds=90)
+        on_github.forge.left = None
+
+    on_github.run(limited, later, everything)
+    assert len(on_github.forge.asked) == 6
+    assert len(on_github.forge.bodies(1)) == 1
+
+
+def test_following_waits_out_the_limit_and_goes_on(on_github: Review) -> None:
+    """A look, then a minute; a refusal that names ninety seconds, then these."""
+    on_github.pull(config("b"))
+    looks: list[timedelta] = []
+
+    async def following(reviewer: Reviewer) -> None:
+        rests = on_github.clock.sleep
+
+        async def sleep(seconds: float) -> None:
+            looks.append(timedelta(seconds=seconds))
+            on_github.forge.left, on_github.forge.refusal = 0, {"Retry-After": "90"}
+            if len(looks) == 2:
+                reviewer.stop.set()
+            await rests(seconds)
+
+        on_github.clock.sleep = sleep  # type: ignore[method-assign]
+        await reviewer.forever(timedelta(minutes=1))
+
+    on_github.run(following)
+    assert looks == [timedelta(minutes=1), timedelta(seconds=90)]
+    assert len(on_github.forge.bodies(1)) == 1
+
+
+def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_github: Review) -> None:
+    """Its branch is gone, its files are too many bytes; the third is fine."""
+    on_github.pull(config("b"), number=3)
+    on_github.pull(config("c"))
+    on_github.forge.pulls[1].base = "gone"
+    on_github.pull({f"big{number}.json": "x" * (1 << 20) for number in range(51)}, number=2)
+
+    async def reviewed(reviewer: Reviewer) -> None:
+        assert not await reviewer.all()
+
+    on_github.run(reviewed)
+    assert "its target 'gone' does not exist" in dict(on_github.notices)[1]
+    assert "### Levelgate plan: cannot be made · `platform`" in on_github.forge.bodies(2)[0]
+    assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
+
+
+def test_what_a_hostile_pull_request_holds_stays_text(on_github: Review) -> None:
+    """Names and values with HTML, links, mentions, ends of fences, and YAML that is none: nothing of it means anything in the comment."""
+    hostile = "<img src=x onerror=alert(1)> @everyone [a](javascript:x) ``` --> <!-- levelgate:plan source=platform -->"
+    files = config("b", hostile)
+    on_github.pull({**files, "@everyone <b>.yaml": "a: [", "bomb.yaml": "a: &a [x]\nb: [*a, *a\n"})
+    on_github.run(lambda reviewer: reviewer.all())
+    (body,) = on_github.forge.bodies(1)
+    outside = _outside_of_code(body)
+    assert "@everyone" not in outside
+    assert "<img" not in outside
+    assert "javascript" not in outside
+    assert body.splitlines().count(MARK) == 1
+    assert on_github.forge.states[0]["state"] == "failure"
+
+
+def _outside_of_code(body: str) -> str:
+    """The lines of a comment without fenced blocks and without code inside a line."""
+    found, fence = [], ""
+    for line in body.splitlines():
+        ticks = line[: len(line) - len(line.lstrip("`"))]
+        if fence:
+            fence = "" if line.strip("`") == "" and len(line) >= len(fence) else fence
+        elif len(ticks) >= 3:
+            fence = ticks
+        else:
+            found.append("".join(part for place, part in enumerate(line.split("`")) if place % 2 == 0))
+    return "\n".join(found)
+
+
+def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: Review) -> None:
+    on_github.token.write_text("wrong-s3cret")
+
+    async def refused(reviewer: Reviewer) -> None:
+        with pytest.raises(ForgeRefused, match=r"the token in .* is not accepted") as error:
+            await reviewer.all()
+        assert "s3cret" not in str(error.value)
+
+    on_github.run(refused)
+
+
+def test_a_next_page_elsewhere_is_not_asked(on_github: Review) -> None:
+    """The token goes to the server that is configured, and to no other."""
+
+    async def led_astray(reviewer: Reviewer) -> None:
+        on_github.forge.url = "http://elsewhere.test"
+        with pytest.raises(ForgeError):
+            await reviewer.forge.open_pulls()
+
+    on_github.pull(config("b"))
+    on_github.pull(config("c"), number=2)
+    on_github.forge.page = 1
+    paged = on_github.forge._paged
+
+    def elsewhere(*arguments: object) -> object:
+        response = paged(*arguments)  # type: ignore[arg-type]
+        if "Link" in response.headers:
+            response.headers["Link"] = '<http://elsewhere.test/pulls>; rel="next"'
+        return response
+
+    on_github.forge._paged = elsewhere  # type: ignore[method-assign, assignment]
+    on_github.run(led_astray)
+
+
+def test_which_forge_it_is_follows_from_the_url_or_has_to_be_said(tmp_path: Path) -> None:
+    clock = StillClock(START)
+    for url, api in (
+        ("https://github.com/acme/platform.git", "https://api.github.com"),
+        ("https://gitlab.com/acme/teams/platform", "https://gitlab.com/api/v4"),
+        ("https://codeberg.org/acme/platform", "https://codeberg.org/api/v1"),
+    ):
+        assert connected(url, tmp_path, clock)[1].api == api
+    with pytest.raises(UnknownForge, match="Add --forge"):
+        connected("https://git.example.com/acme/platform", tmp_path, clock)
+    assert (
+        connected("https://git.example.com/a/b", tmp_path, clock, kind="gitea")[1].api
+        == "https://git.example.com/api/v1"
+    )
