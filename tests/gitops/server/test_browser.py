@@ -1,0 +1,191 @@
+"""The status page in a real Chromium: levels, live changes, the keyboard, contrast, and names that would like to be scripts (threat 22)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+import pytest
+
+from applier.plan import SetPlan
+from applier.reasons import Blocked, Reason
+from gitops.known import Pass
+from tests.gitops.server.browsing import Browsing
+from tests.gitops.server.seeing import scene
+from tests.gitops.server.test_page import HOSTILE, held
+
+INSTANCE: Final = "/instances/g.test/Link/default/i0"
+
+CONTRASTS: Final = """() => {
+  const numbers = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const luminance = ([r, g, b]) => {
+    const linear = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  };
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const box = one.tagName === "a" && one.closest("svg") ? one.querySelector(".box") : null;
+      const colour = numbers(box ? getComputedStyle(box).fill : getComputedStyle(one).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || element.closest(".unseen, option, title") || !element.getClientRects().length) continue;
+    const style = getComputedStyle(element);
+    const text = numbers(element.closest("svg") ? style.fill : style.color);
+    const [light, dark] = [luminance(text), luminance(ground(element))].sort((a, b) => b - a);
+    found.push([(light + 0.05) / (dark + 0.05), element.className.baseVal ?? element.className, node.data.trim().slice(0, 40)]);
+  }
+  return found;
+}"""
+
+WIDER: Final = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
+  .filter((one) => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth)
+  .map((one) => `${one.tagName} ${one.className}`)"""
+
+REACHABLE: Final = "() => document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]').length"
+
+FOCUSED: Final = """() => {
+  const all = [...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')];
+  return all.indexOf(document.activeElement);
+}"""
+
+
+async def test_an_instance_is_shown_in_levels(browsing: Browsing) -> None:
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        seen.fleet.push("two")
+        await seen.step()
+        async with browsing.page(seen) as page:
+            await page.get_by_role("link", name="default/i0").first.click()
+            await page.get_by_role("heading", name="Link default/i0").wait_for()
+            boxes = {
+                name: await page.locator(f"svg a[href='#node-{name}'] rect").bounding_box() for name in ("app", "after")
+            }
+            labels = [await one.get_attribute("aria-label") for one in await page.locator("svg a").all()]
+            assert "Why it waits" in await page.inner_text("main")
+    assert boxes["app"]
+    assert boxes["after"]
+    assert boxes["app"]["x"] + boxes["app"]["width"] < boxes["after"]["x"]
+    assert labels == ["app, Deployment, level 0, Progressing", "after, ConfigMap, level 1, Waiting"]
+
+
+async def test_a_change_is_seen_without_a_reload(browsing: Browsing) -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        async with browsing.page(seen) as page:
+            await page.locator("#connection.on").wait_for()
+            await page.evaluate("() => { window.kept = true; document.getElementById('filter-text').value = 'i'; }")
+            await page.focus("#filter-text")
+            await seen.step()
+            await page.locator(".tile.settled").wait_for()
+            seen.fleet.annotate("i0", suspend="INC-7")
+            await seen.step()
+            await page.locator(".tile.suspended").wait_for()
+            assert "Suspended" in await page.inner_text("#instances")
+            assert await page.evaluate("() => window.kept && document.activeElement.id") == "filter-text"
+            assert await page.input_value("#filter-text") == "i"
+            assert "1 Suspended" in (await page.text_content("#announce") or "")
+
+
+async def test_the_first_pass_fills_the_page(browsing: Browsing) -> None:
+    async with scene(names=("i0",)) as seen, browsing.page(seen) as page:
+        await page.get_by_text("The first pass is not over yet").wait_for()
+        await page.locator("#connection.on").wait_for()
+        seen.fleet.push()
+        await seen.step()
+        await page.get_by_role("heading", name="Sources").wait_for()
+
+
+@pytest.mark.parametrize("path", ["/", INSTANCE])
+async def test_the_keyboard_reaches_everything(browsing: Browsing, path: str) -> None:
+    async with scene(names=("i0", "i1")) as seen:
+        await held(seen)
+        async with browsing.page(seen, path) as page:
+            await page.keyboard.press("Tab")
+            assert await page.evaluate("() => document.activeElement.className") == "skip"
+            count: int = await page.evaluate(REACHABLE)
+            reached = {await page.evaluate(FOCUSED)}
+            for _ in range(count - 1):
+                await page.keyboard.press("Tab")
+                reached.add(await page.evaluate(FOCUSED))
+    assert reached == set(range(count))
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/", INSTANCE])
+async def test_everything_can_be_read(
+    browsing: Browsing, path: str, scheme: Literal["light", "dark"], width: int
+) -> None:
+    """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5. And the page itself is never wider than the screen."""
+    async with scene(names=tuple("abcdefg")) as seen:
+        await held(seen)
+        seen.seen.passed(in_all_states(await seen.step()))
+        path = path.replace("/i0", "/a")
+        async with browsing.page(seen, path, color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
+            found: list[Any] = await page.evaluate(CONTRASTS)
+            overflow = await page.evaluate(WIDER)
+    assert len(found) > 30
+    assert [one for one in found if one[0] < 4.5] == []
+    assert overflow == []
+
+
+def in_all_states(found: Pass) -> Pass:
+    """With instances that wait for all kinds of reasons."""
+    reasons = iter(
+        (
+            Reason.UNHEALTHY,
+            Reason.HALTED,
+            Reason.SUSPENDED,
+            Reason.WAITING_FOR_DATA,
+            Reason.BAKING,
+            Reason.HELD,
+        )
+    )
+
+    def one(plan: SetPlan) -> SetPlan:
+        reason = None if plan.rendered.is_source else next(reasons, None)
+        if reason is None:
+            return plan
+        blocked = Blocked(reason, "so it is")
+        return replace(plan, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in plan.nodes))
+
+    return replace(found, plan=replace(found.plan, sets=tuple(map(one, found.plan.sets))))
+
+
+async def test_hostile_names_are_text(browsing: Browsing) -> None:
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        found = await seen.step()
+        blocked = Blocked(Reason.HELD, HOSTILE)
+        sets = [
+            one
+            if one.rendered.is_source
+            else replace(one, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in one.nodes))
+            for one in found.plan.sets
+        ]
+        seen.seen.passed(replace(found, plan=replace(found.plan, sets=tuple(sets))))
+        for path in ("/", INSTANCE):
+            async with browsing.page(seen, path) as page:
+                assert HOSTILE in await page.inner_text("main")
+                assert await page.locator("img").count() == 1
+
+
+async def test_a_screen_reader_finds_its_way(browsing: Browsing) -> None:
+    """Landmarks, one heading of the first rank, named tables and fields."""
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        async with browsing.page(seen) as page:
+            for role in ("banner", "main", "contentinfo", "search"):
+                assert await page.get_by_role(role).count() == 1  # type: ignore[arg-type]
+            assert await page.get_by_role("heading", level=1).count() == 1
+            for name in ("Name", "State", "Source"):
+                assert await page.get_by_label(name, exact=True).count() == 1
+            for name in ("Not as Git says", "Instances", "Recent passes"):
+                assert await page.get_by_role("region", name=name).count() >= 1
+            assert await page.get_by_role("columnheader", name="Not before").count() == 1
