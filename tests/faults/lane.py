@@ -329,7 +329,7 @@ _VOLATILE = frozenset(
         "levelgate.dev/revision",
     }
 )
-_RECORD = frozenset({"url", "target", "applied", "own", "since"})
+_RECORD = frozenset({"url", "target", "applied", "own", "since", "passes"})
 
 
 def _is_decided(key: Key, obj: Object) -> bool:
