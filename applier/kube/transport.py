@@ -23,7 +23,7 @@ CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
 
 
 class HttpTransport:
-    """One session to one API server; credentials are read again once when the server does not accept them."""
+    """One session to one API server; credentials and certificates are read again once when either side does not accept the other's."""
 
     def __init__(self, source: Source, endpoint: Endpoint) -> None:
         self._source = source
@@ -53,14 +53,20 @@ class HttpTransport:
         return self._endpoint.namespace
 
     async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
-        """One request; a 401 is tried again once with renewed credentials. `path` is percent-encoded, with its query.
+        """One request. A 401, and a server whose certificate is not trusted, is tried again once with credentials and certificates as they are
+        now: either may have been rotated. `path` is percent-encoded, with its query.
 
         Raises NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
         epoch = self._epoch
-        answer = await self._once(method, path, headers=headers, body=body)
-        if answer.status != 401:
-            return answer
+        try:
+            answer = await self._once(method, path, headers=headers, body=body)
+        except NotSentError as error:
+            if not error.final:
+                raise
+        else:
+            if answer.status != 401:
+                return answer
         await self._renew(epoch)
         return await self._once(method, path, headers=headers, body=body)
 

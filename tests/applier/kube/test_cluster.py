@@ -291,6 +291,19 @@ async def test_a_certificate_that_is_not_trusted_is_not_tried_again(
     await stranger.close()
 
 
+async def test_a_certificate_authority_that_was_replaced_is_read_again(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Fault row "CA rotation": the process has started with the old one, and the file holds the new one by now."""
+    file = write_kubeconfig(tmp_path / "config", control_plane.url, user={"token": control_plane.token()})
+    cluster = await connect(kubeconfig=str(file))
+    with pytest.raises(Unavailable, match=r"(?i)certificate"):
+        await cluster.discover()
+    file.write_text(control_plane.kubeconfig().read_text())
+    assert CONFIG_MAP in (await cluster.discover()).resources
+    await cluster.close()
+
+
 async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, namespace: str) -> None:
     group = f"{namespace}.example.org"
     widget = {
