@@ -15,9 +15,11 @@ import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
+from urllib.request import urlopen
 
 from tests.controlplane.binaries import Commands, find_binaries
 from tests.controlplane.process import Process
@@ -167,6 +169,20 @@ class ControlPlane:
     def resume_etcd(self) -> None:
         """Ends `pause_etcd`; does nothing when etcd is not paused."""
         self._processes["etcd"].resume()
+
+    def fill_etcd(self) -> None:
+        """Raises the alarm that a full quota raises: etcd refuses every write until `empty_etcd`; reads go on."""
+        self._alarm("ACTIVATE")
+
+    def empty_etcd(self) -> None:
+        """Ends `fill_etcd`; does nothing when there is no alarm."""
+        self._alarm("DEACTIVATE")
+
+    def _alarm(self, action: str) -> None:
+        """See etcd's `rpc Alarm`. The alarm is that of a member; which one does not matter."""
+        body = json.dumps({"action": action, "memberID": 1, "alarm": "NOSPACE"}).encode()
+        with urlopen(f"http://127.0.0.1:{self._etcd_port}/v3/maintenance/alarm", body, timeout=10.0) as answer:
+            assert answer.status == HTTPStatus.OK, answer.read()
 
     def restart_apiserver(self) -> None:
         """Ends the API server and starts it again on the same port and storage; returns when it is ready."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ from tests.faults.proxy import (
     Truncate,
 )
 from tests.faults.scenarios import CHAIN, graph, instance, plain
+
+NOWHERE = "https://127.0.0.1:1/"
 
 
 def platform(lane: Lane, needs: Mapping[str, str] = CHAIN, *, text: str = "one") -> Commit:
@@ -264,6 +267,28 @@ async def test_storage_that_stands_still_for_a_moment_is_waited_for(lane: Lane) 
     await assert_settles(lane, wanted)
 
 
+@pytest.mark.parametrize("needs", first(1, [{}, CHAIN]), ids=lambda needs: "update" if needs else "prune")
+async def test_storage_that_is_full_stops_writing_and_is_told(lane: Lane, needs: dict[str, str]) -> None:
+    """Row "no space alarm" (I1, I12): from the third write on etcd refuses all; what is there stays, and it goes on when there is room."""
+    wanted = await reference(lane, platform(lane), platform(lane, needs, text="two"))
+    start = await settled(lane, platform(lane))
+    since = lane.audit.mark()
+    await lane.commit(platform(lane, needs, text="two"))
+    server = lane.upstream.control_plane
+
+    async def fill() -> None:
+        await asyncio.to_thread(server.fill_etcd)
+
+    try:
+        life = await lane.live(Rule(Meanwhile(fill), nth=3), wait=0.0)
+        errors = [*(one.error for one in life.found.results), *life.found.status_errors] if life.found else [life.error]
+        assert any("database space exceeded" in str(error) for error in errors)
+    finally:
+        await asyncio.to_thread(server.empty_etcd)
+    await assert_settles(lane, wanted)
+    assert broken(lane, start, since, wanted) == []
+
+
 async def test_a_token_that_is_refused_once_is_read_again(lane: Lane) -> None:
     """Row "token expiry/rotation": a 401 in the middle of an update is answered with what the kubeconfig says now."""
     wanted = await reference(lane, platform(lane), platform(lane, text="two"))
@@ -460,14 +485,14 @@ async def test_an_api_that_is_down_hides_no_kind_of_others(lane: Lane) -> None:
         await lane.ask("DELETE", f"{services}/v1.{lane.token}.example")
 
 
-def webhook(lane: Lane, *, kind: str = "Validating") -> tuple[str, Object]:
+def webhook(lane: Lane, *, kind: str = "Validating", url: str = NOWHERE) -> tuple[str, Object]:
     """The collection, and a webhook for the lane's ConfigMaps at which nobody answers."""
     body = {
         "metadata": {"name": f"{lane.token}.example.test"},
         "webhooks": [
             {
                 "name": f"{lane.token}.example.test",
-                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "clientConfig": {"url": url},
                 "failurePolicy": "Fail",
                 "sideEffects": "None",
                 "timeoutSeconds": 1,
@@ -491,9 +516,19 @@ def webhook(lane: Lane, *, kind: str = "Validating") -> tuple[str, Object]:
 @pytest.mark.parametrize("kind", first(1, ["Validating", "Mutating"]))
 async def test_a_webhook_that_is_down_stops_its_objects_only(lane: Lane, kind: str) -> None:
     """Row "webhook down (Fail)" (I9, I11): the set is reported and kept in order; when the webhook is back it goes on."""
+    await assert_waits_for_webhook(lane, *webhook(lane, kind=kind))
+
+
+async def test_a_webhook_that_is_slow_is_as_one_that_is_down(lane: Lane) -> None:
+    """Row "webhook slow" (I9, I11): the server gives up on it after its `timeoutSeconds`, and has written nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:  # who takes connections, and says nothing
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        await assert_waits_for_webhook(lane, *webhook(lane, url=url))
+
+
+async def assert_waits_for_webhook(lane: Lane, place: str, body: Object) -> None:
     wanted = await reference(lane, platform(lane), platform(lane, {}))
     start = await settled(lane, platform(lane))
-    place, body = webhook(lane, kind=kind)
     made = await lane.ask("POST", place, body)
     assert made.status == 201, made.body
     since = lane.audit.mark()
