@@ -43,6 +43,7 @@ class Reason(StrEnum):
     HALTED = "Halted"
     BRAKE_ENGAGED = "BrakeEngaged"
     HISTORY_REWRITTEN = "HistoryRewritten"
+    UNSIGNED = "Unsigned"
     RENDER_FAILED = "RenderFailed"
     APPLY_FAILED = "ApplyFailed"
     CONFLICT = "Conflict"
@@ -71,7 +72,12 @@ class Reason(StrEnum):
     @property
     def is_hold(self) -> bool:
         """Only gates, people and the calendar stand in the way: nothing is wrong and nothing is under way."""
-        return self.is_gate or self in {Reason.SUSPENDED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN}
+        return self.is_gate or self in {
+            Reason.SUSPENDED,
+            Reason.BRAKE_ENGAGED,
+            Reason.HISTORY_REWRITTEN,
+            Reason.UNSIGNED,
+        }
 
     @property
     def is_failure(self) -> bool:

@@ -17,6 +17,7 @@ from gitops.source import (
     Mirror,
     Snapshot,
     Target,
+    Verification,
     default_cache,
     is_url,
     parse_ref,
@@ -36,7 +37,8 @@ class SourceConfig:
     `prunes`, what Git no longer wants of it stays.
 
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
-    With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan.
+    With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan;
+    `verification` says who has to have signed it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class SourceConfig:
     depends_on: tuple[str, ...] = ()
     governs_all: bool = False
     require_plan: bool = False
+    verification: Verification | None = None
 
 
 def source_config(

@@ -16,7 +16,7 @@ from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError
-from gitops.history import Offer, accepted, objection
+from gitops.history import Offer, accepted, objection, unsigned
 from gitops.known import Pass
 from gitops.pins import Pin, pin_of
 from gitops.record import SourceRecord, is_approval
@@ -170,6 +170,8 @@ class Fetcher:
         offer = await asyncio.to_thread(objection, mirror, before, commit, record)
         if offer and unpinned:
             offer = await asyncio.to_thread(objection, mirror, unpinned, commit, record)
+        if offer is None and (config := self.configs.get(name)) and config.verification:
+            offer = await asyncio.to_thread(unsigned, mirror, config.verification, before, commit, record)
         if offer and known and known.offer == offer and not known.pin:
             return
         if offer is None and commit != before and (config := self.configs.get(name)) and config.require_plan:

@@ -12,7 +12,7 @@ from applier.cluster import Object
 from applier.observed import annotation
 from applier.reasons import Reason
 from gitops.record import SourceRecord, is_approval
-from gitops.source import Commit, Mirror, Tag, Target, Versions
+from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
 from renderer import keys
 
 
@@ -45,3 +45,13 @@ def objection(mirror: Mirror, before: str, commit: str, record: Object | None) -
     if mirror.is_ancestor(before, commit):
         return None
     return Offer(commit, f"history was rewritten: {commit[:7]} does not follow from {before[:7]}")
+
+
+def unsigned(
+    mirror: Mirror, verification: Verification, before: str, commit: str, record: Object | None
+) -> Offer | None:
+    """Why the signatures of what leads from `before` to `commit` do not do; None where they do, or where a person has approved the commit. Blocks."""
+    if before == commit or (record and is_approval(annotation(record, keys.APPROVED), commit)):
+        return None
+    why = mirror.unsigned(verification, before, commit)
+    return Offer(commit, why, Reason.UNSIGNED) if why else None

@@ -30,7 +30,14 @@ _UNTOLD: Final = frozenset(
 """Of these no instance tells by itself: time ends them, or the rollout tells it once for all."""
 
 _WRONG: Final = frozenset(
-    {Reason.DELETION_BLOCKED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.GATE_ERROR, Reason.DEADLOCKED}
+    {
+        Reason.DELETION_BLOCKED,
+        Reason.BRAKE_ENGAGED,
+        Reason.HISTORY_REWRITTEN,
+        Reason.UNSIGNED,
+        Reason.GATE_ERROR,
+        Reason.DEADLOCKED,
+    }
 )
 """Beside failures: somebody has to act."""
 

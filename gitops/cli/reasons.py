@@ -149,7 +149,7 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str) -> Iterato
         case Reason.SUSPENDED:
             wider = next((f"{_WORDS[one.kind]}/{one.name}" for one in cause.because if one.kind in _WORDS), "")
             yield "write to it again", f"levelgate resume {wider or reference(key)}"
-        case Reason.HISTORY_REWRITTEN:
+        case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED:
             yield "go to that commit", f"levelgate approve {source} --commit SHA"
         case Reason.BRAKE_ENGAGED:
             yield "agree to the deletions", f"levelgate approve {source} --commit SHA"

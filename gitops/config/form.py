@@ -48,6 +48,7 @@ _SOURCE: Final = _fields(
     prune={"type": "boolean"},
     suspend=_TEXT,
     requirePlan={"type": "boolean"},
+    verify=_fields("mode", mode=_one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
 )
 _EXTERNAL: Final = _fields(
     "name",
@@ -79,7 +80,6 @@ NOT_YET: Final = {
     "maxConcurrentReconciles": "one pass works on everything that a cluster has to get",
 }
 NOT_YET_OF_SOURCES: Final = {
-    "verify": "signatures of commits are not checked yet",
     "serviceAccount": "all writes are made as Levelgate itself",
 }
 """Fields that are to come, with what is so today. They are refused: whoever writes one relies on it."""

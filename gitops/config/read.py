@@ -22,7 +22,7 @@ from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
 from gitops.externals import External
 from gitops.propagation.mistakes import Mistakes
-from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Versions, is_url
+from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
 from renderer import documents, schema
 from renderer.content import Declared
 from renderer.errors import Problem
@@ -204,6 +204,7 @@ class _Reader:
             depends_on=tuple(value.get("dependsOn") or ()),
             governs_all=value.get("policies") == "All",
             require_plan=value.get("requirePlan", False),
+            verification=self._verification(f"{path}.verify", value.get("verify")),
         )
 
     def _external(self, path: str, value: dict[str, Any]) -> External | None:
@@ -267,6 +268,17 @@ class _Reader:
             ssh_key_file=files.get("sshKeyFile"),
             known_hosts_file=files.get("knownHostsFile"),
             ca_file=files.get("caFile"),
+        )
+
+    def _verification(self, path: str, value: Mapping[str, str] | None) -> Verification | None:
+        if not value:
+            return None
+        named = {name: text for name, text in value.items() if name != "mode"}
+        if not named:
+            self.found.fail(path, "names no keys; write allowedSignersFile, or keyringFile for OpenPGP")
+        files = dict(self._files(path, named))
+        return Verification(
+            value.get("mode") == "EveryCommit", files.get("allowedSignersFile"), files.get("keyringFile")
         )
 
     def _files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

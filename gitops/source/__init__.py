@@ -6,6 +6,7 @@ Nothing is ever checked out, and nothing that a repository holds is ever run.
 
 from gitops.source.credentials import Credentials
 from gitops.source.mirror import Mirror, Tip, default_cache
+from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
 from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
 from gitops.source.versions import Range
@@ -27,6 +28,7 @@ __all__ = [
     "Tag",
     "Target",
     "Tip",
+    "Verification",
     "Versions",
     "default_cache",
     "is_url",

@@ -24,6 +24,7 @@ from gitops.source.home import Home, sweep
 from gitops.source.process import Git, GitError
 from gitops.source.remote import Remote, first_of, with_peeled
 from gitops.source.repository import Repository
+from gitops.source.signatures import Verification, first_unsigned
 from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
 from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
 
@@ -81,6 +82,7 @@ class Mirror:
         self._remote = Remote(target, self._home, credentials=self._credentials, limits=limits)
         self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout)
         self._repository = Repository(self._git, self._name, limits=limits)
+        self._judged_unsigned: tuple[object, str] | None = None
 
     @property
     def server(self) -> tuple[str, Credentials]:
@@ -151,6 +153,18 @@ class Mirror:
                 return self._repository.is_ancestor(old, new)
 
         return self._recovering(compare, self._fallback(new))
+
+    def unsigned(self, verification: Verification, before: str, commit: str) -> str:
+        """Why `commit` may not follow `before` by its signatures; empty where it may. What was found holds until the files of keys change."""
+        asked = (verification, verification.state, before, commit)
+        if self._judged_unsigned is None or self._judged_unsigned[0] != asked:
+            with self._home.shared():
+                try:
+                    found = first_unsigned(self._git, verification, before=before, commit=commit)
+                except GitError:
+                    found = "its signatures cannot be read"
+            self._judged_unsigned = asked, found
+        return self._judged_unsigned[1]
 
     def commit(self, beginning: str) -> str:
         """The full id of the commit whose id begins so. The server is asked only where the copy does not have it in whole."""

@@ -163,7 +163,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("suspend: true", "sources[0].suspend: true is not text; put it in quotes"),
         ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, and the URL is one of https; take it out"),
         ("credentials: {username: me}", "sources[0].credentials.username: counts beside tokenFile only, the file with the token or password"),
-        ("verify: {mode: Head}", "sources[0].verify: is not supported yet: signatures of commits are not checked yet; take it out"),
+        ("verify: {mode: Head}", "sources[0].verify: names no keys; write allowedSignersFile, or keyringFile for OpenPGP"),
         ("serviceAccount: x", "sources[0].serviceAccount: is not supported yet: all writes are made as Levelgate itself; take it out"),
     ],
 )  # fmt: skip

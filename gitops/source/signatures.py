@@ -1,0 +1,121 @@
+"""Who has signed a commit: Git's own check, against keys that the operator names, and nothing of the user's.
+
+A signature by SSH counts for the keys of `allowedSignersFile` (ssh-keygen(1), "ALLOWED SIGNERS") at the time of the commit; one by OpenPGP for the
+keys of `keyringFile`, which are imported into a keyring of their own. Whatever cannot be checked is not signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from gitops.errors import SourceError
+from gitops.source.process import Git, GitError
+
+MOST: Final = 10_000
+"""Commits that are checked at once; a longer history since the last one has to be approved."""
+
+_TIMEOUT: Final = 60.0
+_SIGNED: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
+_WHY: Final = (
+    ("BADSIG|incorrect signature", "its signature does not fit what it says"),
+    ("EXPKEYSIG|KEYEXPIRED", "it is signed by a key that has expired"),
+    ("EXPSIG|SIGEXPIRED", "its signature has expired"),
+    ("REVKEYSIG", "it is signed by a key that was revoked"),
+    (
+        "NO_PUBKEY|no principal matched|allowedSignersFile needs|not valid at",
+        "it is not signed by a key that is allowed",
+    ),
+    ("no matching namespace|namespace", "its signature was not made for Git"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Which commits have to be signed, and by whose keys: the newest alone, or `every_commit` since the last one that was accepted."""
+
+    every_commit: bool = False
+    allowed_signers_file: Path | None = None
+    keyring_file: Path | None = None
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Changes when the files do."""
+        files = filter(None, (self.allowed_signers_file, self.keyring_file))
+        return tuple(_stat(file) for file in files)
+
+
+def first_unsigned(git: Git, verification: Verification, *, before: str, commit: str) -> str:
+    """Why `commit` may not follow `before` (empty: there is none, and `commit` alone is checked), or empty. Both are in the repository of `git`.
+
+    Raises SourceError where GnuPG is needed and not installed.
+    """
+    commits = [commit]
+    if verification.every_commit and before:
+        since = git.text("rev-list", f"--max-count={MOST + 1}", "--end-of-options", commit, f"^{before}")
+        commits = since.split() or commits
+        if len(commits) > MOST:
+            return f"more than {MOST} commits since {before[:7]} would have to be checked"
+    with _keyring(verification.keyring_file) as home:
+        for one in commits:
+            if why := _unsigned(git, verification, home, one):
+                told = f"commit {one[:7]} cannot be accepted: {why}"
+                return told if one == commit else f"{told}; it is part of {commit[:7]}"
+    return ""
+
+
+def _unsigned(git: Git, verification: Verification, home: Path, commit: str) -> str:
+    if not _SIGNED.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
+        return "it is not signed"
+    settings = {
+        "gpg.program": "gpg",
+        "gpg.ssh.program": "ssh-keygen",
+        "gpg.x509.program": "false",
+        "gpg.ssh.allowedSignersFile": str((verification.allowed_signers_file or Path(os.devnull)).absolute()),
+    }
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    checking = replace(git, environment={**git.environment, "GNUPGHOME": str(home)}, timeout=_TIMEOUT)
+    try:
+        checking.run(*options, "verify-commit", "--raw", commit)
+    except GitError as failure:
+        said = failure.stderr
+        return next(
+            (why for pattern, why in _WHY if re.search(pattern, said, re.IGNORECASE)), "its signature cannot be checked"
+        )
+    return ""
+
+
+@contextmanager
+def _keyring(file: Path | None) -> Iterator[Path]:
+    """A home for GnuPG that holds these keys and nothing else, for as long as it is needed."""
+    home = Path(tempfile.mkdtemp(prefix="levelgate-gnupg-"))
+    try:
+        if file is not None:
+            _import(file, home)
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _import(file: Path, home: Path) -> None:
+    command = ("gpg", "--batch", "--quiet", "--no-autostart", "--homedir", str(home), "--import", "--", str(file))
+    try:
+        subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        raise SourceError("gpg", "cannot be started", advice="install GnuPG, or use allowedSignersFile") from None
+
+
+def _stat(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        return error.strerror or "unreadable"
