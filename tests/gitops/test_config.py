@@ -114,7 +114,13 @@ externals:
 
 def test_the_example_in_the_repository_is_valid(tmp_path: Path) -> None:
     example = Path(__file__).parents[2] / "deploy" / "levelgate.yaml"
-    for name in ("platform/id_ed25519", "platform/known_hosts", "shop/token", "hooks/github"):
+    for name in (
+        "platform/id_ed25519",
+        "platform/known_hosts",
+        "platform/allowed_signers",
+        "shop/token",
+        "hooks/github",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     config = written(tmp_path, example.read_text(), head="")
