@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 
@@ -32,7 +32,9 @@ BEGUN = 256
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One action carried out, or not: what was done to which object of which set. `level` is None for parents; `lost` is what was put right."""
+    """One action carried out, or not: what was done to which object of which set. `level` is None for parents; `lost` is what was put right.
+    It was done for this `source` at this `revision`, its commit.
+    """
 
     set: ObjectKey
     key: ObjectKey
@@ -41,6 +43,8 @@ class Result:
     node: str = ""
     error: ClusterError | None = None
     lost: tuple[Lost, ...] = ()
+    source: str = field(default="", compare=False)
+    revision: str = field(default="", compare=False)
 
     @property
     def is_bookkeeping(self) -> bool:
@@ -69,9 +73,9 @@ class Executor:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
         covers = await asyncio.gather(*(self._cover(one) for one in plan.sets if one.superset))
         if covers:
-            return self._merged(observed, covers)
+            return self._merged(plan, observed, covers)
         answers = await _side_by_side(act for one in plan.sets for act in self._acts(one, observed))
-        merged = self._merged(observed, answers)
+        merged = self._merged(plan, observed, answers)
         touched = {
             result.key.group_kind
             for _, result in answers
@@ -81,8 +85,12 @@ class Executor:
             merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
         return merged
 
-    def _merged(self, observed: Observed, answers: list[_Answer]) -> Outcome:
-        results = tuple(result for _, result in answers)
+    def _merged(self, plan: Plan, observed: Observed, answers: list[_Answer]) -> Outcome:
+        of = {one.rendered.parent: one.rendered.source for one in plan.sets}
+        results = tuple(
+            replace(result, source=of[result.set], revision=self.revisions.get(of[result.set], ""))
+            for _, result in answers
+        )
         observed = observed.seen(obj for obj, _ in answers if obj is not None)
         failures = {result.key: result.error for result in results if result.error is not None}
         stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}

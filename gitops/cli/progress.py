@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from applier.execute import Result
-from applier.reasons import Blocked
+from applier.reasons import Blocked, Reason
 from gitops.cli.text import place, title
 from gitops.clock import Clock
 from gitops.known import Pass
@@ -38,6 +38,8 @@ class Progress:
         self._short = sys.stdout.isatty() and not json
         self._live: Live | None = None
         self._last: Pass | None = None
+        self._revisions: dict[str, str] = {}
+        self._sources: dict[ObjectKey, str] = {}
 
     def __enter__(self) -> Self:
         if self._short:
@@ -54,6 +56,8 @@ class Progress:
 
     def passed(self, found: Pass) -> None:
         """Tell what has happened since the pass before, and redraw the lines below."""
+        self._revisions = {state.catalog.source: state.catalog.revision for state in found.sources}
+        self._sources = {one.rendered.parent: one.rendered.source for one in found.plan.sets} if self._json else {}
         for one in news(self._last, found):
             self._news(one)
         self._last = found
@@ -72,7 +76,8 @@ class Progress:
     def _news(self, one: News) -> None:
         match one:
             case Settled(instance=key):
-                self._line(f"{title(key):<24} settled", {"set": str(key), "action": "settled"})
+                fields = {**self._origin(key), "set": str(key), "action": "settled", "reason": str(Reason.SETTLED)}
+                self._line(f"{title(key):<24} settled", fields)
             case WaveOver(rollout=rollout, wave=wave, following=following):
                 then = f"; wave {following} starts" if following else ""
                 text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
@@ -86,8 +91,9 @@ class Progress:
             case Held(instances=keys, node=node, cause=cause):
                 who = _name(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 what = f"{node} HELD" if node else "HELD"
-                fields = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
-                self._line(f"{who:<24} {what}: {cause.message}", {**fields, "message": cause.message})
+                held = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
+                told = {**self._origin(keys[0]), **held, "message": cause.message}
+                self._line(f"{who:<24} {what}: {cause.message}", told)
 
     def header(self, text: str) -> None:
         self._line(text, {"message": text}, timed=False)
@@ -106,6 +112,8 @@ class Progress:
         name = result.node if result.node and "/" not in result.node else f"{result.key.kind}/{place(result.key)}"
         what = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
         fields = {
+            "source": result.source,
+            "revision": result.revision,
             "set": str(result.set),
             "object": str(result.key),
             "action": result.action,
@@ -114,13 +122,26 @@ class Progress:
         }
         if result.error is not None:
             fields["error"] = str(result.error)
+            fields["reason"] = str(Blocked.by_failure(result.error).reason)
         self._line(f"{_name(result.set):<24} {level:<8} {what}", fields)
+
+    def _origin(self, key: ObjectKey) -> dict[str, str]:
+        """Where a set comes from: its source, and the commit that this is at."""
+        source = self._sources.get(key, "")
+        return {"source": source, "revision": self._revisions.get(source, "")}
 
     def blocked(self, rendered: RenderedSet, node: str, cause: Blocked) -> None:
         what = f"{node} " if node else ""
         text = f"{_name(rendered.parent):<24} {what}{cause.reason}: {cause.message}"
         self._line(
-            text, {"set": str(rendered.parent), "node": node, "reason": str(cause.reason), "message": cause.message}
+            text,
+            {
+                "source": rendered.source,
+                "set": str(rendered.parent),
+                "node": node,
+                "reason": str(cause.reason),
+                "message": cause.message,
+            },
         )
 
     def _line(self, text: str, fields: dict[str, Any], *, timed: bool = True) -> None:

@@ -1,0 +1,130 @@
+"""Traces: a span for each part of the work and for each write, to where the standard `OTEL_` variables say.
+
+The only module that imports opentelemetry, which is the extra `levelgate[tracing]`. Where no variable asks for traces nothing is traced, and nothing
+is imported. Source: OpenTelemetry, "Environment Variable Specification", "OTLP Exporter Configuration".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from applier.cluster import Object
+from applier.fenced import Fenced
+from applier.observed import annotation
+from gitops.errors import GitopsError
+from gitops.stages import Stage, untold
+from renderer import keys
+from renderer.identity import ObjectKey
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.trace import Tracer
+
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_LAST_SPANS: Final = 3000
+"""Milliseconds that the end of the process waits for what is still to be sent."""
+
+
+class NotInstalled(GitopsError):
+    """A variable asks for traces, and the extra is not there."""
+
+
+def is_asked_for(environment: Mapping[str, str]) -> bool:
+    """Does a variable say where traces go, and none that there are to be none?"""
+    off = (
+        environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
+    )
+    return not off and (environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(map(environment.get, _ENDPOINTS)))
+
+
+@contextmanager
+def tracing(version: str, environment: Mapping[str, str] = os.environ) -> Iterator[Tracer | None]:
+    """What makes spans as long as the context lasts; None where nobody asked. Raises NotInstalled."""
+    if not is_asked_for(environment):
+        yield None
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise NotInstalled(
+            "the environment asks for traces (OTEL_...), and they are not installed: pip install 'levelgate[tracing]', "
+            "or set OTEL_TRACES_EXPORTER=none"
+        ) from None
+    with tracer_of(version, BatchSpanProcessor(OTLPSpanExporter())) as made:
+        yield made
+
+
+@contextmanager
+def tracer_of(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
+    """Spans to this processor; what is under way at the end is sent, if that does not take long."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+
+    named = {"service.version": version}
+    if "OTEL_SERVICE_NAME" not in os.environ and "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        named["service.name"] = "levelgate"
+    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    try:
+        yield provider.get_tracer("levelgate", version)
+    finally:
+        provider.force_flush(_LAST_SPANS)
+        provider.shutdown()
+
+
+def stage_of(tracer: Tracer | None) -> Stage:
+    """A span for each stage, within the one that is under way. A pass tells the commits of its sources, another stage its source."""
+    if tracer is None:
+        return untold
+
+    @contextmanager
+    def stage(name: str, /, **about: str) -> Iterator[None]:
+        if name == "pass":
+            attributes = {"levelgate.revisions": [f"{source}@{commit}" for source, commit in about.items()]}
+            with tracer.start_as_current_span(name, attributes=attributes):
+                yield
+        else:
+            with tracer.start_as_current_span(
+                name, attributes={f"levelgate.{key}": text for key, text in about.items()}
+            ):
+                yield
+
+    return stage
+
+
+@dataclass
+class Traced(Fenced):
+    """A fenced cluster with a span for each write: of which object, of which instance, from which commit."""
+
+    tracer: Tracer
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        with self._span("apply object", ObjectKey.of(manifest), manifest):
+            return await super().apply(manifest, manager=manager, force=force, dry_run=dry_run, subresource=subresource)
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        with self._span("merge object", key, patch):
+            return await super().merge(key, patch, manager=manager)
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        with self._span("delete object", key, {}):
+            await super().delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
+
+    @contextmanager
+    def _span(self, name: str, key: ObjectKey, body: Object) -> Iterator[None]:
+        told = {
+            "levelgate.object": str(key),
+            "levelgate.instance": annotation(body, keys.INSTANCE),
+            "levelgate.revision": annotation(body, keys.COMMIT),
+        }
+        with self.tracer.start_as_current_span(name, attributes={key: text for key, text in told.items() if text}):
+            yield

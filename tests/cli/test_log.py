@@ -1,0 +1,59 @@
+"""The log of `levelgate run --log-format json`: each line is an object that says which source, commit and set it is about, and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from applier.errors import Denied
+from applier.execute import Result
+from gitops.cli.progress import Progress
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import Fleet
+
+KEY = ObjectKey("g.test", "Link", "default", "i0")
+HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 1 * * *"}, "duration": "1h"}
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixture[str]) -> None:
+    with Fleet(names=("i0",)) as fleet:
+        progress = Progress(fleet.clock, json=True)
+        fleet.reconciler.report = progress.result
+        fleet.push()
+        for _ in range(3):
+            progress.passed(fleet.step())
+    told = lines(capsys)
+    (made,) = [line for line in told if line.get("object") == "Link.g.test/default/i0"]
+    assert (made["source"], made["revision"], made["action"]) == ("platform", f"{1:040d}", "created")
+    assert all(line["time"].endswith("Z") for line in told)
+
+
+def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with Fleet(names=("i0",)) as fleet:
+        fleet.push()
+        progress = Progress(fleet.clock, json=True)
+        for _ in range(5):
+            progress.passed(fleet.step())
+            fleet.ready(*fleet.at("one"))
+        fleet.push("two", night=HOURS)
+        progress.passed(fleet.step())
+    told = lines(capsys)
+    settled = next(line for line in told if line.get("action") == "settled")
+    assert (settled["source"], settled["revision"], settled["reason"]) == ("platform", f"{1:040d}", "Settled")
+    held = told[-1]
+    assert (held["source"], held["revision"], held["reason"]) == ("platform", f"{2:040d}", "WindowClosed")
+    assert held["sets"] == ["Link.g.test/default/i0"]
+
+
+def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with Fleet() as fleet:
+        progress = Progress(fleet.clock, json=True)
+        progress.result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", revision="abc"))
+    (line,) = lines(capsys)
+    assert (line["reason"], line["error"]) == ("ApplyFailed", "no")

@@ -1,0 +1,118 @@
+"""Traces: a span for each part of the work and each write, where the standard variables ask for them, and nothing at all elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops import tracing
+from gitops.reconcile import Reconciler
+from gitops.stages import told
+from tests.gitops.fleet import Fleet
+
+
+def named(spans: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
+    return [span for span in spans if span.name == name]
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
+    kept = InMemorySpanExporter()
+    fleet = Fleet(names=("i0",))
+    fleet.sandbox = Sandbox(clock=fleet.clock.seconds)
+    fleet.push()
+    with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
+        cluster = tracing.Traced(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
+        reconciler = Reconciler(cluster, "0", fleet.clock, stage=tracing.stage_of(tracer))
+        for _ in range(3):
+            await reconciler.reconcile([fleet.state])
+        spans = kept.get_finished_spans()
+    first = named(spans, "pass")[0]
+    assert attributes(first) == {"levelgate.revisions": (f"platform@{1:040d}",)}
+    for name in ("observe", "render", "plan", "apply", "conclude"):
+        inner = named(spans, name)
+        assert inner
+        assert all(span.parent for span in inner)
+    write = next(span for span in named(spans, "apply object") if "Deployment" in attributes(span)["levelgate.object"])
+    assert attributes(write) == {
+        "levelgate.object": "Deployment.apps/default/i0-app",
+        "levelgate.instance": "Link/default/i0",
+        "levelgate.revision": f"{1:040d}"[:12],
+    }
+    assert write.parent
+    assert write.parent.span_id in {span.context.span_id for span in named(spans, "apply") if span.context}
+    assert spans[0].resource.attributes["service.name"] == "levelgate"
+
+
+def test_what_fails_says_so() -> None:
+    kept = InMemorySpanExporter()
+    with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
+        with pytest.raises(ValueError, match="x"), tracing.stage_of(tracer)("fetch", source="platform"):
+            raise ValueError("x")
+        (span,) = kept.get_finished_spans()
+    assert attributes(span) == {"levelgate.source": "platform"}
+    assert span.status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        ({}, False),
+        ({"OTEL_SERVICE_NAME": "x"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, True),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_SDK_DISABLED": "true"}, False),
+    ],
+)
+def test_the_standard_variables_say_whether(environment: dict[str, str], asked: bool) -> None:
+    assert tracing.is_asked_for(environment) is asked
+
+
+def test_without_the_extra_whoever_asks_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    asked = {"OTEL_TRACES_EXPORTER": "otlp"}
+    message = r"pip install 'levelgate\[tracing\]'"
+    with pytest.raises(tracing.NotInstalled, match=message), tracing.tracing("0.1.0", asked):
+        pass
+
+
+def test_nothing_is_traced_and_nothing_imported_unless_somebody_asks() -> None:
+    program = (
+        "import sys; from gitops import tracing\n"
+        "with tracing.tracing('0', {}) as tracer: assert tracer is None\n"
+        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_stages_are_told_to_everyone_in_order() -> None:
+    heard: list[str] = []
+
+    class Hearing:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __enter__(self) -> None:
+            heard.append(f"{self.name} begins")
+
+        def __exit__(self, *_: object) -> None:
+            heard.append(f"{self.name} ends")
+
+    stage = told(lambda name, **_: Hearing(f"a {name}"), lambda name, **_: Hearing(f"b {name}"))
+    with stage("render"):
+        pass
+    assert heard == ["a render begins", "b render begins", "b render ends", "a render ends"]
