@@ -1,4 +1,5 @@
-"""The main job, on screen, without a cluster: `sample-repo` is deployed, changed, rolled out, pruned and broken on the sandbox. `-m tests.demo`.
+"""The main job, on screen, without a cluster: `sample-repo` is deployed, changed, rolled out, pruned and broken on the sandbox, and a pull request to
+it planned. `-m tests.demo`.
 
 Invariants: the daemon is the real one, every line shown comes from a running program, and each step checks what it did in the sandbox itself; the
 first thing that is not as it should be ends the demo with exit code 1. Nothing is left behind: no process, no file outside a directory that is
@@ -89,7 +90,7 @@ def show(directory: Path) -> None:
     }
     with Daemon.start(repository, environment) as daemon:
         demo = Demo(repository, environment, daemon, directory)
-        for step in (demo.deploy, demo.change, demo.roll_out, demo.remove, demo.damage):
+        for step in (demo.deploy, demo.change, demo.roll_out, demo.remove, demo.damage, demo.propose):
             step()
 
 
@@ -234,6 +235,23 @@ class Demo:
         self.commit({docs: old[docs]}, "Mend the docs")
         self._until_settled()
         self._instances()
+
+    def propose(self) -> None:
+        """The branch lies beside the working tree, whose HEAD the daemon follows."""
+        self._explain(
+            "A colleague opens a pull request: docs 1.6.0, and the reports go. This is the comment that its reviewers find."
+        )
+        self.repository.git("worktree", "add", "--quiet", "-b", "docs-1.6", "../proposal")
+        proposal = Repository(self.directory / "proposal")
+        file = "apps/prod/docs.yaml"
+        text = (proposal.path / file).read_text().replace("docs:1.5.0", "docs:1.6.0")
+        proposal.commit({file: text, "apps/prod/reports.yaml": None}, "docs 1.6.0, no reports any more")
+        plan = self.levelgate("plan", ".", "--source", SOURCE, "--base", "main", "--head", "docs-1.6", "-o", "markdown")
+        assert plan.startswith(f"<!-- levelgate:plan source={SOURCE} -->"), "it would not be found again"
+        assert "docs:1.6.0" in plan, "the plan does not show the new image"
+        assert "**delete**" in plan, "the plan does not show what goes"
+        timeline = self.levelgate("simulate", ".", "--base", "main", "--head", "docs-1.6", "--assume", "ready=2m")
+        assert "all is as Git says." in timeline, "the simulation did not come to its end"
 
     def levelgate(self, *arguments: str) -> str:
         """Run the command and show it."""

@@ -29,5 +29,5 @@ def test_the_sample_repository_renders_without_a_problem() -> None:
 def test_the_demo_runs_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The demo checks itself at every step; here it must come to its last one, and leave no process and no sandbox behind."""
     demo.show(tmp_path)
-    assert "The next commit mends it." in capsys.readouterr().out
+    assert "A colleague opens a pull request" in capsys.readouterr().out
     assert not (tmp_path / "state" / "levelgate" / "sandbox" / "kubeconfig").exists()
