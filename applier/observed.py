@@ -15,6 +15,7 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
 from renderer.selection import Selection
 
 
@@ -118,6 +119,10 @@ class Observed:
     def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:
         """What selections found, as far as that is known: their objects, or why they may not be listed."""
         return {one: str(it) if isinstance(it, Denied) else it for one, it in self.selected.items() if it is not None}
+
+    @cached_property
+    def crds(self) -> tuple[Object, ...]:
+        return tuple(obj for key, obj in self.objects.items() if key.kind == CRD.kind and key.group == CRD.group)
 
     @cached_property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import observe
-from applier.cluster import Cluster, Object
+from applier.cluster import Cluster
 from applier.fights import Fights
 from applier.observed import Observed, annotation, label
 from applier.plan import Answered, Plan, plan
 from applier.plan.comparing import Comparisons
 from gitops.clock import Clock
 from gitops.known import Known, Seen
-from gitops.propagation import deadlock, governor
+from gitops.propagation import deadlock, governor, stays
 from gitops.propagation.situation import Situation
 from gitops.stages import Stage, untold
 from renderer import keys
@@ -54,7 +54,7 @@ class Decider:
         while True:
             observed = replace(known.observed, discovery=await self.cluster.discover())
             known = replace(known, observed=observed)
-            self.seen.types = of_crds(_crds(observed), self.seen.types)
+            self.seen.types = of_crds(observed.crds, self.seen.types)
             with self.stage("render"):
                 bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
             crds = _crds_to_look_at(bundle, observed)
@@ -97,9 +97,10 @@ class Decider:
             is_final = moved.decides_as(known.propagation) and gated == known.gated
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
+                moved = moved.explain(moved)
                 stands = moved.gates.answer_as(gates, answers)
                 final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
-                final = deadlock.told(final, moved.awaited)
+                final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
                 return bundle, final, replace(known, propagation=moved.after(final))
 
 
@@ -126,16 +127,12 @@ def kinds_in(sets: Iterable[RenderedSet]) -> set[GroupKind]:
     return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
 
 
-def _crds(observed: Observed) -> list[Object]:
-    return [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
-
-
 def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> World:
     observed = known.observed
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
     owners: dict[GroupKind, str] = {}
-    for crd in _crds(observed):
+    for crd in observed.crds:
         if name := annotation(crd, keys.DEFINITION):
             kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
             defined[kind] = name

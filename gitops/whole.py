@@ -244,7 +244,7 @@ def recounted(state: State | None, before: Counted, after: Counted) -> State | N
     """A rollout that has come to its end, with one item counting otherwise than before; None where the rollout has to decide what that means."""
     if state is None or not state.completed or {*state.targets.values()} != {state.completed}:
         return None
-    change = after.counters.plus(before.counters, -1)
+    change = after.counters.minus(before.counters)
     if before[:2] != after[:2] or change.updated or change.failed or change.held:
         return None
     waves = tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from renderer.cel import Program
@@ -44,7 +45,7 @@ TYPES: Final[Mapping[str, Type]] = {
 """The types of what every gate may read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Gate:
     """One condition: where it stands in its definition and in Git, its text without `${` and `}`, and what it asks for.
 
@@ -64,54 +65,54 @@ class Gate:
     waits_for: frozenset[str]
     views: Mapping[str, View] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The variables that it reads."""
         return frozenset(name for name in self.program.names if not name.startswith("@"))
 
-    @property
+    @cached_property
     def windows(self) -> frozenset[str]:
         """The windows that it asks for; whether there are such is to be checked."""
         return _keys(self.program, WINDOWS)
 
-    @property
+    @cached_property
     def externals(self) -> frozenset[str]:
         """The external facts that it asks for; whether there are such is to be checked."""
         return _keys(self.program, EXTERNALS)
 
-    @property
+    @cached_property
     def needed_windows(self) -> frozenset[str]:
         """The windows that have to be open for this gate to be open, whatever else is."""
         tree = self.program.tree
         parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
         return frozenset(name for part in parts if (name := key_of(part, WINDOWS)))
 
-    @property
+    @cached_property
     def sets_pace(self) -> bool:
         """Does it say how many may move at a time? Then it does so in place of the policy's shape."""
         return bool(self.rates or _keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
-    @property
+    @cached_property
     def rate(self) -> Rate | None:
         """The rate that it asks for, where it asks for nothing else."""
         return next(iter(self.rates)) if key_of(self.program.tree, RATES) else None
 
-    @property
+    @cached_property
     def reads_time(self) -> bool:
         """Does its answer change by time alone, at a moment that nobody knows before?"""
         return "now" in self.program.names
 
-    @property
+    @cached_property
     def reads_collection(self) -> bool:
         """Does it read the items of the collection as a list? Counters and rates do without."""
         return self.scope.collection in self.program.names
 
-    @property
+    @cached_property
     def waits_for_items(self) -> bool:
         """May one item wait for others of its collection?"""
         return self.sets_pace or self.scope.collection in self.waits_for
 
-    @property
+    @cached_property
     def is_fixed(self) -> bool:
         """Has it the same answer for all items in one pass?"""
         return self.program.names <= _FIXED | {self.scope.collection}

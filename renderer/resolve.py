@@ -81,7 +81,12 @@ def schema_value(instance: Manifest, live: Mapping[str, Any] | None) -> dict[str
 def laid_over(manifest: Any, live: Any) -> Any:
     """The live value with every field that the manifest sets replaced by the manifest's; lists of equal length go item by item."""
     if isinstance(manifest, dict) and isinstance(live, dict):
-        return {**live, **{name: laid_over(value, live.get(name)) for name, value in manifest.items()}}
+        deeper = {
+            name: laid_over(value, live.get(name))
+            for name, value in manifest.items()
+            if isinstance(value, (dict, list))
+        }
+        return {**live, **manifest, **deeper}
     if isinstance(manifest, list) and isinstance(live, list) and len(manifest) == len(live):
         return [laid_over(*pair) for pair in zip(manifest, live, strict=True)]
     return manifest

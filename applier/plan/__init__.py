@@ -252,7 +252,6 @@ class _Planner:
             target,
             superset,
             exact,
-            stays=self.gates.stays.get(rendered.parent),
         )
 
     def _repairs(

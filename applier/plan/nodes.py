@@ -249,7 +249,7 @@ class Judge:
     def _is_healthy(self, node: RenderedNode, live: Object) -> bool:
         if annotation(live, keys.HEALTH) == "ignore":
             return True
-        if node.ready.verdict is False:
+        if node.ready.verdict is False or not status.is_fresh(live):
             return False
         return status.health(live, is_instance=node.group_kind in self.instance_kinds).status is status.Status.CURRENT
 
@@ -261,9 +261,7 @@ class Judge:
         if wait_for in {"none", "exists"}:
             return True, None
         if wait_for == "healthy":
-            return healthy and status.is_fresh(live), None if healthy else Blocked(
-                Reason.PROGRESSING, "not healthy yet", at=node.key
-            )
+            return healthy, None if healthy else Blocked(Reason.PROGRESSING, "not healthy yet", at=node.key)
         if node.ready.verdict is not None:
             if node.ready.verdict and not status.is_fresh(live):
                 return False, Blocked(

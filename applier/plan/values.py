@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
@@ -45,6 +45,9 @@ class Verb(StrEnum):
             case Verb.CREATE if not is_applied:
                 return Effect.CREATE
         return Effect.HEAL if is_applied else Effect.UPDATE
+
+
+_AS_WANTED: Final = (Verb.NONE, Verb.RECORD)
 
 
 class Effect(StrEnum):
@@ -95,13 +98,12 @@ def _open(_: Change) -> Blocked | None:
 class Gates:
     """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
 
-    `targets` are the revisions that instances were let move to; `stays`: why an instance is not moved to where Git wants it; `suspended`: of
-    these nothing is written at all. `barriers` are those of instances whose nodes wait for more than what they depend on.
+    `targets` are the revisions that instances were let move to; `suspended`: of these nothing is written at all. `barriers`
+    are those of instances whose nodes wait for more than what they depend on.
     """
 
     check: Callable[[Change], Blocked | None] = _open
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
-    stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
@@ -126,7 +128,8 @@ Answered = tuple[Change, Blocked | None]
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live.
+    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live, as
+    its controller has seen it last.
 
     Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report. `lost` are the
     fields that are to be healed, and who has them; `adoption` is what its source may adopt.
@@ -146,7 +149,7 @@ class NodePlan:
 
     @property
     def is_current(self) -> bool:
-        return self.verb in {Verb.NONE, Verb.RECORD} and self.live is not None
+        return self.live is not None and self.verb in _AS_WANTED
 
     @property
     def is_writable(self) -> bool:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import add, sub
 from typing import NamedTuple
 
 from gitops.propagation.ordered import Ordered
@@ -64,8 +65,11 @@ class Counters(NamedTuple):
     def in_flight(self) -> int:
         return self.updated - self.settled
 
-    def plus(self, other: Counters, sign: int = 1) -> Counters:
-        return Counters(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
+    def plus(self, other: Counters) -> Counters:
+        return Counters._make(map(add, self, other))
+
+    def minus(self, other: Counters) -> Counters:
+        return Counters._make(map(sub, self, other))
 
 
 class Standing(NamedTuple):
@@ -120,10 +124,8 @@ class WaveItems:
         self.repairs = Ordered[Place]()
         self.newcomers = Ordered[Place]()
 
-    def count(self, item: Item, found: Standing, sign: int) -> None:
-        self.counters = self.counters.plus(_counted(item, found), sign)
-
-    def place(self, item: Item, found: Standing, place: Place) -> None:
+    def add(self, item: Item, found: Standing, place: Place) -> None:
+        self.counters = self.counters.plus(_counted(item, found))
         for pending, belongs in (
             (self.eligible, found.eligible),
             (self.repairs, found.eligible and not item.healthy),
@@ -132,9 +134,10 @@ class WaveItems:
             if belongs:
                 pending.add(place)
 
-    def displace(self, key: str) -> None:
+    def remove(self, item: Item, found: Standing) -> None:
+        self.counters = self.counters.minus(_counted(item, found))
         for pending in (self.eligible, self.repairs, self.newcomers):
-            pending.discard(key)
+            pending.discard(item.key)
 
 
 class _Member(NamedTuple):
@@ -196,8 +199,7 @@ class Collection:
         wave = self.waves[self.policy.wave_of(item.labels)]
         found = standing(item, self.now, bake=wave.bake, policy=self.policy)
         self._members[item.key] = _Member(item, found, wave)
-        wave.count(item, found, +1)
-        wave.place(item, found, self.place_of(item))
+        wave.add(item, found, self.place_of(item))
         if found.due is not None:
             self._moments.add((found.due, item.key))
 
@@ -205,8 +207,7 @@ class Collection:
         """Forget an item; nothing happens if it is not there."""
         member = self._members.pop(key, None)
         if member is not None:
-            member.wave.count(member.item, member.standing, -1)
-            member.wave.displace(key)
+            member.wave.remove(member.item, member.standing)
             self._moments.discard(key)
 
     def advance(self, now: datetime) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from applier.reasons import Reason
 from gitops.propagation.assignment import shape_of
@@ -65,20 +66,30 @@ class _WaveView:
         self.wave = wave
         self.target = situation.target(wave)
         self.own: WaveItems = self.collection.waves[wave.name]
-        self.limit = situation.limit(wave, self.own.counters)
+        counters = self.own.counters
+        self.limit = situation.limit(wave, counters)
+        self.then = situation.limit(wave, counters._replace(settled=counters.updated - counters.failed))
+        self.shape = str(shape_of(self.policy, wave, self.target))
         self.hindrance = next(situation.obstacles(wave), None)
 
     def waits(self, items: Sequence[Item], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
         unsettled = tuple(item.key for item in items if item.moved and not self._is_done(item))
+        waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
+        lacking = self._lacking() if self.situation.lacks_availability else None
         rank = 0
         for item in items:
             if item.moved:
                 if wait := self._on_its_way(item):
                     yield item.key, wait
             else:
-                eligible = self.collection.standing_of(item.key).eligible
-                yield item.key, self._not_yet(item, rank, unsettled, starts.get(item.key))
-                rank += eligible
+                if (wait := self._hindered(item, starts) or (lacking if item.healthy else None)) is None:
+                    place = self.own.counters.updated + rank + 1
+                    position = self._position(place)
+                    wait = Wait(
+                        Reason.PACE_REACHED, f"{position}{waiting_for}", starts.get(item.key), unsettled, position
+                    )
+                yield item.key, wait
+                rank += self.collection.standing_of(item.key).eligible
 
     def is_passed(self, item: Item) -> bool:
         """Does the next wave not wait for it?"""
@@ -104,22 +115,19 @@ class _WaveView:
             return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
         return Wait(Reason.PROGRESSING, f"moving to {self.target}")
 
-    def _not_yet(self, item: Item, rank: int, unsettled: tuple[str, ...], start: datetime | None) -> Wait:
+    def _hindered(self, item: Item, starts: Mapping[str, datetime]) -> Wait | None:
         wait = item.held or self._of_person() or item.blocked or self.hindrance
-        if wait:
-            is_later = wait.reason is Reason.WAVE_NOT_REACHED
-            return replace(wait, not_before=start, by=self.late) if is_later else wait
+        is_later = wait is not None and wait.reason is Reason.WAVE_NOT_REACHED
+        return replace(wait, not_before=starts.get(item.key), by=self.late) if wait and is_later else wait
+
+    def _lacking(self) -> Wait:
+        total = self.collection.counters
+        needed = self.policy.min_available.at_least(total.total)
+        return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
+
+    def _position(self, place: int) -> Position:
         counters = self.own.counters
-        if self.situation.lacks_availability and item.healthy:
-            total = self.collection.counters
-            needed = self.policy.min_available.at_least(total.total)
-            return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
-        then = self.situation.limit(self.wave, counters._replace(settled=counters.updated - counters.failed))
-        shape = shape_of(self.policy, self.wave, self.target)
-        place = counters.updated + rank + 1
-        position = Position(place, counters.total, self.limit, counters.updated, then, self.wave.name, str(shape))
-        waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
-        return Wait(Reason.PACE_REACHED, f"{position}{waiting_for}", start, unsettled, position)
+        return Position(place, counters.total, self.limit, counters.updated, self.then, self.wave.name, self.shape)
 
     def _of_person(self) -> Wait | None:
         return self.hindrance if self.hindrance and self.hindrance.reason is Reason.HALTED else None
@@ -135,15 +143,14 @@ class _WaveView:
         heapify(ends)
         eligible = iter([item.key for item in items if self.collection.standing_of(item.key).eligible])
         counters, moment = self.own.counters, begin
+        moved = counters.updated
         starts: dict[str, datetime] = {}
         while True:
-            while counters.updated < self.situation.limit(self.wave, counters):
-                if (key := next(eligible, None)) is None:
-                    break
+            for key in islice(eligible, max(0, self.situation.limit(self.wave, counters) - moved)):
                 if moment > now:
                     starts[key] = moment
                 heappush(ends, moment + bake)
-                counters = counters._replace(updated=counters.updated + 1)
+                moved += 1
             if not ends:
                 return starts, moment
             moment = max(moment, heappop(ends))

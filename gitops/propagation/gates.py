@@ -175,10 +175,7 @@ class Judge:
         return self._answers[gate]
 
     def _judged(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
-        if missing := sorted(gate.windows - self.facts.windows.keys()):
-            return Closed(gate, Reason.GATE_ERROR, error=f"there is no window {missing[0]}")
-        if self.facts.externals is not None and (missing := sorted(gate.externals - self.facts.externals.keys())):
-            told = f"there is no external fact {missing[0]!r}; declare it under `externals` in levelgate.yaml"
+        if told := _unanswerable(gate, self.facts):
             return Closed(gate, Reason.GATE_ERROR, error=told)
         variables = {**self._common, **counted, **dict(self._variables(gate, view))}
         try:
@@ -233,6 +230,15 @@ class Judge:
     @cached_property
     def _collection(self) -> list[dict[str, Any]]:
         return [item.as_value() for item in self._items()]
+
+
+def _unanswerable(gate: Gate, facts: Facts) -> str:
+    """Why it cannot be judged whatever the item; empty where it can."""
+    if missing := sorted(gate.windows - facts.windows.keys()):
+        return f"there is no window {missing[0]}"
+    if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
+        return f"there is no external fact {missing[0]!r}; declare it under `externals` in levelgate.yaml"
+    return ""
 
 
 def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:

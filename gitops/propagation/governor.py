@@ -7,6 +7,7 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -16,10 +17,12 @@ from applier.plan import Barrier, Change, Gates
 from applier.reasons import Blocked
 from gitops.propagation import suspension
 from gitops.propagation.moves import Moves
+from gitops.propagation.people import NOBODY
 from gitops.propagation.permission import Permission
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import Entry
+from gitops.propagation.stays import Stays, stays
 from gitops.propagation.verdicts import Verdicts, instance_of
 from renderer import keys
 from renderer.identity import ObjectKey
@@ -57,24 +60,37 @@ def decide(here: Situation) -> Propagation:
         {key: wait.blocked("Instance") for key, wait in suspended.items()},
         moves.holds,
         frozenset(moves.frozen),
-        moves.stays,
+        moves.unruled,
         moves.policies,
     )
     barriers = {key: policy.barrier for key, policy in moves.policies.items() if policy.barrier is not Barrier.PATH}
-    ends = {until for asked in here.suspensions.everyone for until in asked.ends if until > here.now}
+    ends = {end for end in here.suspensions.ends if end > here.now}
     rules = here.conditions.rules
     return Propagation(
         moves.places,
-        Gates(permission, moves.targets, moves.stays, permission.suspended, barriers),
+        Gates(permission, moves.targets, permission.suspended, barriers),
         permission.frozen,
         moves.states,
-        {key: {**_asked(here, key), **moves.remembered.get(key, {})} for key in here.asked},
         {source: one.accepted for source, one in rules.items()},
         min({*moves.wake_ups, *verdicts.edges, *ends}, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
-        awaited=moves.awaited,
-        counted=moves.counted,
-        under_glass=partial(_under_glass, verdicts, moves),
+        explain=partial(explained, permission, moves),
+    )
+
+
+def explained(permission: Permission, moves: Moves, decided: Propagation) -> Propagation:
+    """With why each instance stays where it is; see `Propagation`."""
+    here = moves.situation
+    found = stays(moves.rollouts, here.plans, here.now)
+    blocked = {**moves.unruled, **found.blocked}
+    return replace(
+        decided,
+        gates=replace(decided.gates, check=replace(permission, stays=blocked)),
+        stays=blocked,
+        remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},
+        counted=found.counted,
+        awaited=found.awaited,
+        under_glass=partial(_under_glass, permission.verdicts, found),
     )
 
 
@@ -87,19 +103,20 @@ def hindrances(decided: Propagation, here: Situation) -> Callable[[Change], tupl
     return lambda change: tuple(asked.every(change))
 
 
-def _under_glass(verdicts: Verdicts, moves: Moves, change: Change) -> tuple[str, Entry] | None:
+def _under_glass(verdicts: Verdicts, found: Stays, change: Change) -> tuple[str, Entry] | None:
     """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more."""
     if not (entry := verdicts.under_glass(change)):
         return None
     instance = instance_of(change)
     definition = verdicts.situation.bundle.definitions.get(instance.group_kind)
-    known = moves.remembered.get(instance, {}).get("rollout") or {"name": definition.name if definition else ""}
+    known = found.remembered.get(instance, {}).get("rollout") or {"name": definition.name if definition else ""}
     return (known["name"], entry) if known["name"] else None
 
 
 def _asked(here: Situation, key: ObjectKey) -> dict[str, Any]:
     """What somebody asks of an instance and since when, so that it can lapse."""
-    asked = here.asked[key]
+    if (asked := here.asked[key]) is NOBODY:
+        return {}
     said = {"hold": asked.hold, "breakGlass": asked.glass and str(asked.glass_until)}
     found = {
         name: {"said": word, "since": here.since(key, name, word).isoformat()} for name, word in said.items() if word

@@ -71,11 +71,14 @@ class CollectionGates:
 
     def _view(self, item: str) -> View:
         plan = self.plans[self.keys[item]]
-        return View(self._subject(item), values={"schema": schema_value(plan.rendered.manifest, plan.parent)})
+        read = any("schema" in gate.names for gate in self.gates)
+        return View(
+            self._subject(item), values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {}
+        )
 
     def _subject(self, name: str) -> Subject:
         plan, item = self.plans[self.keys[name]], self.collection[name]
-        ready = plan.parent is not None and all(node.live is not None and node.ready for node in plan.nodes)
+        ready = plan.parent is not None and all(node.ready for node in plan.nodes)
         settled = self.collection.standing_of(name).settled
         wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
         return Subject(wanted, ready, item.moved, settled, plan.rendered.revision)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from applier import status
 from applier.plan import NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Item
@@ -29,6 +28,7 @@ def item(
     *,
     now: datetime,
     bake: timedelta,
+    labels: Mapping[str, str],
     priority: int = 0,
     held: Wait | None = None,
     blocked: Wait | None = None,
@@ -42,18 +42,19 @@ def item(
     granted = granted or plan.target == target.revision
     at_target = rendered.revision == target.revision
     mine = [node for node in plan.nodes if not node.node.external]
-    healthy = plan.parent is not None and plan.error is None and all(map(_is_healthy, mine))
-    gated = next((node.blocked for node in mine if node.is_gated), None) if granted else None
-    failure = next((node.blocked for node in mine if node.blocked and node.blocked.reason.is_failure), None)
+    healthy = plan.parent is not None and plan.error is None and all(node.healthy for node in mine)
+    causes = [node.blocked for node in mine if node.blocked] if granted else []
+    gated = next((cause for cause in causes if cause.reason.is_gate), None)
+    failure = next((cause for cause in causes if cause.reason.is_failure), None)
     found = Item(
         name_of(rendered.parent),
-        labels=rendered.manifest.get("metadata", {}).get("labels") or {},
+        labels=labels,
         priority=priority,
         updated=at_target and (rendered.applied == target.revision or all(node.is_current for node in mine)),
         granted=granted,
         healthy=healthy,
         is_new=not rendered.applied and not plan.target,
-        error=failure.message if granted and failure else "",
+        error=failure.message if failure else "",
         held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
         blocked=Wait.of(gated) if gated else blocked,
     )
@@ -92,10 +93,6 @@ def _own(plan: SetPlan) -> Mapping[str, Any]:
     live = plan.parent or {}
     found: Mapping[str, Any] = (live.get("status") or {}).get("levelgate") or {}
     return found
-
-
-def _is_healthy(node: NodePlan) -> bool:
-    return node.live is not None and node.healthy and status.is_fresh(node.live)
 
 
 def _levels_ready(nodes: tuple[NodePlan, ...]) -> int:

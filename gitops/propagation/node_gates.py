@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from applier import status
 from applier.plan import Effect, NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Counters, Item
@@ -86,7 +85,7 @@ class NodeGates:
 
     def _subject(self, one: NodePlan) -> Subject:
         ready = one.live is not None and one.ready
-        settled = one.is_current and _is_healthy(one)
+        settled = one.is_current and one.healthy
         return Subject(one.live or {}, ready, one.is_current, settled, self.plan.rendered.revision)
 
     def _waiting(self, base: str, written: tuple[Gate, ...] | None) -> Iterator[tuple[str, Wait]]:
@@ -123,8 +122,4 @@ class NodeGates:
     def _item(self, one: NodePlan, *, counts: bool) -> Item:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
         moved = one.is_current or (one.live is None and not counts)
-        return Item(one.node.id, updated=moved, healthy=_is_healthy(one))
-
-
-def _is_healthy(one: NodePlan) -> bool:
-    return one.live is not None and one.healthy and status.is_fresh(one.live)
+        return Item(one.node.id, updated=moved, healthy=one.healthy)

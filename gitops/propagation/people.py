@@ -56,7 +56,7 @@ class Asked:
     def of(cls, manifest: Manifest | None, live: Object | None) -> Asked:
         """Git's word first, else that on the live object. There, what only we have written was Git's word once, and counts no more."""
         if _WORDS.isdisjoint(_annotations(manifest)) and _WORDS.isdisjoint(_annotations(live)):
-            return cls()
+            return NOBODY
 
         def said(key: str) -> str:
             return annotation(manifest or {}, key) or (
@@ -122,6 +122,9 @@ class Asked:
             hours = LONGEST_GLASS // timedelta(hours=1)
             return f"until {self.glass_until:{_MINUTE}} is more than {hours} hours ahead of {since:{_MINUTE}}"
         return f"over since {self.glass_until:{_MINUTE}}" if now >= self.glass_until else ""
+
+
+NOBODY: Final = Asked()
 
 
 def moment(text: Any) -> datetime | None:

@@ -8,14 +8,15 @@ from typing import Final
 
 from applier.plan import Change, Effect
 from applier.reasons import Blocked, Reason
-from gitops.propagation.judge import Verdict
+from gitops.propagation.gates import Facts
+from gitops.propagation.judge import Closing, Verdict
 from gitops.propagation.node_gates import NodeGates
 from gitops.propagation.policy import DEFAULT, Policy
 from gitops.propagation.situation import Situation
 from gitops.propagation.verdicts import Verdicts, instance_of
 from gitops.propagation.waits import Wait
 from gitops.propagation.window import Drain
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
 
 _CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""
@@ -33,6 +34,7 @@ class Permission:
     stays: Mapping[ObjectKey, Blocked]
     policies: Mapping[ObjectKey, Policy]
     _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
+    _worlds: dict[GroupKind, tuple[Facts, Mapping[str, Closing]]] = field(default_factory=dict)
 
     def __call__(self, change: Change) -> Blocked | None:
         """Why not; None when it may."""
@@ -84,10 +86,12 @@ class Permission:
         """Those of the nodes of an instance; None where it is not one that is rendered."""
         if instance not in self._nodes:
             here, kind = self.situation, instance.group_kind
+            if kind not in self._worlds:
+                self._worlds[kind] = here.facts(kind), here.closings(kind)
             is_rendered = instance in here.bundle.instances and instance in here.plans
             policy = self.policies.get(instance, DEFAULT)
             self._nodes[instance] = (
-                NodeGates(here.plans[instance], policy, here.facts(kind), here.closings(kind)) if is_rendered else None
+                NodeGates(here.plans[instance], policy, *self._worlds[kind]) if is_rendered else None
             )
         return self._nodes[instance]
 

@@ -27,23 +27,26 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Propagation:
-    """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `remembered` what the status of
-    an instance has to remember of its way, `rules` those in force by source, `awaited` who waits for whom. `wake_at`: when to look again although
-    nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a
-    change that is made in spite of a closed window, and what to record. `counted` is what each instance counts as in its rollout.
+    """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
+    `wake_at`: when to look again although nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written.
+    `under_glass`: the rollout that records a change that is made in spite of a closed window, and what to record. `explain` adds why each instance
+    is not moved to where Git wants it (`stays`), what the status of an instance has to remember of its way (`remembered`), what it counts as in its
+    rollout (`counted`), and who waits for whom (`awaited`): that takes as long as to decide, and only the decision that stands needs it.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
     gates: Gates = field(default_factory=Gates)
     frozen: frozenset[ObjectKey] = frozenset()
     states: Mapping[str, State] = field(default_factory=dict)
-    remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
     problems: tuple[Problem, ...] = ()
     stopped: Blocked | None = None
+    stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
     counted: Mapping[ObjectKey, Counted] = field(default_factory=dict)
     awaited: Awaited = field(default_factory=dict)
+    explain: Callable[[Propagation], Propagation] = lambda decided: decided
     under_glass: Callable[[Change], tuple[str, Entry] | None] = lambda _: None
 
     def after(self, plan: Plan) -> Propagation:

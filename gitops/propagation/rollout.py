@@ -23,6 +23,8 @@ from gitops.propagation.waits import Wait, listed
 
 Pace = Callable[[Item, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""
+Gate = Callable[[str], Wait | None]
+"""What keeps this item where it is besides its pace. Asked in order of those whose turn it is: one that is kept makes room for the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def decide(
     now: datetime,
     closed: Mapping[str, Wait] | None = None,
     pace: Pace | None = None,
+    gate: Gate = lambda _: None,
 ) -> Decision:
     """Which items may move now. `closed`: waves whose own windows are closed, and why. `pace` takes the place of the policy's shapes.
 
@@ -131,8 +134,8 @@ def decide(
     entries: list[Entry] = []
     for wave in policy.all_waves:
         target = situation.target(wave)
-        joining, waiting = _newcomers(situation, wave, is_paced=policy.is_explicit or pace is not None)
-        granted = (*joining, *_moving(situation, wave, joining, pace or _shaped(situation, wave)))
+        joining, waiting = _newcomers(situation, wave, gate, is_paced=policy.is_explicit or pace is not None)
+        granted = (*joining, *_moving(situation, wave, joining, pace or _shaped(situation, wave), gate))
         if granted:
             entries.append(Entry(now, "granted", f"{target}, wave {wave.name}: {listed(granted)}"))
         grants |= dict.fromkeys(granted, target.revision)
@@ -160,19 +163,22 @@ def reserve(collection: Collection, decision: Decision, *, now: datetime) -> Non
         collection.put(replace(collection[key], is_new=False, healthy=False))
 
 
-def _moving(situation: Situation, wave: Wave, joined: Sequence[str], pace: Pace) -> Iterator[str]:
+def _moving(situation: Situation, wave: Wave, joined: Sequence[str], pace: Pace, gate: Gate) -> Iterator[str]:
     """Items of one wave that may move, in order, once those that `joined` are counted."""
     items = situation.collection.waves[wave.name]
     hindrances = list(situation.obstacles(wave))
     taken = set(joined)
     if situation.policy.governs is Governs.ALL and all(one.reason is Reason.WAVE_NOT_REACHED for one in hindrances):
         for key in _keys(items.repairs, taken):
-            taken.add(key)
-            yield key
+            if not gate(key):
+                taken.add(key)
+                yield key
     if hindrances:
         return
     room = situation.room(situation.target(wave))
     for key in _keys(items.repairs if situation.lacks_availability else items.eligible, taken):
+        if gate(key):
+            continue
         counters = items.counters._replace(updated=items.counters.updated + len(taken))
         if (room is not None and len(taken) >= room) or not pace(situation.collection[key], counters):
             return
@@ -188,7 +194,7 @@ def _shaped(situation: Situation, wave: Wave) -> Pace:
     return lambda _, counters: counters.updated < situation.limit(wave, counters)
 
 
-def _newcomers(situation: Situation, wave: Wave, *, is_paced: bool) -> tuple[list[str], list[str]]:
+def _newcomers(situation: Situation, wave: Wave, gate: Gate, *, is_paced: bool) -> tuple[list[str], list[str]]:
     """New items that join the target at once, and those that start at the last completed revision unless they may move.
 
     An item that runs nothing is no change of a definition, so it is not paced. Where nothing has completed there is nothing else to start at: then a
@@ -204,7 +210,7 @@ def _newcomers(situation: Situation, wave: Wave, *, is_paced: bool) -> tuple[lis
         return [], new
     if situation.state.halt_of(target):
         return [], new
-    return [key for key in new if situation.collection.standing_of(key).eligible], new
+    return [key for key in new if situation.collection.standing_of(key).eligible and not gate(key)], new
 
 
 def _concluded(policy: Policy, collection: Collection, state: State, now: datetime) -> State:

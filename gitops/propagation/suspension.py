@@ -11,13 +11,12 @@ from applier.observed import Observed, annotation, label
 from applier.plan import SetPlan
 from applier.reasons import Because, Reason
 from gitops.installation import INSTALLATION
-from gitops.propagation.people import Asked
+from gitops.propagation.people import NOBODY, Asked
 from gitops.propagation.waits import Wait
 from gitops.record import SourceRecord
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey
-from renderer.kinds import CRD
 from renderer.model import Bundle, RenderedSet
 from renderer.render import source_parent
 
@@ -30,7 +29,7 @@ def everything(observed: Observed, now: datetime) -> Wait | None:
 def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
     """What people ask of definitions, in Git or on their CRDs."""
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
-    crds = [crd for key, crd in observed.objects.items() if key.kind == CRD.kind and annotation(crd, keys.DEFINITION)]
+    crds = [crd for crd in observed.crds if annotation(crd, keys.DEFINITION)]
     live = {GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd for crd in crds}
     return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
@@ -85,22 +84,29 @@ class Suspensions:
         return {one.id: one for one in (*self.bundle.sets, *(plan.rendered for plan in self.plans.values()))}
 
     @property
-    def everyone(self) -> tuple[Asked, ...]:
-        return (*self.instances.values(), *self.definitions.values(), *self.sources.values())
+    def ends(self) -> set[datetime]:
+        """When a word of somebody may end."""
+        everyone = (*self.instances.values(), *self.definitions.values(), *self.sources.values())
+        return {end for asked in everyone if asked is not NOBODY for end in asked.ends}
 
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
         sources = {
-            name: self.configured.get(name) or _suspended(one, "source", name, now)
+            name: wait
             for name, one in self.sources.items()
+            if (wait := self.configured.get(name) or _suspended(one, "source", name, now))
         }
-        kinds = {kind: _suspended(one, "definition", self._name(kind), now) for kind, one in self.definitions.items()}
-        found = [(source_parent(name), wait) for name, wait in sources.items()]
-        found += [(key_of(kind), wait) for kind, wait in kinds.items()]
+        kinds = {
+            kind: wait
+            for kind, one in self.definitions.items()
+            if (wait := _suspended(one, "definition", self._name(kind), now))
+        }
+        yield from ((source_parent(name), wait) for name, wait in sources.items())
+        yield from ((key_of(kind), wait) for kind, wait in kinds.items())
         for key, asked in self.instances.items():
-            wider = sources.get(self._source(key)) or kinds.get(key.group_kind)
-            found.append((key, wider or asked.suspended(now)))
-        yield from ((key, wait) for key, wait in found if wait)
+            wider = (sources and sources.get(self._source(key))) or (kinds and kinds.get(key.group_kind))
+            if wait := wider or asked.suspended(now):
+                yield key, wait
 
     def _name(self, kind: GroupKind) -> str:
         definition = self.bundle.definitions.get(kind)

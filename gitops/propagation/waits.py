@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.reasons import Because, Blocked, Reason
 
@@ -13,8 +13,7 @@ MOST = 10
 """Items that a report names one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where an item stands in its wave: `place` of `total`, counted from 1; `limit` may be under way or settled, `moved` are.
 
     `then` is the limit once all that moved have settled. `wave` and `shape` are those that it goes by; a collection of nodes has no waves.
@@ -27,11 +26,6 @@ class Position:
     then: int = 0
     wave: str = ""
     shape: str = ""
-
-    @property
-    def told(self) -> Mapping[str, Any]:
-        """For a status. (`asdict` copies deeply, which took a fifth of a decision.)"""
-        return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
         return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {self.moved} are"
@@ -65,7 +59,7 @@ class Wait:
             else Because(items, name, Reason.PROGRESSING)
             for name in self.by[:MOST]
         )
-        position = {"position": self.position.told} if self.position else {}
+        position = {"position": self.position._asdict()} if self.position else {}
         return Blocked(
             self.reason,
             self.message,

@@ -185,7 +185,7 @@ class Changes:
         """That an instance does not have its turn comes first; it holds nothing that is written all the same."""
         first = self.preview.first
         instance = due.key if due.set.is_source else due.set.parent
-        stays = first.propagation.gates.stays.get(instance)
+        stays = first.propagation.stays.get(instance)
         if stays and not self._goes_now(due.key, content):
             yield _gate(stays)
         for blocked in self.preview.hindrances(due):

@@ -19,10 +19,13 @@ from gitops.propagation.collection import Counters, Item
 from gitops.propagation.gates import Change, Fact, Facts, Judge, Subject, View, as_wait, paced, trailers
 from gitops.propagation.judge import not_startable
 from gitops.propagation.policy import DEFAULT, Mode, Policy
+from gitops.propagation.rollout import decide
 from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced
+from gitops.propagation.waits import Wait
 from renderer.gates import Gate
 from tests.gitops.propagation.rollouts import Rollout, items, settled
 from tests.gitops.propagation.windows import window
+from tests.properties.test_convergence import examples
 from tests.renderer.test_definition import resource
 from tests.renderer.test_gates import chain, definition, workers
 
@@ -404,6 +407,20 @@ def test_counters_are_told() -> None:
     assert slow.parts == ("inFlight(apps) = 3", "failed(apps) = 1")
 
 
+def test_conditions_are_asked_of_those_whose_turn_it_is() -> None:
+    """S1-14, S1-24: an item that a condition keeps makes room for the next; of what lies beyond the pace nothing is asked."""
+    one = Rollout(DEFAULT.paced(Linear(Amount(3))), items(f"{number:03}" for number in range(500)))
+    asked: list[str] = []
+
+    def gate(key: str) -> Wait | None:
+        asked.append(key)
+        return Wait(Reason.GATE_CLOSED, "closed") if key in {"001", "002"} else None
+
+    found = decide(one.policy, one.collection(), one.state, now=one.now, gate=gate)
+    assert list(found.grants) == ["000", "003", "004"]
+    assert len(asked) < 10
+
+
 # ---- properties
 
 
@@ -419,6 +436,7 @@ CONDITIONS = (
 PACES = ("linearlyReady(each, apps, 3)", "exponentiallyReady(each, apps)", "inFlight(apps) < 2", "settled(apps) >= 0")
 
 
+@examples(60)
 @given(st.lists(st.sampled_from(CONDITIONS), max_size=4), st.sampled_from(CONDITIONS))
 def test_p9_one_more_condition_never_opens(listed: list[str], more: str) -> None:
     others = [app(), app(ready=True)]
@@ -426,6 +444,7 @@ def test_p9_one_more_condition_never_opens(listed: list[str], more: str) -> None
     assert after == [*before, *told(more, others=others)]
 
 
+@examples(60)
 @given(st.lists(st.sampled_from(PACES), min_size=1, max_size=3), st.sampled_from(PACES), st.sets(st.sampled_from(TEN)))
 def test_p9_one_more_rate_never_lets_more_move(listed: list[str], more: str, done: set[str]) -> None:
     found = {key: settled(item) if key in done else item for key, item in items(TEN).items()}
