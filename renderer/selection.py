@@ -16,6 +16,7 @@ from renderer.identity import GroupKind, Manifest, group_kind
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE: Final = re.compile(rf"({_NAME})?")
+_SEPARATOR: Final = re.compile(r",(?![^(]*\))")
 OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "", "DoesNotExist": "!"}
 
 
@@ -30,6 +31,15 @@ class Selection(NamedTuple):
     namespace: str | None
     labels: str
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """One by one, each as in `labels`."""
+        return tuple(_SEPARATOR.split(self.labels)) if self.labels else ()
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Is an object of its kind one of those, with these labels in this namespace?"""
+        return self.namespace in {None, namespace} and all(_is_met(one, labels) for one in self.requirements)
+
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.group_kind} objects{where} with {self.labels or 'any labels'}"
@@ -43,6 +53,19 @@ class Selection(NamedTuple):
             raise SelectorError("metadata.namespace must be a text; leave it out to select in all namespaces")
         requirements = sorted(_requirements(metadata["selector"] or {}))
         return cls(group_kind(reference), namespace, ",".join(requirements))
+
+
+def _is_met(requirement: str, labels: Mapping[str, str]) -> bool:
+    """In the forms that `_requirements` writes."""
+    key, operator, values = requirement.partition(" ")
+    if not operator:
+        name, equals, value = key.partition("=")
+        if equals:
+            return labels.get(name) == value
+        return name[1:] not in labels if name.startswith("!") else name in labels
+    word, _, listed = values.partition(" ")
+    found = labels.get(key) in listed.strip("()").split(",")
+    return (found and key in labels) if word == "in" else not found
 
 
 def _requirements(selector: Any) -> Iterator[str]:
