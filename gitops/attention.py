@@ -1,34 +1,44 @@
-"""What a pass rested on is watched, so that the next one runs as soon as that has changed, and not when nothing has.
+"""What passes rested on is watched, so that who cares about it is worked on as soon as it has changed, and nobody is when nothing has.
 
-A watch only gives the hint: what is decided is read anew, consistently. What the pass itself wrote is no hint, nor is what it has seen already.
+A watch only selects what to work on: what is decided is read anew, consistently. What a pass itself wrote wakes nobody, nor does what it has seen
+already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
 from applier.cluster import Change, Cluster, Subject
 from applier.errors import ClusterError, KindNotServed
-from applier.observed import Observed, label
+from applier.observed import Observed
+from applier.plan import SetPlan
 from applier.watches import Watches
+from gitops.interests import interests, members, references, root_in, subjects
 from gitops.known import Pass
+from gitops.topology import Topology
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import ObjectKey
+
+Roots = Collection[ObjectKey] | None
+"""Instances of sources; None for everything."""
 
 
 @dataclass
 class Attention:
-    """Use with `async with`. `hint` is called when it is worth to run a pass; `notice` hears what cannot be watched."""
+    """Use with `async with`. `wake` is called when it is worth to look at these instances again, or at everything; `notice` hears what cannot be
+    watched.
+    """
 
     cluster: Cluster
-    hint: Callable[[], None]
+    wake: Callable[[Roots], None]
     notice: Callable[[str], None]
-    _observed: Observed | None = None
-    _heard: dict[ObjectKey, Change] = field(default_factory=dict)
-    _under_way: bool = False
+    topology: Topology = field(default_factory=Topology)
+    _last: Pass | None = None
+    _heard: dict[ObjectKey, tuple[Change, Roots]] = field(default_factory=dict)
+    _under_way: set[ObjectKey | None] = field(default_factory=set)
+    _subjects: frozenset[Subject] = frozenset()
     _blind: set[Subject] = field(default_factory=set)
 
     async def __aenter__(self) -> Self:
@@ -43,32 +53,60 @@ class Attention:
         """Something cannot be watched, so that it has to be looked at."""
         return bool(self._blind)
 
-    def before(self) -> None:
-        """A pass begins: what is heard from now on may be its own doing."""
-        self._under_way = True
+    def before(self, roots: Roots = None) -> None:
+        """A pass over these begins: what is heard of them from now on may be its own doing."""
+        self._under_way |= {None} if roots is None else set(roots)
 
-    async def after(self, found: Pass | None) -> None:
-        """A pass is over; None where it failed. Gives the hint if something has changed meanwhile that it has not seen."""
-        heard, self._heard, self._under_way = self._heard, {}, False
-        if found is None:
-            return
-        self._observed = found.observed
-        wanted = frozenset(subjects(found))
-        self._blind &= wanted
-        await self._watches.want(wanted)
-        if any(is_news(change, found.observed) for change in heard.values()):
-            self.hint()
+    async def after(self, found: Pass | None, roots: Roots = None) -> None:
+        """That pass is over; `found` is None where it failed. Wakes for what has changed meanwhile and has not been seen."""
+        self._under_way -= {None} if roots is None else set(roots)
+        if found is not None:
+            self._last = found
+            if found.touched is None:
+                self.topology = Topology()
+                self._subjects = frozenset(subjects(found.observed))
+            for one in found.sets:
+                if found.touched is None or not one.rendered.is_source:
+                    self.topology.put(one.rendered.parent, interests(one))
+                    self._subjects |= {*references(one), *self._members(one)}
+            self._blind &= self._subjects
+            await self._watches.want(self._subjects)
+        waiting, self._heard = self._heard, {}
+        for change, woken in waiting.values():
+            self._told(change, woken)
+
+    def _members(self, one: SetPlan) -> Iterator[Subject]:
+        """Members of kinds that are not watched whole."""
+        wanted = (Subject(kind, selector=keys.PART_OF) for kind in members(one))
+        return (subject for subject in wanted if Subject(subject.kind) not in self._subjects)
 
     def _changed(self, change: Change) -> None:
-        if self._under_way:
-            self._heard[ObjectKey.of(change.object)] = change
-        elif self._observed is None or is_news(change, self._observed):
-            self.hint()
+        self._told(change, self._roots(change))
+
+    def _told(self, change: Change, roots: Roots) -> None:
+        """It is kept while a pass is under way that may have seen or done it."""
+        if None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots):
+            self._heard[ObjectKey.of(change.object)] = change, roots
+        elif self._last is None or is_news(change, self._last.observed):
+            self.wake(roots)
+
+    def _roots(self, change: Change) -> Roots:
+        """Whom it concerns; everything where nobody says so, and where a source does."""
+        if self._last is None:
+            return None
+        key, bundle = ObjectKey.of(change.object), self._last.bundle
+        labels = change.object["metadata"].get("labels") or {}
+        affected = self.topology.affected(key, labels, deleted=change.deleted)
+        if key in bundle.instances:  # who owns it cares about what it says of itself, which is worked out there
+            affected = {one: why for one, why in affected.items() if one == key or why.nodes != why.owned}
+        woken = [root_in(bundle, one) for one in affected]
+        roots = [one for one in woken if one is not None]
+        return frozenset(roots) if roots and len(roots) == len(woken) else None
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""
         self._blind.discard(subject)
-        self.hint()
+        self.wake(None)
 
     def _failed(self, subject: Subject, error: ClusterError) -> None:
         if not isinstance(error, KindNotServed):
@@ -82,18 +120,3 @@ def is_news(change: Change, observed: Observed) -> bool:
     if known is None or change.deleted:
         return (known is None) is not change.deleted
     return bool(known["metadata"].get("resourceVersion") != change.object["metadata"]["resourceVersion"])
-
-
-def subjects(found: Pass) -> Iterator[Subject]:
-    """Everything that a pass rested on: members of our sets, instances, what templates refer to, what stands in the way, and our records."""
-    observed = found.observed
-    yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
-    for kind in observed.listed:
-        yield Subject(kind, selector="" if kind in observed.whole else keys.PART_OF)
-    for selection in observed.selected:
-        yield Subject(selection.group_kind, selection.namespace or "", selection.labels)
-    for one in found.plan.sets:
-        for node in one.nodes:
-            key, live = node.node.key, node.live
-            if key and (node.node.external or (live is not None and not label(live, keys.PART_OF))):
-                yield Subject(key.group_kind, key.namespace, name=key.name)

@@ -23,6 +23,7 @@ from gitops.externals import External, Externals
 from gitops.follow import Follower
 from gitops.schedule import Schedule
 from gitops.watch import FileWatch, RefWatch
+from gitops.workqueue import OPENING, RESYNC
 
 NOTICE: Final = "configuration"
 """Under this name it is told what becomes of the file."""
@@ -64,13 +65,15 @@ class Daemon:
                     schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
                     self.reread()  # it may have changed since it was read first
                 self.follower.wake_at = lambda moment: (
-                    schedule.at("gates", moment, self.follower.hint) if moment else schedule.cancel("gates")
+                    schedule.at("gates", moment, partial(self.follower.wake, None, OPENING))
+                    if moment
+                    else schedule.cancel("gates")
                 )
-                schedule.every("resync", self.resync, self.follower.hint)
+                schedule.every("resync", self.resync, partial(self.follower.wake, None, RESYNC))
                 if self._asking:
                     await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
                 attention = Attention(
-                    self.follower.reconciler.cluster, self.follower.hint, partial(self.notice, "cluster")
+                    self.follower.reconciler.cluster, self.follower.wake, partial(self.notice, "cluster")
                 )
                 async with attention as self.follower.attention:
                     await self.follower.forever()
@@ -108,7 +111,9 @@ class Daemon:
         for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
             self.notice(name, "not followed any more; what it deployed stays as it is")
         if _lasting(config) != _lasting(self.config):
-            self.notice(NOTICE, "cluster, applyConcurrency and listen count from the next start on")
+            self.notice(
+                NOTICE, "cluster, applyConcurrency, maxConcurrentReconciles and listen count from the next start on"
+            )
 
     def _look_out(self) -> None:
         """A timer for each server, and a watch for each local repository, of the sources that there are now."""
@@ -167,9 +172,9 @@ class Daemon:
         self._loop.call_soon_threadsafe(act, *arguments)
 
 
-def _lasting(config: Config) -> tuple[str, int | None, str]:
+def _lasting(config: Config) -> tuple[str, int | None, int | None, str]:
     """What a process keeps as it was when it started."""
-    return config.context, config.apply_concurrency, config.listen
+    return config.context, config.apply_concurrency, config.max_concurrent_reconciles, config.listen
 
 
 def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:

@@ -57,6 +57,11 @@ class Fetcher:
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
+    @property
+    def is_due(self) -> bool:
+        """Is somebody to be asked?"""
+        return bool(self._due & self.mirrors.keys())
+
     def ask(self, names: Iterable[str]) -> None:
         """They are due."""
         self._due |= set(names)
@@ -64,9 +69,9 @@ class Fetcher:
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
         servers: dict[Hashable, dict[str, Mirror]] = {}
-        self._due |= {name for name, state in self._states.items() if state.offer}
         due = {name: self.mirrors[name] for name in sorted(self._due & self.mirrors.keys())}
         self._due.clear()
+        requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
         await self._learn_pins(due)
         pinned = {name: pin for name in due if (pin := self._pins.get(name))}
         for name in due.keys() - pinned.keys():
@@ -74,7 +79,12 @@ class Fetcher:
         await asyncio.gather(
             *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
         )
-        self._answer(due)
+        self._answer(requested)
+        return self.states
+
+    @property
+    def states(self) -> list[SourceState]:
+        """The newest that was read of every source, under what the configuration says now, in the order of their names."""
         states = {
             name: replace(state, synced=self._synced.get(name, {}))
             for name, state in sorted(self._states.items())
@@ -92,8 +102,10 @@ class Fetcher:
 
     def heard(self, found: Pass) -> set[str]:
         """What people say of sources, as this pass has seen it; answers which are due because of that."""
-        due = set()
-        for name, wanted in requests(found.plan.sets).items():
+        due = set[str]()
+        if found.touched is None:  # an offer may have been approved, or what was against it may be over
+            due |= {name for name, state in self._states.items() if state.offer}
+        for name, wanted in requests(found.sets).items():
             known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
             if not wanted.items() <= known.items():
                 self._requested[name] = wanted
@@ -115,11 +127,13 @@ class Fetcher:
         """When the next pin ends by itself."""
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
-    def _answer(self, asked: Iterable[str]) -> None:
-        """People who want these sources to be looked at have been heard, where the server has answered."""
-        for name in [one for one in asked if one in self._requested and one not in self.errors]:
-            self._synced.setdefault(name, {}).update(self._requested.pop(name))
+    def _answer(self, requested: Requests) -> None:
+        """People who wanted sources to be looked at have been heard, where the server has answered."""
+        for name in requested.keys() - self.errors.keys():
+            self._synced.setdefault(name, {}).update(requested[name])
             self.has_moved = True
+            if self._requested.get(name) is requested[name]:
+                del self._requested[name]
 
     async def _learn_pins(self, names: Iterable[str]) -> None:
         """Of sources that no pass has seen yet."""

@@ -99,7 +99,7 @@ async def observe_part(
     begun = governor.begin(observed, archive.stored)
     records = replace(known.records, scopes={}, partial=parents)
     settled = (
-        frozenset(state.catalog.source for state in whole.sources) if whole.due.isdisjoint(part.roots) else frozenset()
+        frozenset(state.catalog.source for state in whole.sources) if part.roots.isdisjoint(whole.due) else frozenset()
     )
     return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 

@@ -23,7 +23,7 @@ from gitops.installation import INSTALLATION, ensure_namespace
 from gitops.known import Known, Pass, Preview
 from gitops.leadership import Leadership
 from gitops.observing import FactsAt, observe_all, observe_part
-from gitops.parts import Wider, admitted, exceeded, ripples
+from gitops.parts import Wider, admitted, changed, exceeded, ripples
 from gitops.propagation import governor
 from gitops.propagation.judge import steady
 from gitops.propagation.propagation import Propagation
@@ -73,7 +73,7 @@ class Reconciler:
             return await self._whole(sources)
 
     async def _whole(self, sources: Sequence[SourceState]) -> Pass:
-        self.whole = None
+        self.whole, given = None, sources
         sources = await self._heeding_kro(sources)
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         catalogs, known = await self._observe(sources)
@@ -109,7 +109,10 @@ class Reconciler:
                 sources=tuple(sources),
                 now=known.now,
             )
-        return await self._conclude(sources, bundle, decided, known, results)
+        found = await self._conclude(sources, bundle, decided, known, results)
+        if not (known.records.hold_pruning or self.stopping()):
+            self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
+        return found
 
     async def _conclude(
         self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
@@ -130,21 +133,27 @@ class Reconciler:
             )
         self.deeds.clear()
         await self._announce(end.transitions, known.now)
-        known = replace(known, archive=known.archive.storing(end.objects), observed=known.observed.seen(end.objects))
-        self.decider.seen.archive = known.archive
-        done = (*results, *end.results)
-        found = Pass(
+        self.decider.seen.archive = known.archive.storing(end.objects)
+        return Pass(
             bundle,
             decided,
-            known.observed,
-            done,
+            known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind),
+            (*results, *end.results),
             known.propagation,
             end.errors,
             sources=tuple(sources),
             now=known.now,
         )
-        self.whole = None if known.records.hold_pruning or self.stopping() else Whole(sources, found, known)
-        return found
+
+    def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:
+        """The sources say this from now on: the instances that they want otherwise, or why only a whole pass can tell what that means."""
+        if self.whole is None:
+            return Wider("not everything has been looked at yet")
+        found = changed(self.whole, sources)
+        if isinstance(found, Wider):
+            return found
+        self.whole.accept(sources, found)
+        return frozenset(key for _, key in found)
 
     async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
         """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
@@ -161,6 +170,7 @@ class Reconciler:
         if isinstance(part, Wider):
             return part
         catalogs, decider = whole.catalogs(part.around), self.decider.part()
+        sources, due = whole.sources, dict(whole.due)
         revisions = {catalog.source: catalog.revision for catalog in catalogs}
         with self.stage("observe"):
             known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
@@ -177,14 +187,14 @@ class Reconciler:
             self.deeds += done
             results += done
         end = await conclude.conclude_part(
-            self.cluster, decided, whole.sources, known.archive, known.propagation, known.now, results=results
+            self.cluster, decided, sources, known.archive, known.propagation, known.now, results=results
         )
         await self._announce(end.transitions, known.now)
         done = (*results, *end.results)
         observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
         found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
         why = ripples(whole, found)
-        merged = whole.put(found, part.instances, known.archive.storing(end.objects))
+        merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
         return Wider(why) if why else merged
 
     async def tell(self) -> None:

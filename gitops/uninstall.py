@@ -109,7 +109,7 @@ class Leaver:
             found = await reconciler.reconcile(states)
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK
-            elif not in_flight(found) or waited >= wait.total_seconds():
+            elif not any(map(in_flight, found.plan.sets)) or waited >= wait.total_seconds():
                 return found
             await clock.sleep(delay)
             waited, delay = waited + delay, min(delay * 2, LAST_LOOK)

@@ -13,6 +13,7 @@ from applier.cluster import Object
 from applier.plan import NodePlan, SetPlan
 from gitops.causes import blocked_rows
 from gitops.instance_status import has_failed, is_held
+from gitops.interests import root_in
 from gitops.known import Known, Pass
 from gitops.propagation.propagation import Counted
 from gitops.propagation.state import State
@@ -41,7 +42,7 @@ class Whole:
     sources: Sequence[SourceState]
     found: Pass
     known: Known
-    due: set[ObjectKey] = field(default_factory=set)
+    due: dict[ObjectKey, Declared] = field(default_factory=dict)
     is_untold: bool = False
     _stored: dict[ObjectKey, Object] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ class Whole:
         self.wanted: dict[ObjectKey, frozenset[str]] = {}
         for rendered in bundle.sets:
             self._want(rendered)
-        self._roots = {key: self._root(key) for key in bundle.instances}
+        self._roots = {key: root for key in bundle.instances if (root := root_in(bundle, key))}
         self._families: dict[ObjectKey, set[ObjectKey]] = {}
         for key, root in self._roots.items():
             self._families.setdefault(root, set()).add(key)
@@ -75,14 +76,6 @@ class Whole:
                 if self._declared.setdefault((state.catalog.source, key), one) is one:
                     self._places[id(one)] = key
         self._crds = [obj for key, obj in self.found.observed.objects.items() if key.group_kind == CRD]
-
-    def _root(self, key: ObjectKey) -> ObjectKey:
-        """The instance in a source that this one is, or is nested in."""
-        instances = self.found.bundle.instances
-        while (owner := instances[key].owner) in instances:
-            assert owner is not None
-            key = owner
-        return key
 
     def _want(self, rendered: RenderedSet, before: RenderedSet | None = None) -> None:
         own = frozenset({rendered.id})
@@ -153,7 +146,7 @@ class Whole:
         self.sources = sources
         self._declared |= changed
         self._places |= {id(declared): key for (_, key), declared in changed.items()}
-        self.due |= {key for _, key in changed}
+        self.due |= {key: declared for (_, key), declared in changed.items()}
         self.is_untold = True
 
     def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
@@ -161,8 +154,16 @@ class Whole:
         self.known = replace(self.known, rollouts=rollouts)
         self.found = replace(self.found, observed=self.found.observed.seen([*rollouts.records.values(), *objects]))
 
-    def put(self, part: Pass, instances: Collection[ObjectKey], archive: Archive) -> Pass:
-        """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Answers the whole."""
+    def put(
+        self,
+        part: Pass,
+        instances: Collection[ObjectKey],
+        archive: Archive,
+        looked_at: Mapping[ObjectKey, Declared],
+    ) -> Pass:
+        """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Of those that are
+        due `looked_at` is what it was made from. Answers the whole.
+        """
         before, bundle, seen = self.found, self.found.bundle, part.observed
         for key in instances:
             self._want(part.bundle.instances[key], bundle.instances[key])
@@ -199,7 +200,7 @@ class Whole:
             wake_at=min(filter(None, (propagation.wake_at, part.propagation.wake_at)), default=None),
         )
         self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
-        self.due -= set(instances)
+        self.due = {key: it for key, it in self.due.items() if looked_at.get(key) is not it}
         self.found = replace(
             before,
             bundle=replace(bundle, sources=sources, instances={**bundle.instances, **part.bundle.instances}),
@@ -207,6 +208,7 @@ class Whole:
             observed=replace(before.observed, objects=objects),
             propagation=propagation,
             results=part.results,
+            sources=tuple(self.sources),
             now=part.now,
             touched=part.plan.sets,
             status_errors=part.status_errors,

@@ -115,7 +115,7 @@ class RenderedSet:
     `gates` are those of its nodes, by the id that a node has in the definition; a node that says nothing of gates is not there.
 
     A `held` set (with the reason) is rendered from its applied pair, because what Git wants of it cannot be rendered: it is healed, never moved.
-    `problems` are those of a source's definitions.
+    `problems` are those of a source's definitions, `selections` what its nodes select by labels, by the id that a node has in the definition.
     """
 
     parent: ObjectKey
@@ -137,6 +137,7 @@ class RenderedSet:
     gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
     held: str = ""
     problems: tuple[Problem, ...] = ()
+    selections: Mapping[str, Selection] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -62,6 +62,7 @@ def resolve(
         definition=definition.name,
         owner=owner,
         gates={node.id: node.propagate_when for node in definition.nodes if node.propagate_when is not None},
+        selections=walk.selections,
     )
 
 
@@ -112,6 +113,7 @@ class _Walk:
     above: dict[str, tuple[str, ...]] = field(default_factory=dict)
     behind: dict[str, tuple[str, ...]] = field(default_factory=dict)
     excluded: dict[str, Excluded] = field(default_factory=dict)
+    selections: dict[str, Selection] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter.of_instance)
@@ -177,6 +179,7 @@ class _Walk:
             selection = Selection.of(item.node.manifest)
         except SelectorError as problem:
             return [replace(item.node, error=str(problem))]
+        self.selections[node.id] = selection
         keys = self.selected.get(selection)
         if keys is None:
             return [replace(item.node, waiting=(f"{selection} to be listed",), selection=selection)]

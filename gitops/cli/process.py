@@ -47,6 +47,7 @@ class Process:
     progress: Progress
     choice: ClusterChoice
     concurrency: int
+    max_concurrent: int
     agreed: str
     resync: timedelta
     listen: str
@@ -87,6 +88,7 @@ class Process:
                 _each(self.progress.passed if is_daemon else self.progress.summary, seen.passed if seen else None),
                 configs={one.name: one for one in self.config.sources},
                 stage=stage,
+                max_concurrent=self.max_concurrent,
             )
             told = ", ".join(
                 f"{one.name} every {one.interval.total_seconds():g}s" if is_daemon else one.name

@@ -89,6 +89,12 @@ the default, a fifth of its time goes into looking.
     help="Requests to the cluster at the same time.  [default: 16, or applyConcurrency of the configuration]",
 )
 @click.option(
+    "--max-concurrent-reconciles",
+    type=click.IntRange(1, 64),
+    envvar="LEVELGATE_MAX_CONCURRENT_RECONCILES",
+    help="Passes over instances at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
+)
+@click.option(
     "--listen",
     metavar="ADDR:PORT|off",
     envvar="LEVELGATE_LISTEN",
@@ -111,6 +117,7 @@ def command(
     interval: timedelta,
     resync: timedelta,
     apply_concurrency: int | None,
+    max_concurrent_reconciles: int | None,
     listen: str | None,
     log_format: str,
     verbose: bool,
@@ -152,6 +159,7 @@ def command(
         progress=progress,
         choice=choice.or_context(config.context),
         concurrency=apply_concurrency or config.apply_concurrency or 16,
+        max_concurrent=max_concurrent_reconciles or config.max_concurrent_reconciles or 1,
         agreed=agreed,
         resync=resync,
         listen=listen or config.listen,

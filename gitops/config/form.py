@@ -70,15 +70,13 @@ FORM: Final = _fields(
     cluster=_fields(context=_TEXT),
     namespace=_one_of((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
+    maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},
     sources={"type": "array", "minItems": 1, "items": _SOURCE},
     externals={"type": "array", "items": _EXTERNAL},
     listen=_TEXT,
     hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )
 
-NOT_YET: Final = {
-    "maxConcurrentReconciles": "one pass works on everything that a cluster has to get",
-}
 NOT_YET_OF_SOURCES: Final = {
     "serviceAccount": "all writes are made as Levelgate itself",
 }

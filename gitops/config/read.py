@@ -17,7 +17,7 @@ from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.address import address
-from gitops.config.form import ADOPT, FORM, NOT_YET, NOT_YET_OF_SOURCES
+from gitops.config.form import ADOPT, FORM, NOT_YET_OF_SOURCES
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
 from gitops.externals import External
@@ -51,7 +51,8 @@ _OF_SCHEMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` is None where nothing is said.
+    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` and `max_concurrent_reconciles` are
+    None where nothing is said.
     `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
     may call.
     """
@@ -60,6 +61,7 @@ class Config:
     externals: tuple[External, ...] = ()
     context: str = ""
     apply_concurrency: int | None = None
+    max_concurrent_reconciles: int | None = None
     listen: str = ""
     hooks: Mapping[str, Path] = field(default_factory=dict)
 
@@ -116,6 +118,7 @@ class _Reader:
             tuple(filter(None, externals)),
             (self.value.get("cluster") or {}).get("context", ""),
             self.value.get("applyConcurrency"),
+            self.value.get("maxConcurrentReconciles"),
             self._listen(),
             self._hooks(),
         )
@@ -134,7 +137,6 @@ class _Reader:
 
     def _form(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""
-        self._not_yet("", value, NOT_YET)
         self.value = value
         for index, one in enumerate(self._list("sources")):
             self._not_yet(f"sources[{index}].", one, NOT_YET_OF_SOURCES)

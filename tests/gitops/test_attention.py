@@ -13,7 +13,7 @@ from applier.cluster import Change, Discovery, Object
 from applier.observed import Observed
 from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
-from gitops.attention import Attention, is_news
+from gitops.attention import Attention, Roots, is_news
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -47,10 +47,12 @@ class Watched:
     fleet: Fleet
     attention: Attention = field(init=False)
     hints: int = 0
+    woken: Roots = None
     notices: list[str] = field(default_factory=list)
 
-    def hint(self) -> None:
+    def wake(self, roots: Roots) -> None:
         self.hints += 1
+        self.woken = roots
 
     async def step(self) -> bool:
         """A pass; answers whether it changed anything, after everything that it did has been heard of."""
@@ -87,7 +89,7 @@ def fleet() -> Iterator[Fleet]:
 @asynccontextmanager
 async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
     found = Watched(fleet)
-    async with Attention(fleet.cluster, found.hint, found.notices.append) as found.attention:
+    async with Attention(fleet.cluster, found.wake, found.notices.append) as found.attention:
         await found.settle()
         await found.hinted()
         yield found

@@ -48,6 +48,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
 cluster: {context: prod-eu}
 namespace: levelgate-system
 applyConcurrency: 8
+maxConcurrentReconciles: 4
 sources:
 - name: platform
   url: ssh://git@git.example.com/platform.git
@@ -82,7 +83,7 @@ externals:
   maxAge: 9s
 """,
     )
-    assert (config.context, config.apply_concurrency) == ("prod-eu", 8)
+    assert (config.context, config.apply_concurrency, config.max_concurrent_reconciles) == ("prod-eu", 8, 4)
     assert config.externals == (
         External("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
         External("quick", "http://slo.example.com:8080/?q=1", "ok", timedelta(seconds=9), timedelta(seconds=2)),
@@ -224,7 +225,7 @@ def test_all_mistakes_are_told_together_each_with_its_line(tmp_path: Path) -> No
         """\
 namespace: other
 listen: 8480
-maxConcurrentReconciles: 4
+maxConcurrentReconciles: 0
 applyConcurrency: 0
 sources:
 - name: Platform
@@ -242,7 +243,7 @@ sources:
     assert found == [
         "3: namespace: 'other' is not one of levelgate-system",
         "4: listen: 8480 is not text; put it in quotes",
-        "5: maxConcurrentReconciles: is not supported yet: one pass works on everything that a cluster has to get; take it out",
+        "5: maxConcurrentReconciles: 0 is below the minimum 1",
         "6: applyConcurrency: 0 is below the minimum 1",
         "8: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
         "9: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is not allowed; use https, ssh or user@host:path",

@@ -21,9 +21,11 @@ from gitops.daemon import Daemon
 from gitops.externals import Externals
 from gitops.follow import Follower
 from gitops.known import Pass
+from gitops.parts import Wider
 from gitops.propagation.gates import Fact
 from gitops.reconcile import Reconciler
 from gitops.sources import SourceState
+from gitops.whole import Whole
 from tests.gitops.source.real_git import Work
 from tests.gitops.test_externals import Answers
 from tests.gitops.test_follow import found
@@ -37,6 +39,10 @@ class Passes:
 
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
+    whole: Whole | None = None
+
+    def accept(self, _: Sequence[SourceState]) -> Wider:
+        return Wider("nothing is known")
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.given.put_nowait({state.catalog.source: state for state in sources})

@@ -1,0 +1,238 @@
+"""The daemon's work end to end, on the sandbox and a clock of its own: events and commits go in, passes over what they touch come out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from applier.errors import ClusterError
+from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.transport import cluster_of
+from gitops.attention import Attention
+from gitops.follow import Follower
+from gitops.known import Pass
+from gitops.reconcile import Reconciler
+from gitops.source import Branch, Mirror, Snapshot, Target, Tip
+from gitops.source.snapshot import File
+from tests.gitops.fleet import Fleet
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
+
+
+@dataclass
+class Committed:
+    """A mirror of what the fleet committed last."""
+
+    fleet: Fleet
+    server: str = "here"
+    wanted: tuple[str, ...] = ("main",)
+
+    @property
+    def target(self) -> Target:
+        return Target("file:///platform", Branch("main"))
+
+    def refs(self, *names: str) -> dict[str, str]:
+        assert self.fleet.catalog
+        return dict.fromkeys(names, self.fleet.catalog.revision)
+
+    def tip(self, refs: dict[str, str]) -> Tip:
+        return Tip("main", refs["main"])
+
+    def fetch(self, tip: Tip) -> str:
+        return tip.commit
+
+    def is_ancestor(self, *_: str) -> bool:
+        return True
+
+    def snapshot(self, revision: str) -> Snapshot:
+        assert self.fleet.catalog
+        files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
+        return Snapshot(revision, revision, files, (), True, "subject", "Ada", None)
+
+
+@dataclass
+class Operation:
+    """A follower at work; `passes` says for each which instances it looked at, None where at everything."""
+
+    fleet: Fleet
+    follower: Follower
+    passes: list[frozenset[str] | None] = field(default_factory=list)
+
+    def passed(self, found: Pass) -> None:
+        names = frozenset(one.rendered.parent.name for one in found.sets if not one.rendered.is_source)
+        self.passes.append(None if found.touched is None else names)
+
+    async def until(self, condition: Callable[[], bool]) -> list[frozenset[str] | None]:
+        """Wait for it, and for what it is heard of; answers the passes since the last time."""
+        for _ in range(5_000):
+            await asyncio.sleep(0)
+            if condition():
+                break
+        else:
+            raise AssertionError(f"it never happens: {self.passes}")
+        for _ in range(300):
+            await asyncio.sleep(0)
+        found, self.passes[:] = list(self.passes), []
+        return found
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c")) as found:
+        found.start()
+        yield found
+
+
+@asynccontextmanager
+async def operating(fleet: Fleet, **more: Any) -> AsyncIterator[Operation]:
+    reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    follower = Follower(
+        {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
+    )
+    found = Operation(fleet, follower)
+    follower.passed = found.passed
+    async with Attention(fleet.cluster, follower.wake, lambda _: None) as follower.attention:
+        running = asyncio.ensure_future(follower.forever())
+        try:
+            await found.until(lambda: None in found.passes)
+            yield found
+        finally:
+            follower.stop.set()
+            await asyncio.wait_for(running, 20)
+
+
+def exists(fleet: Fleet, name: str) -> bool:
+    listed = fleet.request("GET", CONFIG_MAPS)["items"]
+    return name in {one["metadata"]["name"] for one in listed}
+
+
+def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: Fleet) -> None:
+    """S4-6, S4-11: drift on a child, and a status that something waits for."""
+
+    async def story() -> None:
+        async with operating(fleet) as found:
+            fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
+            assert set(await found.until(lambda: exists(fleet, "b-app"))) == {frozenset({"b"})}
+            fleet.ready("c", ready=False)
+            assert set(await found.until(lambda: fleet.status("c")["state"] != "ACTIVE")) == {frozenset({"c"})}
+            fleet.ready("c")
+            assert set(await found.until(lambda: fleet.status("c")["state"] == "ACTIVE")) == {frozenset({"c"})}
+
+    fleet.call(story())
+
+
+def test_a_commit_touches_the_instances_that_it_changes(fleet: Fleet) -> None:
+    async def story() -> None:
+        async with operating(fleet) as found:
+            fleet.written = {"b": {"text": "two"}}
+            fleet.push()
+            found.follower.poll("platform")
+
+            def told() -> bool:
+                fleet.ready("b")
+                commit = fleet.request("GET", RECORD)["data"]["applied"]
+                return bool(fleet.catalog and commit == fleet.catalog.revision)
+
+            assert set(await found.until(told)) == {frozenset({"b"})}
+            (deed,) = (one for one in _deeds(fleet) if one["action"] == "updated" and one["node"] == "app")
+            assert deed["object"].endswith("b-app")
+
+    fleet.call(story())
+
+
+def _deeds(fleet: Fleet) -> list[dict[str, Any]]:
+    passes = json.loads(fleet.request("GET", RECORD)["data"]["passes"])
+    return [deed for one in passes for deed in one.get("deeds", ())]
+
+
+def test_a_new_definition_is_for_a_whole_pass(fleet: Fleet) -> None:
+    async def story() -> None:
+        async with operating(fleet) as found:
+            fleet.push("two")
+            found.follower.poll("platform")
+            passes = await found.until(lambda: fleet.at("two") == ["a"])
+            assert None in passes
+
+    fleet.call(story())
+
+
+def test_many_events_are_worked_on_side_by_side_and_none_twice_at_once(fleet: Fleet) -> None:
+    """S2-3, Q1: as many passes as there may be, each of other instances."""
+
+    async def story() -> None:
+        async with operating(fleet, max_concurrent=4) as found:
+            for name in fleet.names:
+                fleet.request("DELETE", f"{CONFIG_MAPS}/{name}-app")
+            passes = await found.until(lambda: all(exists(fleet, f"{name}-app") for name in fleet.names))
+            assert None not in passes
+            assert frozenset().union(*(one for one in passes if one)) == {"a", "b", "c"}
+
+    fleet.call(story())
+
+
+def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) -> None:
+    """I9."""
+
+    async def story() -> None:
+        refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="b-app", times=6)])
+        fleet.cluster = cluster_of(refusing.answer)
+        async with operating(fleet) as found:
+            for name in ("b", "c"):
+                fleet.request("DELETE", f"{CONFIG_MAPS}/{name}-app")
+            await found.until(lambda: exists(fleet, "c-app"))
+            await found.until(lambda: exists(fleet, "b-app"))
+
+    fleet.call(story())
+
+
+def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> None:
+    async def story() -> None:
+        down = Faulty(fleet.sandbox.answer, [])
+        fleet.cluster = cluster_of(down.answer)
+        told: list[str] = []
+        async with operating(fleet, notice=lambda _, text: told.append(text)) as found:
+            part = found.follower.reconciler.part
+            failures = [ClusterError("down")] * 3
+
+            async def failing(roots: Any) -> Any:
+                if failures:
+                    raise failures.pop()
+                return await part(roots)
+
+            found.follower.reconciler = cast(Reconciler, _Failing(found.follower.reconciler, failing))
+            fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
+            await found.until(lambda: exists(fleet, "b-app"))
+            assert [text for text in told if "trying again" in text] == ["down; trying again"] * 3
+
+    fleet.call(story())
+
+
+class _Failing:
+    """A reconciler whose passes over parts fail for a while."""
+
+    def __init__(self, reconciler: Reconciler, part: Any) -> None:
+        self._reconciler, self.part = reconciler, part
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reconciler, name)
+
+
+def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:
+    async def story() -> None:
+        async with operating(fleet) as found:
+            before = fleet.writes
+            for _ in range(20):
+                fleet.clock.moment += timedelta(minutes=1)
+                found.follower.hint()
+                await found.until(lambda: None in found.passes)
+            assert fleet.writes == before
+
+    fleet.call(story())
