@@ -81,7 +81,8 @@ class Platform:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "XDG_CACHE_HOME": str(self.cache), "NO_COLOR": "1"}
+        own = {"KUBECONFIG": str(self.kubeconfig), "XDG_CACHE_HOME": str(self.cache)}
+        return {**os.environ, **own, "NO_COLOR": "1", "LEVELGATE_LISTEN": "off"}
 
     def writes(self, since: int) -> list[AuditEvent]:
         """What Levelgate wrote that concerns this test, Events aside: its namespaces, kinds and source; the server's word, not ours."""

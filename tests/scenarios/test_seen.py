@@ -1,0 +1,137 @@
+"""The daemon as probes, Prometheus and people see it, and a hook that brings a commit sooner than the next poll."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.controlplane.waiting import eventually
+from tests.gitops.source.real_git import GitServer, handler_for
+from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.platform import Platform, kill
+
+
+@dataclass(frozen=True)
+class Daemon:
+    process: subprocess.Popen[str]
+    url: str
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self.send(Request(f"{self.url}{path}"))
+
+    def send(self, request: Request) -> tuple[int, str]:
+        try:
+            with urlopen(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@contextmanager
+def following(platform: Platform, *arguments: str) -> Iterator[Daemon]:
+    """The daemon, once it says where it can be seen."""
+    environment = {name: value for name, value in platform.environment.items() if name != "LEVELGATE_LISTEN"}
+    process = subprocess.Popen(
+        platform.command("run", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert process.stdout
+        found = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
+        yield Daemon(process, next(match[0] for match in found if match))
+    finally:
+        kill(process)
+
+
+@pytest.fixture
+def daemon(platform: Platform) -> Iterator[Daemon]:
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    source = f"{platform.name}={platform.repository.path}"
+    with following(platform, "--source", source, "--interval", "1h", "--listen", "127.0.0.1:0") as found:
+        yield found
+
+
+@pytest.mark.both_servers
+def test_probes_metrics_and_the_page_say_how_it_is(platform: Platform, daemon: Daemon) -> None:
+    """S4-14: not ready before the first pass is over."""
+    eventually(lambda: daemon.get("/readyz") == (200, "ok\n"))
+    assert daemon.get("/healthz") == (200, "ok\n")
+    settled = f'levelgate_source_state{{source="{platform.name}",state="Settled"}} 1.0'
+    eventually(lambda: settled in daemon.get("/metrics")[1])
+    text = daemon.get("/metrics")[1]
+    assert "levelgate_leader 1.0" in text
+    assert re.search(r'levelgate_api_requests_total\{code="20[01]",verb="apply"\} [1-9]', text)
+    page = daemon.get("/")[1]
+    assert f"{platform.namespace}/one" in page
+    (kind,) = set(re.findall(rf"/instances/{platform.group}/(\w+)/{platform.namespace}/one", page))
+    status, one = daemon.get(f"/instances/{platform.group}/{kind}/{platform.namespace}/one")
+    assert status == 200
+    assert "level 1" in one
+    assert daemon.get("/hooks/generic")[0] == 405
+    assert daemon.send(Request(f"{daemon.url}/hooks/generic", data=b"{}", method="POST"))[0] == 404
+
+
+def test_an_address_that_is_taken_is_an_error(platform: Platform, daemon: Daemon) -> None:
+    where = daemon.url.removeprefix("http://")
+    told = platform.levelgate("run", "--source", str(platform.repository.path), "--listen", where, check=1)
+    assert f"cannot listen on {where}" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@contextmanager
+def served(root: Path) -> Iterator[GitServer]:
+    """The repositories below this directory, over HTTP."""
+    state = GitServer(root)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler_for(state)) as listening:
+        state.port = listening.server_port
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield state
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.mark.both_servers
+def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tmp_path: Path) -> None:
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="one")})
+    (tmp_path / "secret").write_text("secret")
+    with served(platform.repository.path.parent) as git:
+        url = git.url(platform.repository.path.name)
+        (tmp_path / "levelgate.yaml").write_text(
+            "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nlisten: 127.0.0.1:0\n"
+            "hooks: {generic: {secretFile: secret}}\n"
+            f"sources: [{{name: {platform.name}, url: '{url}', interval: 1h}}]\n"
+        )
+        with following(platform, "--config", str(tmp_path / "levelgate.yaml")) as daemon:
+            eventually(lambda: text(platform) == "one")
+            platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="two")})
+            body = json.dumps({"url": url}).encode()
+            forged = Request(f"{daemon.url}/hooks/generic", body, {"X-Levelgate-Signature": "sha256=00"})
+            assert daemon.send(forged)[0] == 401
+            proof = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
+            assert daemon.send(Request(f"{daemon.url}/hooks/generic", body, {"X-Levelgate-Signature": proof}))[0] == 202
+            eventually(lambda: text(platform) == "two")
+
+
+def text(platform: Platform) -> str:
+    return platform.kubectl(
+        "get", "configmap", "plain", "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
+    )
