@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier.cluster import Cluster, ClusterName, Object
-from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.known import Preview
 from gitops.propagation.gates import Fact
 from gitops.propagation.policy import Policy
 from gitops.reconcile import Reconciler
 from gitops.review import hashing, schedule
+from gitops.review.affected import affected
 from gitops.review.brought import brought
 from gitops.review.cautions import cautions
 from gitops.review.changes import Before, Changes
@@ -27,6 +27,8 @@ from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import SECRET
+from renderer.memo import Memo
+from renderer.model import Bundle
 from renderer.render import render
 
 Facts = Mapping[str, Fact]
@@ -41,14 +43,28 @@ async def between(
     head = compose.catalog_of(compose.read(place, revision="topic"), source="platform", previous=base)
     report = await between(base, SourceState(head), clock=SystemClock(), version=program_version())
     """
-    before = render([base])
+    memo = Memo()
+    before, after = render([base], memo=memo), render([head.catalog], memo=memo)
+    left_out = 0
+    levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
+    if found := affected(base, head.catalog, before, after, head.brake):
+        base, head = found[0], replace(head, catalog=found[1])
+        left_out = _size(before)
+        before = render([base], memo=memo)
+        left_out -= _size(before)
     record = Recorded(ClusterName("git"), brought(base, before, version), _crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
-        found = await against(record, head, clock=clock, version=version, facts=facts, unresolved=unresolved)
+        report = await against(
+            record, head, clock=clock, version=version, facts=facts, unresolved=unresolved, levels=levels
+        )
     finally:
         await record.close()
-    return replace(found, base=base.revision, against="git")
+    return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
+
+
+def _size(bundle: Bundle) -> int:
+    return sum(not node.external for one in bundle.sets for node in one.nodes)
 
 
 async def against_snapshot(
@@ -80,6 +96,7 @@ async def against(
     version: str,
     facts: Facts | None = None,
     unresolved: Before | None = None,
+    levels: Mapping[ObjectKey, int] | None = None,
 ) -> Report:
     """What `head` changes of a cluster. Nothing is written. Raises ClusterError only when the cluster cannot be read at all."""
     known = (lambda _: facts) if facts is not None else None
@@ -90,25 +107,16 @@ async def against(
         refused = await refusals(preview.due, head.catalog, judge, everything=isinstance(cluster, Recorded))
     finally:
         await judge.close()
-    return reported(
-        preview, head, at=clock.now(), against=f"cluster {cluster.name}", unresolved=unresolved or {}, refused=refused
-    )
-
-
-def reported(
-    preview: Preview,
-    head: SourceState,
-    *,
-    at: datetime,
-    against: str,
-    unresolved: Before,
-    refused: Mapping[ObjectKey, ClusterError],
-) -> Report:
-    """A preview of one source as its reviewers see it; `refused` is what the schemas of its own commit refuse."""
     masks = Masks()
     masks.learn(preview.situation.observed.objects.values())
     masks.learn(node.manifest for one in preview.bundle.sets for node in one.nodes if node.manifest)
-    made = Changes(preview, masks, unresolved, refused=refused)
+    made = Changes(preview, masks, unresolved or {}, levels or {}, refused)
+    return reported(made, head, at=clock.now(), against=f"cluster {cluster.name}")
+
+
+def reported(made: Changes, head: SourceState, *, at: datetime, against: str) -> Report:
+    """The changes of one source as its reviewers see them."""
+    preview, masks = made.preview, made.masks
     changes = made.all()
     problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(preview))
     moves = tuple(_moves(preview))
