@@ -1,0 +1,116 @@
+"""Figures of plans: offline from start to end, and against a server beside `kubectl diff` in the same run: `python -m bench.planning`.
+
+Offline one instance is changed among many; no server is there and nothing is kept from run to run. Against a server each object is changed, so that
+both ask for each by a dry run; `kubectl diff` reads each first, and has eight in flight, Levelgate 16.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench import rendering
+from tests.controlplane.server import ControlPlane
+from tests.scenarios.platform import Repository
+
+OBJECTS, SERVED = 5_000, 1_000
+RUNS = 5
+FEW = 3
+
+
+def main() -> None:
+    offline()
+    served()
+
+
+def offline() -> None:
+    """Wall clock of whole commands, the least of several runs, and their CPU."""
+    print(f"\n{f'plan of one change among {OBJECTS:,} objects':<44} {'wall':>10} {'CPU':>10}")
+    instances = OBJECTS // rendering.NODES
+    for label, files, name in (
+        (f"{instances} instances of {rendering.NODES} resources", rendering.repository(instances), "apps/00007.yaml"),
+        (f"{OBJECTS:,} objects in files of their own", _plain(OBJECTS), "00007.yaml"),
+    ):
+        with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as folder:
+            path = Path(folder)
+            _write(path, files)
+            for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-qm", "one")):
+                _git(path, *arguments)
+            _write(path, {name: files[name].replace(b"text-", b"next-")})
+            command = (*_levelgate("plan", folder), "--source", "bench", "--base", "main", "--exit-code")
+            taken = [_run(command, {}, code=2) for _ in range(RUNS)]
+        print(f"{label:<44} {min(wall for wall, _ in taken):>9.2f}s {min(cpu for _, cpu in taken):>9.2f}s")
+
+
+def served() -> None:
+    """The same change of every object, planned by both."""
+    with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as folder:
+        path = Path(folder)
+        with ControlPlane.start(path / "server") as server:
+            repository = Repository(path / "repository")
+            repository.path.mkdir()
+            repository.git("init", "--quiet", "--initial-branch=main")
+            files = {"namespace.json": _namespace(), **{f"{number}.json": _map(number, "one") for number in range(SERVED)}}
+            repository.commit(files)
+            where = {"KUBECONFIG": str(server.kubeconfig("levelgate")), "XDG_CACHE_HOME": str(path / "cache")}
+            _run(_levelgate("run", "--source", f"plans={repository.path}", "--once"), where)
+            repository.commit({f"{number}.json": _map(number, "two") for number in range(SERVED)})
+            ours = _levelgate("plan", str(repository.path), "--source", "plans", "--exit-code")
+            diff = (str(Path(sys.executable).with_name("kubectl")), "diff", "--server-side", "--concurrency=8")
+            theirs = (*diff, "--force-conflicts", "-f", str(repository.path))
+            mine = min(_run(ours, where, code=2)[0] for _ in range(FEW))
+            other = min(_run(theirs, where, code=1)[0] for _ in range(FEW))
+    print(f"\n{f'plan of {SERVED:,} changed objects':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8}")
+    print(f"{'against a server':<44} {mine:>9.2f}s {other:>9.2f}s {mine / other:>8.2f}")
+
+
+def _plain(count: int) -> dict[str, bytes]:
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{0}, namespace: default}}\ndata:\n  text: text-{0}\n"
+    )
+    return {f"{number:05}.yaml": text.format(number).encode() for number in range(count)}
+
+
+def _map(number: int, value: str) -> str:
+    metadata = {"name": f"map-{number}", "namespace": "plans"}
+    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}})
+
+
+def _namespace() -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plans"}})
+
+
+def _write(path: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+
+
+def _git(path: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@example.com")
+    subprocess.run(("git", *who, *arguments), cwd=path, check=True, stdout=subprocess.DEVNULL)
+
+
+def _levelgate(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
+
+
+def _run(command: Sequence[str], where: Mapping[str, str], *, code: int = 0) -> tuple[float, float]:
+    """Wall clock and CPU in seconds, once it has ended as it has to."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **where}
+    before, begin = os.times(), time.perf_counter()
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=600, check=False)
+    wall, after = time.perf_counter() - begin, os.times()
+    assert done.returncode == code, done.stderr.decode() + done.stdout.decode()[-1000:]
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, cpu
+
+
+if __name__ == "__main__":
+    main()
