@@ -33,7 +33,7 @@ import gitops
 import renderer
 from applier.kube import connect
 from gitops import compose
-from gitops.cli.run import GARBAGE
+from gitops.cli import GARBAGE
 from gitops.clock import SystemClock
 from gitops.follow import Follower
 from gitops.reconcile import Reconciler

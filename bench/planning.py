@@ -56,7 +56,10 @@ def served() -> None:
             repository = Repository(path / "repository")
             repository.path.mkdir()
             repository.git("init", "--quiet", "--initial-branch=main")
-            files = {"namespace.json": _namespace(), **{f"{number}.json": _map(number, "one") for number in range(SERVED)}}
+            files = {
+                "namespace.json": _namespace(),
+                **{f"{number}.json": _map(number, "one") for number in range(SERVED)},
+            }
             repository.commit(files)
             where = {"KUBECONFIG": str(server.kubeconfig("levelgate")), "XDG_CACHE_HOME": str(path / "cache")}
             _run(_levelgate("run", "--source", f"plans={repository.path}", "--once"), where)
@@ -71,9 +74,7 @@ def served() -> None:
 
 
 def _plain(count: int) -> dict[str, bytes]:
-    text = (
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{0}, namespace: default}}\ndata:\n  text: text-{0}\n"
-    )
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{0}, namespace: default}}\ndata:\n  text: text-{0}\n"
     return {f"{number:05}.yaml": text.format(number).encode() for number in range(count)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from applier.adoption import Adoption
 from applier.cluster import Cluster
 from applier.errors import ConfigurationError
 from gitops import compose
-from gitops.cli import program_version
+from gitops.cli import GARBAGE, program_version
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.planned import text
 from gitops.cli.text import age, described
@@ -107,6 +108,7 @@ def command(
     levelgate plan . --base main --against cluster webapp/cart -n prod
     levelgate plan . --source platform --against prod-eu.json -o sarif
     """
+    gc.set_threshold(GARBAGE)
     if file:
         refuse_beside_config(adopt="--adopt")
     if revision and (base or head):

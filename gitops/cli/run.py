@@ -14,6 +14,7 @@ import click
 from applier.adoption import Adoption
 from gitops import compose
 from gitops.causes import blocked_rows
+from gitops.cli import GARBAGE
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.process import Process
 from gitops.cli.progress import Progress
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NOT_YET = 3
-
-GARBAGE = 100_000
-"""Objects that may be made before Python looks for circles among them. Trees of JSON have none, and a pass keeps all that it reads to its end: at
-the default, a fifth of its time goes into looking.
-"""
 
 
 @click.command()

@@ -80,6 +80,8 @@ class Masks:
 
     def value(self, value: Any) -> Any:
         """A JSON value without values that are known; names of fields may tell as much as their values."""
+        if not self._known:
+            return value
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
