@@ -197,6 +197,94 @@ def test_people_order_by_kubectl(platform: Platform) -> None:
     assert told == [(what, "kubectl-annotate") for what in ("halted", "resumed", "approved")]
 
 
+DRAINS = ("Level", "None", "Rollout", "Unit")
+
+
+def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> None:
+    """3.3, 8, W26, W29, I5: each instance is in a window of its own, with the drain that it is called by; `glass` goes past one like that of `unit`.
+
+    `app` is written while the windows are open, and ready after they have closed; `beside` is on its level and was kept back, `after` comes next.
+    """
+    now = datetime.now(UTC).replace(second=0, microsecond=0)  # the server dates what was begun
+    closes, opens = now + timedelta(hours=1), now + timedelta(days=1)
+    files = midway(platform, closes, opens)
+    platform.repository.commit({**instances(platform, "one"), "def.json": files.pop("def.json")})
+    run_at(platform, now)
+    all_ready(platform, "one")
+    run_at(platform, now)
+    platform.repository.commit({**files, **instances(platform, "two")})
+    found = []
+    for moment in (now, closes, closes + timedelta(minutes=29)):
+        mark = platform.audit.mark()
+        run_at(platform, moment)
+        found.append(set(content_writes(platform, mark)))
+        if moment == closes:
+            all_ready(platform, "two")
+    apps = {f"{name}-app" for name in (*map(str.lower, DRAINS), "glass")}
+    assert found == [apps, {"level-beside", "rollout-beside"}, {"rollout-after"}]
+    until = closes + timedelta(minutes=40)
+    for said in ("reason=INC-7", f"until={until:%Y-%m-%dT%H:%M:%SZ}"):
+        annotate(platform, f"chains.{platform.group}/glass", f"levelgate.dev/break-glass-{said}")
+    mark = platform.audit.mark()
+    run_at(platform, until - timedelta(minutes=1))
+    assert set(content_writes(platform, mark)) == {"glass-beside", "glass-after"}
+    decisions = json.loads(rollout_record(platform)["data"]["decisions"])
+    overridden = {(one["by"], one["why"]) for one in decisions if one["what"] == "overridden"}
+    assert overridden == {("kubectl-annotate", "INC-7")}
+    platform.repository.commit(instances(platform, "three"))
+    mark = platform.audit.mark()
+    run_at(platform, until)
+    assert content_writes(platform, mark) == []
+    assert set(reasons(platform).values()) == {"WindowClosed"}
+    run_at(platform, opens)
+    assert len(set(content_writes(platform, mark))) >= len(apps)
+
+
+def midway(platform: Platform, closes: datetime, opens: datetime) -> dict[str, str | None]:
+    """A definition, and windows by the label `drain` that are open until `closes` and from `opens` on; `beside` is kept back until then."""
+    far = timedelta(days=30)
+    open_until = [span(closes - far, closes), span(opens, opens + far)]
+    allow = {"kind": "Allow", "timeZone": "UTC", "schedule": {"once": open_until}, "overrunLimit": "30m"}
+    deny = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [span(closes - far, closes)]}, "drain": "Rollout"}
+    files: dict[str, str | None] = {
+        f"{drain}.json": window(
+            drain.lower(), {**allow, "drain": drain, "selector": {"instances": {"matchLabels": {"drain": drain}}}}
+        )
+        for drain in DRAINS
+    }
+    nodes = slow("app"), config_map("beside"), config_map("after", reads="${app.metadata.name}")
+    return {
+        **files,
+        "beside.json": window("beside", {**deny, "selector": {"nodes": ["beside"]}}),
+        "def.json": definition(platform.group, *nodes),
+    }
+
+
+def span(start: datetime, end: datetime) -> dict[str, str]:
+    return {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
+
+
+def instances(platform: Platform, text: str) -> dict[str, str | None]:
+    """One for each drain, and one that somebody lets past its window."""
+    drains = {**{drain.lower(): drain for drain in DRAINS}, "glass": "Unit"}
+    files: dict[str, str | None] = {}
+    for name, drain in drains.items():
+        one = json.loads(link(platform.group, platform.namespace, name, text=text))
+        one["metadata"]["labels"] = {"drain": drain}
+        files[f"{name}-instance.json"] = json.dumps(one)
+    return files
+
+
+def all_ready(platform: Platform, text: str) -> None:
+    names = [f"{name}-app" for name in (*map(str.lower, DRAINS), "glass")]
+    platform.kubectl("annotate", "--overwrite", "configmap", *names, f"ready={text}", "-n", platform.namespace)
+
+
+def rollout_record(platform: Platform) -> Any:
+    name = f"configmap/rollout-chains.{platform.group}"
+    return json.loads(platform.kubectl("get", name, "-n", "levelgate-system", "-o", "json"))
+
+
 def test_killed_at_every_write_of_a_rollout_nothing_moves_out_of_turn(platform: Platform) -> None:
     """S1-28: one after the other also where the process dies after each single write."""
     names = ("a", "b")
