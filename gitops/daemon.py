@@ -21,6 +21,7 @@ from gitops.config import Config, ConfigErrors, read
 from gitops.errors import SourceError
 from gitops.externals import External, Externals
 from gitops.follow import Follower
+from gitops.notifications import Delivery
 from gitops.schedule import Schedule
 from gitops.watch import FileWatch, RefWatch
 from gitops.workqueue import OPENING, RESYNC
@@ -57,6 +58,10 @@ class Daemon:
             self._schedule, self._loop = schedule, asyncio.get_running_loop()
             with ExitStack() as stack:
                 stack.callback(self._look_no_more)
+                self._delivery = Delivery(self.follower.reconciler.cluster.name, self.follower.clock, self.notice)
+                stack.callback(self._delivery.close)
+                self._delivery.configure(self.config.notifications)
+                self.follower.reconciler.announced = self._delivery.take
                 self._look_out()
                 self._listen()
                 if self.file is not None:
@@ -103,6 +108,7 @@ class Daemon:
         self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
         self._look_out()
         self._listen()
+        self._delivery.configure(config.notifications)
         self.follower.hint()
 
     def _tell(self, config: Config) -> None:

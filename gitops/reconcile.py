@@ -49,7 +49,7 @@ class Reconciler:
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written. `stage` hears of passes and what
-    they consist of.
+    they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -60,6 +60,7 @@ class Reconciler:
     facts: FactsAt | None = None
     lead: Leadership | None = None
     stage: Stage = untold
+    announced: Callable[[Sequence[Transition]], None] = lambda _: None
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
     decider: Decider = field(init=False)
@@ -213,6 +214,7 @@ class Reconciler:
 
     async def _announce(self, transitions: Sequence[Transition], now: datetime) -> None:
         """Tell what has changed, once the records say it."""
+        self.announced(transitions)
         await events.tell(self.cluster, transitions, now)
 
     async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:

@@ -19,6 +19,7 @@ from gitops.propagation.state import HALTED, OVERRIDDEN
 from gitops.record import SourceRecord
 from gitops.standing import State
 from renderer.identity import ObjectKey
+from renderer.render import source_parent
 
 MOST: Final = 100
 """Transitions that one pass tells; warnings come first."""
@@ -56,7 +57,7 @@ _LISTED: Final = 3
 @dataclass(frozen=True, slots=True)
 class Transition:
     """`word` is a `Happening`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
-    the source. `commit` is that of the source.
+    the source. `commit` is that of the source, `reason` why something is blocked.
     """
 
     word: Happening | Reason
@@ -66,6 +67,11 @@ class Transition:
     uid: str
     source: str
     commit: str
+    reason: Reason | None = None
+
+    @property
+    def is_of_source(self) -> bool:
+        return self.key == source_parent(self.source)
 
     @property
     def is_warning(self) -> bool:
@@ -80,10 +86,10 @@ class About:
     source: str
     commit: str
 
-    def __call__(self, word: Happening | Reason, message: str) -> Transition:
+    def __call__(self, word: Happening | Reason, message: str, reason: Reason | None = None) -> Transition:
         key, metadata = ObjectKey.of(self.parent), self.parent["metadata"]
         return Transition(
-            word, message, key, self.parent["apiVersion"], metadata.get("uid", ""), self.source, self.commit
+            word, message, key, self.parent["apiVersion"], metadata.get("uid", ""), self.source, self.commit, reason
         )
 
 
@@ -147,7 +153,7 @@ def _blocked(
             node = f"node {one.node}: " if one.node else ""
             is_wrong = one.reason.is_failure or one.reason in _WRONG
             word = one.reason if is_wrong else Happening.BLOCKED
-            yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}")
+            yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}", one.reason)
     if old and not new:
         yield about(Happening.UNBLOCKED, "nothing stands in its way any more")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from applier.adoption import TOOLS, AdoptPolicy
+from applier.reasons import Happening, Reason
 from renderer.render import OWN_NAMESPACE
 
 API_VERSION: Final = "levelgate.dev/v1alpha1"
@@ -58,6 +59,17 @@ _EXTERNAL: Final = _fields(
     http=_fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
     maxAge=_TEXT,
 )
+_NOTIFICATION: Final = _fields(
+    "name",
+    name=_TEXT,
+    webhook=_fields("url", "secretFile", url=_TEXT, secretFile=_TEXT),
+    slack=_fields("urlFile", urlFile=_TEXT),
+    github=_fields("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    gitlab=_fields("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    events={"type": "array", "minItems": 1, "items": _one_of(sorted({*Happening, *Reason}))},
+    sources=_TEXTS,
+    template=_TEXT,
+)
 PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
 """Whose hooks are understood; each has a path of its own."""
 
@@ -73,6 +85,7 @@ FORM: Final = _fields(
     maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},
     sources={"type": "array", "minItems": 1, "items": _SOURCE},
     externals={"type": "array", "items": _EXTERNAL},
+    notifications={"type": "array", "items": _NOTIFICATION},
     listen=_TEXT,
     hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )

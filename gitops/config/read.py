@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -21,6 +22,17 @@ from gitops.config.form import ADOPT, FORM, NOT_YET_OF_SOURCES
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
 from gitops.externals import External
+from gitops.notifications.receivers import (
+    DEFAULT_TEMPLATE,
+    DEFAULT_WORDS,
+    Channel,
+    GitHub,
+    GitLab,
+    Receiver,
+    Slack,
+    Webhook,
+    template_mistake,
+)
 from gitops.propagation.mistakes import Mistakes
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
 from renderer import documents, schema
@@ -64,6 +76,7 @@ class Config:
     max_concurrent_reconciles: int | None = None
     listen: str = ""
     hooks: Mapping[str, Path] = field(default_factory=dict)
+    notifications: tuple[Receiver, ...] = ()
 
     @property
     def governors(self) -> frozenset[str]:
@@ -112,6 +125,7 @@ class _Reader:
         externals = [self._external(f"externals[{index}]", one) for index, one in enumerate(self._list("externals"))]
         self._names("sources")
         self._names("externals")
+        self._names("notifications")
         self._order()
         return Config(
             tuple(filter(None, sources)),
@@ -121,6 +135,7 @@ class _Reader:
             self.value.get("maxConcurrentReconciles"),
             self._listen(),
             self._hooks(),
+            tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
         )
 
     def _listen(self) -> str:
@@ -134,6 +149,37 @@ class _Reader:
             provider: self._file(f"hooks.{provider}.secretFile", one["secretFile"])
             for provider, one in (self.value.get("hooks") or {}).items()
         }
+
+    def _receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
+        path = f"notifications[{index}]"
+        channels = [name for name in ("webhook", "slack", "github", "gitlab") if name in value]
+        if len(channels) != 1:
+            self.found.fail(path, "must have exactly one of webhook, slack, github, gitlab")
+            return None
+        (kind,) = channels
+        said: dict[str, str] = value[kind]
+        files = dict(
+            self._files(f"{path}.{kind}", {name: text for name, text in said.items() if name.endswith("File")})
+        )
+        url = self._parsed(f"{path}.{kind}.url", _http, said["url"]) if "url" in said else ""
+        if mistake := template_mistake(value.get("template", DEFAULT_TEMPLATE)):
+            self.found.fail(f"{path}.template", mistake)
+        channel: Channel | None = None
+        where = {"url": url.rstrip("/")} if url else {}
+        match kind:
+            case "webhook" if url and "secretFile" in files:
+                channel = Webhook(url, files["secretFile"])
+            case "slack" if "urlFile" in files:
+                channel = Slack(files["urlFile"])
+            case "github" if "repository" in said and "tokenFile" in files:
+                channel = GitHub(said["repository"], files["tokenFile"], **where)
+            case "gitlab" if "project" in said and "tokenFile" in files:
+                channel = GitLab(said["project"], files["tokenFile"], **where)
+        if channel is None:
+            return None
+        words = frozenset(value["events"]) if "events" in value else DEFAULT_WORDS
+        sources = frozenset(value.get("sources") or ())
+        return Receiver(value.get("name", ""), channel, words, sources, value.get("template", DEFAULT_TEMPLATE))
 
     def _form(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""

@@ -121,6 +121,8 @@ def test_the_example_in_the_repository_is_valid(tmp_path: Path) -> None:
         "platform/allowed_signers",
         "shop/token",
         "hooks/github",
+        "notify/slack-url",
+        "notify/github-token",
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -1,0 +1,166 @@
+"""Who is told, what, and by which request. Pure but for the files of secrets, which are read anew for each request and never shown."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from string import Formatter
+from typing import Any, Final
+from urllib.parse import quote
+
+import orjson
+
+from applier.reasons import Happening, Reason
+from gitops.causes import timestamp
+from gitops.transitions import Transition
+
+FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
+"""What a template may name."""
+
+DEFAULT_TEMPLATE: Final = "{word} {object} ({source} {commit}, {cluster}): {message}"
+DEFAULT_WORDS: Final = frozenset(
+    {Happening.SETTLED, Happening.BREAK_GLASS_USED, *(reason for reason in Reason if reason.is_failure)}
+    | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
+    | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
+)
+"""Who says nothing else hears of these. Of what settles, only sources tell."""
+
+_LONGEST: Final = 140
+"""Characters of a description that GitHub takes (REST API, "Create a commit status")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A POST that tells something."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A POST of JSON, signed as GitHub signs its own: `X-Levelgate-Signature-256: sha256=HMAC` over the body."""
+
+    url: str
+    secret_file: Path
+
+    def request(self, one: Transition, text: str, cluster: str, at: datetime) -> Request:
+        told = {name: value for name, value in _values(one, cluster).items() if name != "commit"}
+        body = orjson.dumps({**told, "commit": one.commit, "text": text, "time": timestamp(at)})
+        digest = hmac.new(_secret(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
+        return _json(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """An incoming webhook of Slack; its URL is a secret."""
+
+    url_file: Path
+
+    def request(self, _one: Transition, text: str, _cluster: str, _at: datetime) -> Request:
+        safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return _json(_secret(self.url_file), orjson.dumps({"text": safe}), {})
+
+
+@dataclass(frozen=True, slots=True)
+class GitHub:
+    """The status of a commit at GitHub (REST API, "Create a commit status")."""
+
+    repository: str
+    token_file: Path
+    url: str = "https://api.github.com"
+
+    def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
+        body = {"state": _state(one, failed="failure"), "context": _context(one, cluster), "description": _short(text)}
+        headers = {
+            "Authorization": f"Bearer {_secret(self.token_file)}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+        }
+        return _json(f"{self.url}/repos/{self.repository}/statuses/{one.commit}", orjson.dumps(body), headers)
+
+
+@dataclass(frozen=True, slots=True)
+class GitLab:
+    """The status of a commit at GitLab (Commits API, "Set commit pipeline status"); `url` is that of its API."""
+
+    project: str
+    token_file: Path
+    url: str = "https://gitlab.com/api/v4"
+
+    def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
+        body = {"state": _state(one, failed="failed"), "name": _context(one, cluster), "description": _short(text)}
+        project = quote(self.project, safe="")
+        headers = {"PRIVATE-TOKEN": _secret(self.token_file)}
+        return _json(f"{self.url}/projects/{project}/statuses/{one.commit}", orjson.dumps(body), headers)
+
+
+Channel = Webhook | Slack | GitHub | GitLab
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Who is told of which `words`, of which `sources` (none: of all), and how it is put."""
+
+    name: str
+    channel: Channel
+    words: frozenset[str] = DEFAULT_WORDS
+    sources: frozenset[str] = frozenset()
+    template: str = DEFAULT_TEMPLATE
+
+    def wants(self, one: Transition) -> bool:
+        if self.sources and one.source not in self.sources:
+            return False
+        if isinstance(self.channel, GitHub | GitLab):
+            return bool(one.commit) and (one.is_of_source or one.is_warning)
+        is_told = not self.words.isdisjoint({str(one.word), str(one.reason)})
+        return is_told and (one.is_of_source or one.word is not Happening.SETTLED or self.words is not DEFAULT_WORDS)
+
+    def request(self, one: Transition, cluster: str, at: datetime) -> Request:
+        """Raises OSError where a file of a secret cannot be read."""
+        return self.channel.request(one, self.template.format_map(_values(one, cluster)), cluster, at)
+
+
+def template_mistake(template: str) -> str:
+    """What is wrong with a template; it names fields, and nothing of their insides. Empty where nothing is."""
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError as error:
+        return f"is no template: {error}"
+    for _, name, form, conversion in parts:
+        if name is not None and (name not in FIELDS or form or conversion):
+            return f"names {{{name}}}; there are {', '.join(f'{{{known}}}' for known in FIELDS)}"
+    return ""
+
+
+def _values(one: Transition, cluster: str) -> dict[str, str]:
+    told = f"source/{one.source}" if one.is_of_source else str(one.key)
+    values = (cluster, one.source, one.commit[:12], told, str(one.word), one.message)
+    return dict(zip(FIELDS, values, strict=True))
+
+
+def _state(one: Transition, *, failed: str) -> str:
+    if one.word is Happening.SETTLED:
+        return "success"
+    return failed if isinstance(one.word, Reason) and one.word.is_failure else "pending"
+
+
+def _context(one: Transition, cluster: str) -> str:
+    return f"levelgate/{cluster}/{one.source}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _secret(file: Path) -> str:
+    return file.read_text().split("\n", 1)[0].strip()
+
+
+def _json(url: str, body: bytes, headers: Mapping[str, Any]) -> Request:
+    return Request(url, {"Content-Type": "application/json", "User-Agent": "levelgate", **headers}, body)

@@ -1,0 +1,259 @@
+"""Notifications: what is told to whom, in the shapes that the receivers speak, and what a receiver that fails costs (docs/configuration.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from applier.reasons import Happening, Reason
+from gitops.config import ConfigErrors, read
+from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
+from gitops.notifications.delivery import ATTEMPTS, LONGEST_QUEUE, Answer
+from gitops.notifications.receivers import Request
+from gitops.transitions import Transition
+from renderer.identity import ObjectKey
+from renderer.render import source_parent
+from tests.gitops.fleet import Fleet, StillClock
+
+COMMIT = "9c1d2e7" + "0" * 33
+SETTLED = Transition(Happening.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT)
+FAILED = Transition(
+    Reason.APPLY_FAILED,
+    "no <such> field",
+    ObjectKey("g.test", "Link", "prod", "shop"),
+    "g.test/v1",
+    "u",
+    "platform",
+    COMMIT,
+)
+
+
+@dataclass
+class Receiving:
+    """A receiver on loopback: what it was sent, and how it answers, the last way for ever."""
+
+    answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(200, {})])
+    got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.got.append((request.raw_path, dict(request.headers), await request.read()))
+        status, headers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return web.Response(status=status, headers=headers, text="secret-of-the-server")
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Receiving]:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self.answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+def secret(tmp_path: Path, text: str = "s3cret") -> Path:
+    file = tmp_path / "secret"
+    file.write_text(f"{text}\n")
+    return file
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    for _ in range(4000):
+        if holds():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never happens")
+
+
+async def told(
+    receiver: Receiver, *transitions: Transition, count: int, server: Receiving
+) -> tuple[list[str], StillClock]:
+    """What was said of it, and the clock after that many requests."""
+    notices: list[str] = []
+    clock = StillClock()
+    delivery = Delivery("prod-eu", clock, lambda _, text: notices.append(text))
+    delivery.configure([receiver])
+    delivery.take(transitions)
+    await eventually(lambda: len(server.got) >= count)
+    for _ in range(10):
+        await asyncio.sleep(0.005)  # nothing more comes
+    delivery.close()
+    return notices, clock
+
+
+async def test_a_webhook_is_signed_over_its_body(tmp_path: Path) -> None:
+    async with Receiving().serving() as server:
+        await told(Receiver("team", Webhook(f"{server.url}/hook", secret(tmp_path))), SETTLED, count=1, server=server)
+    ((path, headers, body),) = server.got
+    assert path == "/hook"
+    signature = hmac.new(b"s3cret", body, hashlib.sha256).hexdigest()
+    assert headers["X-Levelgate-Signature-256"] == f"sha256={signature}"
+    assert json.loads(body) == {
+        "cluster": "prod-eu",
+        "source": "platform",
+        "commit": COMMIT,
+        "object": "source/platform",
+        "word": "Settled",
+        "message": "all is as Git says",
+        "text": "Settled source/platform (platform 9c1d2e700000, prod-eu): all is as Git says",
+        "time": "2026-11-20T12:00:00Z",
+    }
+
+
+async def test_slack_gets_text_that_means_nothing_but_itself(tmp_path: Path) -> None:
+    async with Receiving().serving() as server:
+        receiver = Receiver(
+            "chat", Slack(secret(tmp_path, f"{server.url}/services/T/B/x")), template="{word}: {message}"
+        )
+        await told(receiver, FAILED, count=1, server=server)
+    ((path, _, body),) = server.got
+    assert (path, json.loads(body)) == ("/services/T/B/x", {"text": "ApplyFailed: no &lt;such&gt; field"})
+
+
+@pytest.mark.parametrize(
+    ("transition", "github", "gitlab"), [(SETTLED, "success", "success"), (FAILED, "failure", "failed")]
+)
+async def test_the_status_of_a_commit(tmp_path: Path, transition: Transition, github: str, gitlab: str) -> None:
+    async with Receiving([(201, {})]).serving() as server:
+        channel = GitHub("acme/platform", secret(tmp_path), server.url)
+        await told(Receiver("hub", channel), transition, count=1, server=server)
+        lab = GitLab("acme/infra/platform", secret(tmp_path), f"{server.url}/api/v4")
+        await told(Receiver("lab", lab), transition, count=2, server=server)
+    (path, headers, body), (lab_path, lab_headers, lab_body) = server.got
+    assert path == f"/repos/acme/platform/statuses/{COMMIT}"
+    assert headers["Authorization"] == "Bearer s3cret"
+    assert (json.loads(body)["state"], json.loads(body)["context"]) == (github, "levelgate/prod-eu/platform")
+    assert lab_path == f"/api/v4/projects/acme%2Finfra%2Fplatform/statuses/{COMMIT}"
+    assert lab_headers["PRIVATE-TOKEN"] == "s3cret"
+    assert (json.loads(lab_body)["state"], json.loads(lab_body)["name"]) == (gitlab, "levelgate/prod-eu/platform")
+    assert len(json.loads(body)["description"]) <= 140
+
+
+async def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path) -> None:
+    """429 with Retry-After, then 503, then it takes it: one message, told once."""
+    answers = [(429, {"Retry-After": "17"}), (503, {}), (200, {})]
+    async with Receiving(list(answers)).serving() as server:
+        receiver = Receiver("team", Webhook(server.url, secret(tmp_path)))
+        notices, clock = await told(receiver, SETTLED, count=3, server=server)
+    assert notices == []
+    assert (clock.moment - StillClock().moment).total_seconds() == 17 + 1 * 1 + 1
+    assert len({body for _, _, body in server.got}) == 1
+
+
+async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(tmp_path: Path) -> None:
+    async with Receiving([(403, {})]).serving() as server:
+        receiver = Receiver("hub", GitHub("acme/platform", secret(tmp_path), server.url))
+        notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
+    assert notices == ["hub: not told: it answered with status 403"]  # once, however many were refused
+    assert len(server.got) == 2
+
+
+async def test_a_receiver_that_is_gone_is_given_up_and_the_next_message_is_tried() -> None:
+    asked: list[str] = []
+
+    async def post(request: Request) -> Answer:
+        asked.append(request.url)
+        return Answer(0, why="the connection failed (ClientConnectorError)")
+
+    notices: list[str] = []
+    delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
+    file = Path(__file__)
+    delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", file))])
+    delivery.take([SETTLED, FAILED])
+    await eventually(lambda: len(asked) == 2 * ATTEMPTS)
+    delivery.close()
+    assert notices == ["team: not told: the connection failed (ClientConnectorError)"]
+
+
+async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
+    """I11: `take` returns at once, the oldest go."""
+    closed = asyncio.Event()
+
+    async def post(_request: Request) -> Answer:
+        await closed.wait()
+        return Answer(200)
+
+    notices: list[str] = []
+    delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
+    delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)))])
+    delivery.take([SETTLED] * (LONGEST_QUEUE + 50))
+    assert len(delivery._lines["team"].waiting) == LONGEST_QUEUE
+    assert notices == [f"team: more than {LONGEST_QUEUE} messages wait; the oldest are dropped"]
+    delivery.close()
+
+
+def test_who_wants_what() -> None:
+    one = Receiver("a", Slack(Path("x")))
+    instance = Transition(Happening.SETTLED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT)
+    approval = Transition(
+        Happening.BLOCKED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT, Reason.APPROVAL_REQUIRED
+    )
+    assert [one.wants(transition) for transition in (SETTLED, FAILED, approval, instance)] == [True, True, True, False]
+    assert not Receiver("a", Slack(Path("x")), sources=frozenset({"shop"})).wants(SETTLED)
+    assert Receiver("a", Slack(Path("x")), words=frozenset({"Settled"})).wants(instance)
+
+
+@pytest.mark.parametrize("template", ["{message.__class__}", "{0}", "{message!r}", "{message:>9}", "{secret}", "{"])
+def test_a_template_names_fields_and_nothing_of_their_insides(template: str) -> None:
+    assert template_mistake(template)
+    assert not template_mistake("{word} of {object}: {message} {{x}}")
+
+
+def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
+    secret(tmp_path)
+    file = tmp_path / "levelgate.yaml"
+    head = (
+        "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources:\n- {name: a, url: https://git.example.com/a.git}\n"
+    )
+    file.write_text(
+        head
+        + """notifications:
+- name: team
+  webhook: {url: "https://example.com/hook", secretFile: secret}
+  events: [Halted]
+- name: hub
+  github: {repository: acme/a, tokenFile: secret}
+  sources: [a]
+"""
+    )
+    team, hub = read(file).notifications
+    assert (team.channel, team.words) == (Webhook("https://example.com/hook", tmp_path / "secret"), {"Halted"})
+    assert (hub.channel, hub.sources) == (GitHub("acme/a", tmp_path / "secret"), {"a"})
+    for wrong, why in (
+        ("{name: x}", "exactly one of webhook, slack"),
+        ("{name: x, slack: {urlFile: nowhere}}", "there is no file"),
+        ("{name: x, slack: {urlFile: secret}, template: '{x}'}", "names {x}; there are {cluster}"),
+        ("{name: x, slack: {urlFile: secret}, events: [Everything]}", "events"),
+        ("{name: x, webhook: {url: 'https://me:pw@example.com/', secretFile: secret}}", "holds a credential"),
+    ):
+        file.write_text(f"{head}notifications:\n- {wrong}\n")
+        with pytest.raises(ConfigErrors, match=why.replace("{", r"\{")):
+            read(file)
+
+
+def test_a_restart_tells_nothing_again() -> None:
+    """By the records: what they said already is no transition."""
+    with Fleet(names=("a",)) as fleet:
+        heard: list[Transition] = []
+        fleet.reconciler.announced = heard.extend
+        fleet.start()
+        assert [one.word for one in heard if one.is_of_source].count(Happening.SETTLED) == 1
+        heard.clear()
+        fleet.restart()
+        fleet.reconciler.announced = heard.extend
+        fleet.step()
+        assert heard == []
