@@ -114,6 +114,17 @@ def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
     return local.snapshot(local.resolve(revision))
 
 
+def fork(place: str, base: str, head: str) -> str:
+    """The commit that `head` (empty: what is checked out) left `base` at: what came to the base since is no change of the head.
+
+    The base itself where histories are not at hand. Raises `RevisionNotFound`.
+    """
+    if is_url(place):
+        return base
+    local = LocalRepository(Path(place))
+    return local.fork(local.resolve(base), local.resolve(head or "HEAD")) or base
+
+
 def schemas_in(places: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
     """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
 

@@ -25,7 +25,7 @@ from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.propagation.gates import Fact
 from gitops.record import read_records
-from gitops.refs import Ref
+from gitops.refs import Ref, RefError
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.as_json import as_json
@@ -44,7 +44,12 @@ _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `l
 @click.command()
 @click.argument("place", metavar="PATH|URL")
 @click.argument("refs", metavar="[REF]...", nargs=-1)
-@click.option("--base", metavar="REV", default="", help="Compare with this commit (branch, tag or id).")
+@click.option(
+    "--base",
+    metavar="REV",
+    default="",
+    help="Compare with this commit (branch, tag or id), as it was when the head left it.",
+)
 @click.option("--head", metavar="REV", default="", help="The commit to plan.  [default: the working tree]")
 @click.option("--revision", metavar="REV", default="", help="The same as --head, where nothing is compared.")
 @click.option(
@@ -115,10 +120,14 @@ def command(
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
+    try:
+        wanted = [Ref.parse([word]) for word in refs]
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
     config = read(file) if file else None
     asked = _Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
     report, title = asyncio.run(asked.report(choice))
-    shown = narrowed(report, [Ref.parse([word]) for word in refs], namespace)
+    shown = narrowed(report, wanted, namespace)
     times = Times(utc)
     match output:
         case "json":
@@ -149,7 +158,7 @@ class _Asked:
     async def report(self, choice: ClusterChoice) -> tuple[Report, str]:
         """The report, and the line that says of what it is."""
         head = compose.read(self.place, revision=self.head)
-        base = compose.read(self.place, revision=self.base) if self.base else None
+        base = compose.read(self.place, revision=compose.fork(self.place, self.base, self.head)) if self.base else None
         match self.against:
             case "git":
                 assert base

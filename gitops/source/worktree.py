@@ -85,6 +85,13 @@ class LocalRepository:
         """See `Repository.first_parents`."""
         return self._repository.first_parents(old, new)
 
+    def fork(self, one: str, other: str) -> str:
+        """The last commit that both histories have; empty where there is none, or it is not here."""
+        try:
+            return self._git.text("merge-base", one, other).strip()
+        except GitError:
+            return ""
+
     def locations(self) -> frozenset[str]:
         """Where this repository is known to be: its own directory and the URLs of its remotes."""
         top = self._git.text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")

@@ -1,4 +1,4 @@
-"""`levelgate plan --config`: what the daemon would do under what its configuration says of the source."""
+"""`levelgate plan`: under a configuration, between commits, against a snapshot, and in every form."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gitops.cli import run
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
+from tests.gitops.source.real_git import Work
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1
@@ -45,3 +47,76 @@ def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, pla
         config = ("--config", str(place / "levelgate.yaml"))
         told = typed(fleet, "plan", str(place / "platform"), "--source", "platfrm", *config, code=1)
     assert "platfrm: is no source of the configuration; did you mean 'platform'?; name it: --source" in told
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Work:
+    """`main` has moved on since `topic` left it."""
+    work = Work(tmp_path / "platform")
+    work.path.mkdir()
+    work.git("init", "--quiet", "--initial-branch=main")
+    work.commit(old=MAP % "old")
+    work.git("checkout", "--quiet", "-b", "topic")
+    work.commit(new=MAP % "new")
+    work.git("checkout", "--quiet", "main")
+    work.commit(other=MAP % "other")
+    work.git("checkout", "--quiet", "topic")
+    return work
+
+
+def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    """What came to the base since is no change of the head; exit code 2 says that there are changes."""
+    assert run(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 2
+    printed = capsys.readouterr()
+    assert "  0  + ConfigMap/new  in default" in printed.out
+    assert "1 to create, 0 to update, 0 to replace, 0 to delete, 1 unchanged." in printed.out
+    assert "Git only" in printed.out
+    assert run(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"),
+    [
+        ("json", '"action": "create"'),
+        ("markdown", "### Levelgate plan: 1 create · `platform`"),
+        ("sarif", '"version": "2.1.0"'),
+        ("junit", '<testsuite name="levelgate plan" tests="1" failures="0">'),
+    ],
+)
+def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[str], form: str, sign: str) -> None:
+    assert run(["plan", str(repository.path), "--base", "main", "-o", form]) == 0
+    assert sign in capsys.readouterr().out
+
+
+def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(repository.path), "configmap/old", "--base", "main"]) == 0
+    assert "0 to create" in capsys.readouterr().out
+    assert run(["plan", str(repository.path), "configmap/new", "-n", "default", "--base", "main"]) == 0
+    assert "1 to create" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--against", "git"], ["--revision", "topic", "--base", "main"], ["--base", "main", "nothing"]]
+)
+def test_what_cannot_be_asked_is_told(
+    repository: Work, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(["plan", str(repository.path), *arguments]) == 64
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_without_a_cluster_the_other_two_are_named(
+    repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "none")]) == 1
+    told = capsys.readouterr().err
+    assert "--base REV" in told
+    assert "--against FILE" in told
+
+
+def test_a_snapshot_is_taken_and_planned_against(typed: Typed, repository: Work, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    with Fleet(names=()) as fleet:
+        typed(fleet, "snapshot", "-o", str(file))
+    assert run(["plan", str(repository.path), "--source", "platform", "--against", str(file), "--exit-code"]) == 2
+    assert run(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
