@@ -135,3 +135,13 @@ def text(platform: Platform) -> str:
     return platform.kubectl(
         "get", "configmap", "plain", "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
     )
+
+
+def test_the_manifests_are_what_the_server_takes(platform: Platform) -> None:
+    """`deploy/kubernetes.yaml`, every field of it."""
+    platform.kubectl("create", "namespace", "levelgate-system", check=False)
+    deploy = Path(__file__).parents[2] / "deploy" / "kubernetes.yaml"
+    told = platform.kubectl(
+        "apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", str(deploy)
+    )
+    assert "deployment.apps/levelgate serverside-applied (server dry run)" in told

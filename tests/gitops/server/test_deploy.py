@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from applier.cluster import Discovery, Resource
 from applier.execute import Result
 from applier.reasons import Reason
+from applier.traces import Survey
+from gitops.check.facts import needed
+from gitops.config import read
+from gitops.config.address import address
 from gitops.stages import STAGES
 from gitops.standing import State
+from renderer.kinds import CRD
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_metrics import KEY, ROOT
 from tests.gitops.server.test_page import held
@@ -72,3 +79,48 @@ def test_alerts_say_what_and_how_bad() -> None:
         assert set(rule["annotations"]) == {"summary", "description"}
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
         assert f"`{rule['alert']}`" in documented
+
+
+def manifests() -> dict[tuple[str, str], dict[str, Any]]:
+    found = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def test_probes_ask_what_is_answered_and_the_program_listens_for_them(tmp_path: Path) -> None:
+    found = manifests()
+    file = tmp_path / "levelgate.yaml"
+    file.write_text(found["ConfigMap", "levelgate-config"]["data"]["levelgate.yaml"])
+    listens = address(read(file).listen)
+    assert listens
+    (container,) = found["Deployment", "levelgate"]["spec"]["template"]["spec"]["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": listens.port}]
+    assert not listens.is_loopback
+    asked = {name: probe["httpGet"] for name, probe in container.items() if name.endswith("Probe")}
+    assert {name: one["path"] for name, one in asked.items()} == {
+        "startupProbe": "/healthz",
+        "livenessProbe": "/healthz",
+        "readinessProbe": "/readyz",
+    }
+    assert {one["port"] for one in asked.values()} == {"http"}
+
+
+def test_the_program_may_do_what_it_does_everywhere() -> None:
+    """What `levelgate check` asks of a cluster in which nothing is deployed yet."""
+    found = manifests()
+    crds = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+    wanted = needed(Survey(discovery=Discovery({CRD: crds}), objects={}, refused={}))
+    assert len(wanted) > 10
+    for one in wanted:
+        role = found["Role", "levelgate"] if one.namespace else found["ClusterRole", "levelgate-definitions"]
+        assert any(
+            one.group in rule["apiGroups"] and one.resource in rule["resources"] and one.verb in rule["verbs"]
+            for rule in role["rules"]
+        ), str(one)
+
+
+def test_nobody_gets_permissions_by_a_loophole() -> None:
+    """Threat 12: it cannot give itself more than it has."""
+    for (kind, _), one in manifests().items():
+        for rule in one.get("rules", ()) if kind.endswith("Role") else ():
+            assert not {"*", "escalate", "bind", "impersonate"} & set(rule["verbs"])
+            assert "*" not in rule["apiGroups"]
