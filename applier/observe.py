@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.errors import ClusterError, Denied, KindNotServed
+from applier.errors import ClusterError, Denied, KindNotServed, Unavailable
 from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from renderer import keys
@@ -36,7 +36,9 @@ async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKi
     """List what has not been listed of these kinds and of the kinds that the parents seen name; each is asked for once."""
     wanted = set(kinds).union(*_scopes(observed))
     asked: set[GroupKind] = set()
-    while pending := {kind for kind in wanted - observed.listed - asked if kind in observed.discovery.resources}:
+    while (
+        pending := wanted & observed.discovery.resources.keys() - observed.listed - observed.unreadable.keys() - asked
+    ):
         observed = await relist(cluster, observed, pending)
         asked |= pending
         wanted = set().union(*_scopes(observed))
@@ -55,13 +57,27 @@ async def scan(cluster: Cluster, observed: Observed, set_ids: Collection[str]) -
 
 
 async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
-    """List these kinds again, whole; a kind that is not served any more is left unlisted."""
+    """List these kinds again, whole; a kind that is not served any more is left unlisted.
+
+    One that the server cannot read, say because a webhook should convert its objects, costs what is of this kind and no more. Of CRDs and of kinds
+    that are wanted whole everything has to be known: Unavailable.
+    """
     wanted = sorted(kinds)
-    answers = await asyncio.gather(
-        *(_list(cluster, kind, "" if kind in observed.whole else observed.selector) for kind in wanted)
+    answers = dict(
+        zip(wanted, await asyncio.gather(*(_listed(cluster, observed, kind) for kind in wanted)), strict=True)
     )
-    found = {kind: answer for kind, answer in zip(wanted, answers, strict=True) if answer is not None}
-    return observed.relisted(found, (obj for objects in found.values() for obj in objects))
+    found = {kind: answer for kind, answer in answers.items() if isinstance(answer, list)}
+    refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, Unavailable)}
+    return observed.relisted(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
+
+
+async def _listed(cluster: Cluster, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | None:
+    try:
+        return await _list(cluster, kind, "" if kind in observed.whole else observed.selector)
+    except Unavailable as error:
+        if kind == CRD or kind in observed.whole:
+            raise
+        return error
 
 
 async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
@@ -95,20 +111,20 @@ async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | Denie
 
 
 async def refer(cluster: Cluster, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
-    """Read these objects, which are only referred to; one that may not be read is a failure of its own."""
+    """Read these objects, which are only referred to; one that may not or cannot be read is a failure of its own."""
     wanted = list(references)
     answers = dict(zip(wanted, await asyncio.gather(*(_referred(cluster, key) for key in wanted)), strict=True))
     found = [obj for obj in answers.values() if isinstance(obj, dict)]
-    refused = {key: error for key, error in answers.items() if isinstance(error, Denied)}
+    refused = {key: error for key, error in answers.items() if isinstance(error, ClusterError)}
     return observed.seen(found).gone(key for key, obj in answers.items() if obj is None).failed(refused)
 
 
-async def _referred(cluster: Cluster, key: ObjectKey) -> Object | Denied | None:
+async def _referred(cluster: Cluster, key: ObjectKey) -> Object | Denied | Unavailable | None:
     try:
         return await cluster.get(key)
     except KindNotServed:
         return None
-    except Denied as error:
+    except (Denied, Unavailable) as error:
         return error
 
 

@@ -43,8 +43,8 @@ def is_terminating(obj: Object) -> bool:
 @dataclass(frozen=True)
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
-    what this pass could not write; `selected` what selections found, why they may not be
-    listed, or None where nothing could be told. With `sets` only members of these (by id) have been listed.
+    what this pass could not write; `selected` what selections found, why they may not be listed, or None where nothing could be told;
+    `unreadable` are kinds that could not be listed, and why. With `sets` only members of these (by id) have been listed.
     """
 
     discovery: Discovery
@@ -55,6 +55,7 @@ class Observed:
     failures: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
     selected: Mapping[Selection, tuple[ObjectKey, ...] | Denied | None] = field(default_factory=dict)
     sets: frozenset[str] | None = None
+    unreadable: Mapping[GroupKind, ClusterError] = field(default_factory=dict)
 
     @property
     def selector(self) -> str:
@@ -107,6 +108,10 @@ class Observed:
         return replace(
             self, objects={**kept, **new}, absent=(self.absent | vanished) - new.keys(), listed=self.listed | kinds
         )
+
+    def unlisted(self, kinds: Mapping[GroupKind, ClusterError]) -> Observed:
+        """These kinds could not be listed: what was seen of them proves nothing any more."""
+        return replace(self, listed=self.listed - kinds.keys(), unreadable={**self.unreadable, **kinds})
 
     def is_known(self, key: ObjectKey) -> bool:
         return key in self.objects or key in self.absent or key.group_kind in self.listed & self.whole

@@ -66,7 +66,7 @@ class Decider:
             wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             complete = await observe.complete(self.cluster, observed, scoped)
-            if complete.listed != observed.listed:
+            if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
                 known = replace(known, observed=complete)
                 continue
             gates, answers = known.propagation.gates, list[Answered]()

@@ -111,7 +111,7 @@ class Reconciler:
                 now=known.now,
             )
         found = await self._conclude(sources, bundle, decided, known, results)
-        if not (known.records.hold_pruning or self.stopping()):
+        if not (known.records.hold_pruning or known.observed.unreadable or self.stopping()):
             self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
         return found
 

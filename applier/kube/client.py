@@ -9,6 +9,7 @@ so the second can only find the object gone or changed.)
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -28,6 +29,8 @@ request is given up.
 """
 
 _READ_AGAIN = frozenset({500, 502, 503, 504})
+_CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
+"""Not a matter of seconds, and behind a 429 or a 500 as of a server that is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,7 @@ def _refused(call: Call, answer: Answer) -> _Refusal:
         answer.status, answer.body, about=call.about, write=call.write, secret=call.secret, retry_after=wait
     )
     again = answer.status in (429, 503) or (not call.write and answer.status in _READ_AGAIN)
+    again = again and not _CONVERSION.search(answer.body)
     return _Refusal(error, again, wait=wait)
 
 

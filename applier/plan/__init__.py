@@ -281,7 +281,7 @@ class _Planner:
         ]
         held = self.records.hold_pruning.get(rendered.source, "") if rendered.is_source else ""
         scopes = [current] if not rendered.is_source else [self._current_of(other) for other in self.sets.values()]
-        if not held and not all(map(self._is_listed, scopes)):
+        if not held and (self.observed.unreadable or not all(map(self._is_listed, scopes))):
             held = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
         found = prune.orphans(
             rendered,

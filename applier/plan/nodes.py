@@ -109,6 +109,8 @@ class Judge:
         if node.error or node.waiting:
             return self._unrendered(rendered, node, live)
         assert node.key is not None
+        if unreadable := self.observed.unreadable.get(node.group_kind):
+            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
         healthy = live is not None and self._is_healthy(node, live)

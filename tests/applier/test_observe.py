@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from applier.cluster import Discovery, Object
@@ -94,17 +92,6 @@ async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(
     assert found.absent == {key(f"n{index}") for index in range(1, count)}
 
 
-async def test_what_cannot_be_read_is_not_taken_for_absent() -> None:
-    """ "Cannot read" is never "empty"."""
-
-    class Silent(World):
-        async def list(self, *_: Any, **__: Any) -> list[Object]:
-            raise Unavailable("no answer")
-
-    with pytest.raises(Unavailable):
-        await observe(Silent(), [], kinds=[CONFIG_MAP])
-
-
 async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -> None:
     cluster = World()
     plain = member("plain")
@@ -144,3 +131,32 @@ def test_knowledge_is_a_value() -> None:
 def test_failures_are_remembered_by_object() -> None:
     error = Unavailable("no")
     assert Observed(Discovery({})).failed({key("a"): error}).failures == {key("a"): error}
+
+
+class Converting(Counting):
+    """Cannot read ConfigMaps."""
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> list[Object]:
+        found = await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
+        if kind == CONFIG_MAP:
+            raise Unavailable("conversion webhook failed")
+        return found
+
+
+async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once() -> None:
+    """I9: "cannot read" is never "empty", and what was listed of the kind before proves nothing any more either."""
+    cluster, secret = Converting(), GroupKind("", "Secret")
+    found = await complete(cluster, await observe(cluster, [], kinds=[CONFIG_MAP, secret]), [CONFIG_MAP])
+    assert found.listed == {secret}
+    assert found.unreadable.keys() == {CONFIG_MAP}
+    assert not found.absent
+    assert len([one for one in cluster.asked if "ConfigMap" in one]) == 1
+    before = Observed(await cluster.discover(), listed=frozenset({CONFIG_MAP, secret}))
+    assert (await relist(cluster, before, [CONFIG_MAP])).listed == {secret}
+
+
+async def test_a_kind_of_which_everything_has_to_be_known_stops_the_pass_where_it_cannot_be_read() -> None:
+    with pytest.raises(Unavailable):
+        await observe(Converting(), [], kinds=(), whole=[CONFIG_MAP])

@@ -184,6 +184,20 @@ def test_nothing_is_pruned_on_an_incomplete_view() -> None:
     assert not any(one.allowed for one in found)
 
 
+def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_pruned_elsewhere() -> None:
+    """I2, I9: what of that kind is live, and what it still needs, is not known."""
+    orphan = live(bundle(plain("old")).sources["platform"], "old")
+    why = Unavailable("list ConfigMap: conversion webhook failed")
+    unreadable = {CONFIG_MAP: why}
+    found = decided(live(SOURCE, "a", drifted="text"), orphan, absent="b", unreadable=unreadable, listed=frozenset())
+    assert verbs(found) == {"a": (Verb.UNKNOWN, False), "b": (Verb.UNKNOWN, False)}
+    assert {node.blocked.message for node in found.nodes if node.blocked} == {str(why)}
+    elsewhere = {GroupKind("", "Secret"): why}
+    pruned = decided(live(SOURCE, "a"), live(SOURCE, "b", drifted="text"), orphan, unreadable=elsewhere)
+    assert verbs(pruned)["b"] == (Verb.HEAL, True)
+    assert not any(one.allowed for one in pruned.orphans)
+
+
 def test_a_hold_stops_pruning_and_nothing_else() -> None:
     """Rule 12."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")

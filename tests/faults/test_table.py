@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from renderer.identity import GroupKind
 from tests.faults.extent import first
 from tests.faults.kills import differences, plant
 from tests.faults.lane import Commit, Key, Lane, Object, essence
@@ -167,7 +168,8 @@ async def test_a_page_of_a_list_that_is_lost_never_counts_as_empty(lane: Lane, f
     whole = Rule(Status(410), methods=READS, path="continue=more", times=0)
     life = await lane.live(second, whole, first, wait=0.0, memory=memory)
     assert life.befallen >= 2
-    assert life.error is not None
+    assert life.found is not None
+    assert life.found.observed.unreadable.keys() == {GroupKind("", "ConfigMap")}
     assert deleted(lane, since) == []
     assert broken(lane, start, since, wanted) == []
     await assert_settles(lane, wanted)
@@ -599,3 +601,61 @@ async def forced(lane: Lane) -> None:
             return
         await asyncio.sleep(0.05)
     raise AssertionError("the policy is not in force")
+
+
+async def test_a_conversion_that_fails_stops_its_kind_only(lane: Lane) -> None:
+    """Row "conversion failing" (I2, I9, I12): objects of the kind cannot be read; they say so, nothing is deleted, and all else goes on."""
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    name = f"widgets.{lane.group}"
+    names_of = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": lane.group, "scope": "Namespaced", "names": names_of, "versions": [version("v1", storage=True)]}
+    made = await lane.ask("POST", crds, {"metadata": {"name": name}, "spec": spec})
+    assert made.status == 201, made.body
+
+    async def convert(strategy: str, webhook: object) -> None:
+        versions = [version("v1"), version("v2", storage=True)]
+        body = {"spec": {"versions": versions, "conversion": {"strategy": strategy, "webhook": webhook}}}
+        changed = await lane.ask("PATCH", f"{crds}/{name}", body, kind="application/merge-patch+json")
+        assert changed.status == 200, changed.body
+
+    widget = {
+        "apiVersion": f"{lane.group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "one", "namespace": lane.namespace},
+    }
+    before, after = platform(lane), platform(lane, {"a": ""}, text="two")
+    for commit in (before, after):
+        commit["git"]["widget.json"] = json.dumps(widget)
+    try:
+        await served(lane, f"/apis/{lane.group}/v1/widgets")
+        wanted = await reference(lane, before, after)
+        await settled(lane, before)
+        await convert("Webhook", {"clientConfig": {"url": NOWHERE}, "conversionReviewVersions": ["v1"]})
+        await lane.commit(after)
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        assert life.found is not None
+        assert await names(lane) >= {"one-a", "one-b", "one-c", "one-d"}
+        stored = await lane.get(lane.config_map("one-a"))
+        assert stored is not None
+        assert stored["data"]["text"] == "two"
+        told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.manifest == widget]
+        assert all(why and "conversion webhook" in why.message for why in told)
+        assert told
+        await convert("None", None)
+        await assert_settles(lane, wanted)
+    finally:
+        await lane.ask("DELETE", f"{crds}/{name}")
+
+
+def version(name: str, *, storage: bool = False) -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
+
+
+async def served(lane: Lane, path: str) -> None:
+    for _ in range(600):
+        if (await lane.ask("GET", path)).status == 200:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{path} is not served")

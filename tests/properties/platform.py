@@ -210,7 +210,7 @@ def _essence(obj: Object) -> dict[str, Any]:
     record = {
         name: text
         for name, text in (obj.get("data") or {}).items()
-        if name not in {"target", "applied", "own", "since"}
+        if name not in {"target", "applied", "own", "since", "passes"}
     }
     status = obj.get("status") or {}
     return {

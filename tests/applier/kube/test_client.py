@@ -159,6 +159,19 @@ async def test_requests_that_are_refused_together_renew_once(tmp_path: Path, mon
         assert len(loaded) == 2
 
 
+@pytest.mark.parametrize("code", [429, 500])
+async def test_a_conversion_that_fails_is_not_asked_for_again(tmp_path: Path, code: int) -> None:
+    """Fault row "conversion failing", I9: whoever else is read in the same pass does not wait for it."""
+    message = (
+        'storage is (re)initializing: conversion webhook for g.test/v1, Kind=Widget failed: Post "https://x": refused'
+    )
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, refusal(code, message=message), Reply(body=OBJECT))
+        with pytest.raises(Unavailable, match="conversion webhook"):
+            await cluster.get(KEY)
+        assert len(server.requests(PATH)) == 1
+
+
 async def test_credentials_that_stay_refused_are_an_error(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, refusal(401, reason="Unauthorized", message="Unauthorized"))
