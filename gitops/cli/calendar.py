@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -14,7 +14,8 @@ from gitops.cli.text import aligned
 from gitops.cli.times import Times, length
 from gitops.propagation.judge import Reading, Rules, Verdict, judge, startable
 from gitops.propagation.rules import SourceRules
-from gitops.propagation.window import Kind, Target, Window
+from gitops.propagation.window import Kind, Selector, Target, Window
+from renderer.gates import Gate
 
 _AHEAD = timedelta(days=60)
 _USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
@@ -22,16 +23,26 @@ _USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Targets of one place that the same windows of a source govern."""
+    """Targets of one place that the same windows of a source govern. `named` are windows that their gates ask for: these have to be open as well."""
 
     name: str
     target: Target
     windows: tuple[Window, ...]
     rules: Rules
+    named: tuple[Window, ...] = ()
 
     def judged(self, now: datetime, *, cutoff: bool = True) -> Verdict:
-        windows = self.windows if cutoff else [replace(window, cutoff=timedelta()) for window in self.windows]
-        return judge([replace(self.rules, windows=windows)], self.target, Effect.UPDATE, Reading(now))
+        governing, *named = [
+            windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
+            for windows in (self.windows, *([_as_allow(window)] for window in self.named))
+        ]
+        rules = [replace(self.rules, windows=governing), *(Rules(windows) for windows in named)]
+        return judge(rules, self.target, Effect.UPDATE, Reading(now))
+
+    @property
+    def is_timed(self) -> bool:
+        """Does it open and close, or only close?"""
+        return bool(self.named) or any(window.kind is Kind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
         """Opening (None: it is open now), last start and closing; None where that does not come."""
@@ -56,30 +67,51 @@ class Calendar:
     groups: tuple[Group, ...]
 
     @classmethod
-    def of(cls, rules: SourceRules, targets: Iterable[Target]) -> Calendar:
+    def of(
+        cls, rules: SourceRules, targets: Iterable[Target], gates: Callable[[Target], Iterable[Gate]] = lambda _: ()
+    ) -> Calendar:
         windows = tuple(rules.windows.values())
-        return cls(rules.source, windows, tuple(_groups(windows, rules.for_windows(None), targets)))
+        return cls(rules.source, windows, tuple(_groups(windows, rules.for_windows(None), targets, gates)))
 
     def within(self, namespace: str) -> Calendar:
         """With what is in this namespace only."""
         return replace(self, groups=tuple(group for group in self.groups if group.target.namespace == namespace))
 
 
-def _groups(windows: Sequence[Window], rules: Rules, targets: Iterable[Target]) -> Iterator[Group]:
-    """Targets by place and by the windows that govern them. A cluster is known by its name in a window only, or any other."""
+def _as_allow(window: Window) -> Window:
+    """As `inWindow` asks for it: whatever its kind, and whomever it governs."""
+    return replace(window, kind=Kind.ALLOW, selector=Selector(), verbs=_USUAL, by_name=False)
+
+
+def _groups(
+    windows: Sequence[Window], rules: Rules, targets: Iterable[Target], gates: Callable[[Target], Iterable[Gate]]
+) -> Iterator[Group]:
+    """Targets by place and by the windows that govern them, or that their gates need.
+
+    A cluster is known by its name in a window only, or any other.
+    """
     clusters = dict.fromkeys(["", *(name for window in windows for name in window.selector.clusters or ())])
     by_place: dict[str, dict[tuple[str, ...], Group]] = {}
+    needing: dict[str, Group] = {}
     for target in targets:
+        needed = {name for gate in gates(target) for name in gate.needed_windows}
+        named = tuple(window for window in windows if window.name in needed)
         for cluster in clusters:
             there = replace(target, cluster=cluster)
             governing = tuple(window for window in windows if window.governs(there, Effect.UPDATE))
             names = tuple(window.name for window in governing)
             place = " ".join(filter(None, (cluster, target.namespace or "(cluster-scoped)")))
-            by_place.setdefault(place, {}).setdefault(names, Group(place, there, governing, rules))
+            groups = by_place.setdefault(place, {})
+            if named:
+                told = f"{place}, in {' and '.join(window.name for window in named)}"
+                needing.setdefault(told, Group(told, there, governing, rules, named))
+            else:
+                groups.setdefault(names, Group(place, there, governing, rules))
     for place, groups in sorted(by_place.items()):
         for names, group in sorted(groups.items()):
             told = f"{place}, {' and '.join(names) or 'without a window'}"
             yield group if len(groups) == 1 else replace(group, name=told)
+        yield from (needing[name] for name in sorted(needing) if name.startswith(f"{place}, in "))
 
 
 def as_json(calendar: Calendar, now: datetime, count: int) -> list[dict[str, Any]]:
@@ -101,7 +133,7 @@ def _as_json(window: Window, calendar: Calendar, now: datetime, count: int) -> d
         "targets": [
             {"target": group.name, "open": verdict.open, "until": _time(verdict.until)}
             for group in calendar.groups
-            if window in group.windows
+            if window in (*group.windows, *group.named)
             for verdict in (group.judged(now),)
         ],
         "description": window.description,
@@ -162,13 +194,12 @@ def governs(window: Window) -> str:
 
 def _target_rows(group: Group, times: Times, now: datetime, count: int) -> list[tuple[str, ...]]:
     state = "open" if group.judged(now).open else "closed"
-    allowed = any(window.kind is Kind.ALLOW for window in group.windows)
     rows = [
         (
-            times.full(opens) if opens else "(now)" if allowed else "(always)",
+            times.full(opens) if opens else "(now)" if group.is_timed else "(always)",
             _end(last, closes, times, opens or now),
         )
-        for opens, last, closes in islice(group.openings(now), count if allowed else 1)
+        for opens, last, closes in islice(group.openings(now), count if group.is_timed else 1)
     ] or [("(never)", "")]
     return [(group.name, state, *rows[0]), *(("", "", *row) for row in rows[1:])]
 
@@ -189,6 +220,6 @@ def _ahead(window: Window, groups: Sequence[Group], times: Times, now: datetime)
     lasts = f"for {length(ends - begins)}" if ends else "for good"
     yield f"Ahead: {window.name} closes {governs(window)} {lasts} from {times.full(begins)}."
     for group in groups:
-        if window in group.windows and any(other.kind is Kind.ALLOW for other in group.windows) and ends:
+        if window in group.windows and group.is_timed and ends:
             opens = next(group.openings(ends), None)
             yield f"       First opening after it for {group.name}: {times.full(opens[0] or ends) if opens else 'never'}."

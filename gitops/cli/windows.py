@@ -17,6 +17,7 @@ from gitops.cli.text import described
 from gitops.cli.times import Times
 from gitops.clock import SystemClock
 from gitops.propagation import zones
+from gitops.propagation.gate_lint import by_target
 from gitops.propagation.lint import clock_changes, warnings
 from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
@@ -91,7 +92,8 @@ def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[Probl
     catalog = compose.catalog_of(snapshot)
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
-    found = Calendar.of(rules, targets(render([catalog]), catalog.definitions))
+    gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
+    found = Calendar.of(rules, targets(render([catalog]), catalog.definitions), gates)
     return [found], f"{place}: {described(snapshot, revision)}\n", [*problems, *rules.problems]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from applier.plan import Effect
@@ -33,11 +33,11 @@ def never_open(
 ) -> Iterator[Problem]:
     """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
     by_name = {window.name: window for window in windows}
-    gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
+    gates = by_target(definitions)
     told = set()
     for target in targets:
         allows = tuple(w.name for w in by_name.values() if w.kind is Kind.ALLOW and w.governs(target, Effect.UPDATE))
-        of_target = gates.get(target.rgd, {}).get(target.node, ())
+        of_target = gates(target)
         needed = sorted({name for gate in of_target for name in gate.needed_windows} & by_name.keys())
         if not needed or (target.rgd, target.node, allows) in told:
             continue
@@ -48,6 +48,12 @@ def never_open(
         others = f", and those that govern it: {', '.join(allows)}" if allows else ""
         gate = next(gate for gate in of_target if gate.needed_windows)
         yield _problem(gate, f"asks for {' and '.join(needed)}{others}; these are never open together")
+
+
+def by_target(definitions: Mapping[str, Definition]) -> Callable[[Target], tuple[Gate, ...]]:
+    """The gates of a target; the definitions are by their names."""
+    gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
+    return lambda target: gates.get(target.rgd, {}).get(target.node, ())
 
 
 def _gates_by_node(definition: Definition) -> dict[str, tuple[Gate, ...]]:

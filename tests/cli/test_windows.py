@@ -103,6 +103,36 @@ def test_targets_of_one_namespace_under_different_windows_are_told_apart(
     ]
 
 
+def test_a_node_whose_gate_needs_a_window_is_a_target_of_its_own(
+    capsys: pytest.CaptureFixture[str], repository: Path
+) -> None:
+    """Surface 4.5: open where the windows that govern it are, and the ones that its gate asks for."""
+    node = {
+        "id": "db",
+        "propagateWhen": ['${inWindow("dba-hours")}'],
+        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "db"}},
+    }
+    definition = {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "webapp.kro.run"},
+        "spec": {"schema": {"apiVersion": "v1alpha1", "kind": "WebApp"}, "resources": [node]},
+    }
+    instance = {"apiVersion": "kro.run/v1alpha1", "kind": "WebApp", "metadata": {"name": "cart", "namespace": "prod"}}
+    for name, content in {"def.json": definition, "cart.json": instance}.items():
+        (repository / name).write_text(json.dumps(content))
+    lines = printed(capsys, str(repository), *AT, "--utc", "--next", "2").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("prod, in dba-hours"))
+    assert [" ".join(line.split()) for line in lines[at : at + 2]] == [
+        "prod, in dba-hours closed Mon 2026-11-23 08:00 UTC 10:00 UTC",
+        "Tue 2026-11-24 08:00 UTC 10:00 UTC",
+    ]
+    found = json.loads(printed(capsys, str(repository), *AT, "-o", "json"))
+    assert {one["name"]: one["targets"] for one in found}["dba-hours"] == [
+        {"target": "prod, in dba-hours", "open": False, "until": "2026-11-23T08:00:00Z"}
+    ]
+
+
 def test_verbs_other_than_the_usual_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "w.json").write_bytes(
         manifest("w", **HOURS, duration="1h", verbs=["prune"], selector={"rgds": ["web*"]})
