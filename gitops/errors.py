@@ -33,6 +33,10 @@ class Unreachable(SourceError):
     """The server did not answer, or broke off. Trying again later can help."""
 
 
+class Throttled(Unreachable):
+    """The server wants to be asked less often."""
+
+
 class Unauthorized(SourceError):
     """The server, or the check of its identity, said no. Somebody must change a credential or a permission."""
 

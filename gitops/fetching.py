@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
-from gitops.errors import SourceError
+from gitops.errors import SourceError, Throttled
 from gitops.history import Offer, accepted, objection, unsigned
 from gitops.known import Pass
 from gitops.pins import Pin, pin_of
@@ -26,6 +27,11 @@ from gitops.stages import Stage, untold
 from gitops.sync import Requests, requests
 from renderer import keys
 from renderer.render import source_parent
+
+FREE: Final = 3
+LONGEST_REST: Final = 300.0
+THROTTLED_REST: Final = 60.0
+"""Seconds; see `rest`."""
 
 
 @dataclass
@@ -49,6 +55,7 @@ class Fetcher:
     _synced: Requests = field(default_factory=dict)
     _pins: dict[str, Pin | None] = field(default_factory=dict)
     _looked_up: dict[str, Object | None] = field(default_factory=dict)
+    _failures: dict[Hashable, tuple[int, datetime | None]] = field(default_factory=dict)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
         """Read these from now on; answers which of them are to be read anew."""
@@ -75,7 +82,8 @@ class Fetcher:
         await self._learn_pins(due)
         pinned = {name: pin for name in due if (pin := self._pins.get(name))}
         for name in due.keys() - pinned.keys():
-            servers.setdefault(due[name].server, {})[name] = due[name]
+            if not self._rests(due[name]):
+                servers.setdefault(due[name].server, {})[name] = due[name]
         await asyncio.gather(
             *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
         )
@@ -149,16 +157,29 @@ class Fetcher:
         """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
         return self._looked_up.pop(name) if name in self._looked_up else await self.cluster.get(source_parent(name))
 
+    def _rests(self, mirror: Mirror) -> bool:
+        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever."""
+        _, until = self._failures.get(mirror.server, (0, None))
+        return until is not None and self.clock.now() < until and mirror.target.scheme != "file"
+
+    def _leave_alone(self, server: Hashable, error: SourceError) -> None:
+        failures = self._failures.get(server, (0, None))[0] + 1
+        seconds = rest(failures, throttled=isinstance(error, Throttled))
+        self._failures[server] = failures, self.clock.now() + timedelta(seconds=seconds)
+
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
+        server = next(iter(mirrors.values())).server
         names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
         try:
             with self.stage("ask"):
                 refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
         except SourceError as error:
+            self._leave_alone(server, error)
             for name in mirrors:
                 self._failed(name, error)
             return
+        self._failures.pop(server, None)
         await asyncio.gather(*(self._follow(name, mirror, refs) for name, mirror in mirrors.items()))
 
     async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
@@ -251,3 +272,11 @@ class Fetcher:
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
+
+
+def rest(failures: int, *, throttled: bool) -> float:
+    """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
+    wants to be asked less often has a minute at once. (Git does not tell what it says in `Retry-After`.)
+    """
+    patience = 0.0 if failures < FREE else min(2.0 ** (failures - FREE), LONGEST_REST)
+    return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience

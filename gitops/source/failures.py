@@ -15,6 +15,7 @@ from gitops.errors import (
     RefusedUrl,
     RevisionNotFound,
     SourceError,
+    Throttled,
     Unauthorized,
     Unreachable,
 )
@@ -62,6 +63,12 @@ _ROWS = (
         "no such repository, or no permission to see it",
         "check the URL and `credentials`",
     ),
+    _row(
+        r"error: 429\b|too many requests|rate limit",
+        Throttled,
+        "the server wants to be asked less often",
+        "ask it less often: `interval`",
+    ),
     _row("transport '[^']*' not allowed", RefusedUrl, "the transport is not allowed"),
     _row(
         "couldn't find remote ref|not our ref|no such remote ref|unadvertised object",
@@ -72,7 +79,7 @@ _ROWS = (
         "could not resolve (host|proxy)|could not connect|failed to connect|connection (refused|reset|timed out|closed)"
         "|no route to host|operation timed out|operation too slow|network is unreachable|unable to access"
         "|name or service not known"
-        r"|early eof|hung up|unexpected disconnect|rpc failed|error: (429|5\d\d)\b|ssl|certificate|gnutls"
+        r"|early eof|hung up|unexpected disconnect|rpc failed|error: 5\d\d\b|ssl|certificate|gnutls"
         "|transfer closed|expected flush|bad (pack|line length)|protocol error|invalid server response"
         "|unexpected response|remote error"
         "|expected '?(acknowledgments|packfile)|no matching host key|kex_exchange|no end after",

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gitops.errors import RefusedUrl, SourceError, Unauthorized, Unreachable
+from gitops.errors import RefusedUrl, SourceError, Throttled, Unauthorized, Unreachable
 from gitops.source import Branch, Credentials, Limits, Mirror, Target
 from tests.gitops.source.real_git import GitServer, Work
 
@@ -111,7 +111,7 @@ def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: G
         (401, Unauthorized),
         (403, Unauthorized),
         (404, Unreachable),
-        (429, Unreachable),
+        (429, Throttled),
         (500, Unreachable),
         (503, Unreachable),
     ],
