@@ -125,6 +125,17 @@ def fork(place: str, base: str, head: str) -> str:
     return local.fork(local.resolve(base), local.resolve(head or "HEAD")) or base
 
 
+def follows(place: str, before: str, commit: str) -> bool:
+    """Is `before` part of the history of `commit`? Where histories are not at hand nothing speaks against it."""
+    if is_url(place) or not commit:
+        return True
+    try:
+        local = LocalRepository(Path(place))
+    except SourceError:
+        return True
+    return local.is_ancestor(before, commit)
+
+
 def schemas_in(places: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
     """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
 

@@ -24,7 +24,7 @@ from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.propagation.gates import Fact
-from gitops.record import read_records
+from gitops.record import SourceRecord, read_records
 from gitops.refs import Ref, RefError
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
@@ -32,10 +32,11 @@ from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
 from gitops.review.narrowing import narrowed
-from gitops.review.report import Report
+from gitops.review.report import Caution, Hazard, Report
 from gitops.source import Snapshot
 from gitops.sources import SourceState
 from renderer.catalog import Catalog
+from renderer.render import source_parent
 from renderer.scope import suggestion
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
@@ -187,8 +188,13 @@ class _Asked:
             report = await planning.against(
                 cluster, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
             )
+            before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
         finally:
             await cluster.close()
+        if before and not compose.follows(self.place, before, head.revision):
+            said = f"history was rewritten: {head.revision[:7]} does not follow from {before[:7]}, where the source is"
+            waits = f"{said}; a daemon that follows a branch waits until a person approves it"
+            report = replace(report, warnings=(*report.warnings, Caution(Hazard.HISTORY, waits)))
         report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
         return report, self._title(name, base, head, f"against cluster {cluster.name}")
 

@@ -117,7 +117,7 @@ def _users(change: Change) -> str:
 
 def _steps(report: Report, times: Times) -> Iterator[str]:
     for step in report.steps:
-        when = times.minute(step.at) if step.at else "" if step.after else "at once"
+        when = times.minute(step.at) if step.at else "then" if step.after else "at once"
         what = f"{step.what} {', '.join(step.refs[:_FEW])}{f' and {len(step.refs) - _FEW} more' if step.refs[_FEW:] else ''}"
         yield f"  {when:<22} {what.strip()}"
         if step.after:

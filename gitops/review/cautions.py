@@ -10,20 +10,20 @@ from gitops.known import Preview
 from gitops.review.masking import Masks
 from gitops.review.operators import operators_first
 from gitops.review.privileges import growth
-from gitops.review.report import Action, Caution, Change, Hazard
+from gitops.review.report import Action, Caution, Change, Gate, Hazard
+from gitops.review.schedule import place
+from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import NAMESPACE
 from renderer.model import RenderedNode
 
 
-def cautions(preview: Preview, changes: Sequence[Change], masks: Masks, offered: str = "") -> Iterator[Caution]:
-    """`offered`: why a person has to agree to the commit as such."""
-    if offered:
-        yield Caution(Hazard.HISTORY, offered)
+def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Iterator[Caution]:
     yield from _mass_deletion(changes)
     yield from _namespaces(changes)
     yield from _foreign(changes)
     yield from _broken(preview, masks)
+    yield from _held_back(preview, changes)
     yield from operators_first(changes, preview.situation.observed.objects)
     yield from _privileges(preview, masks)
 
@@ -46,6 +46,33 @@ def _foreign(changes: Sequence[Change]) -> Iterator[Caution]:
             yield _about(change, Hazard.FOREIGN_OBJECT, change.why)
         if change.action is Action.ADOPT:
             yield _about(change, Hazard.FOREIGN_OBJECT, f"{change.ref} exists and is taken over")
+
+
+def _held_back(preview: Preview, changes: Sequence[Change]) -> Iterator[Caution]:
+    """Instances that get their turn and then stop at a node, while others of their rollout wait for theirs."""
+    rollouts: dict[str, list[ObjectKey]] = {}
+    waiting: set[ObjectKey] = set()
+    stopped: dict[ObjectKey, tuple[Change, Gate]] = {}
+    free = {change.instance for change in changes if change.node and not change.gates}
+    for change in changes:
+        if change.instance is None or not change.node:
+            continue
+        for gate in change.gates:
+            if gate.reason in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}:
+                waiting.add(change.instance)
+            elif gate.reason.is_gate and change.instance in free:
+                stopped.setdefault(change.instance, (change, gate))
+    for key, known in preview.first.propagation.remembered.items():
+        rollouts.setdefault(str((known.get("rollout") or {}).get("name") or ""), []).append(key)
+    for name, members in sorted(rollouts.items()):
+        behind = [place(key) for key in members if key in waiting]
+        for key in members if name and behind else ():
+            if key in stopped:
+                change, gate = stopped[key]
+                until = f" until {gate.until:%Y-%m-%dT%H:%MZ}" if gate.until else ""
+                named = ", ".join(behind[:5]) + (f" and {len(behind) - 5} more" if behind[5:] else "")
+                message = f"{place(key)} stops at {change.node}{until} and can hold back {named}; {keys.PRIORITY} can put it last"
+                yield Caution(Hazard.HOLDS_BACK, message, str(key), change.file, change.line)
 
 
 def _broken(preview: Preview, masks: Masks) -> Iterator[Caution]:

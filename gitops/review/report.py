@@ -99,7 +99,6 @@ class Hazard(StrEnum):
     FOREIGN_OBJECT = "ForeignObject"
     NAMESPACE_GOES = "NamespaceGoes"
     PRIVILEGES = "PrivilegesGrow"
-    WINDOW_TOO_SHORT = "WindowTooShort"
     HOLDS_BACK = "HoldsBack"
     NOT_COMPARED = "NotCompared"
 

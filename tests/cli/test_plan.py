@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import run
+from gitops.sources import SourceState
+from renderer.catalog import load
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.source.real_git import Work
@@ -120,3 +122,17 @@ def test_a_snapshot_is_taken_and_planned_against(typed: Typed, repository: Work,
         typed(fleet, "snapshot", "-o", str(file))
     assert run(["plan", str(repository.path), "--source", "platform", "--against", str(file), "--exit-code"]) == 2
     assert run(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
+
+
+def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
+    """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*)."""
+    with Fleet(names=()) as fleet:
+        head = load(
+            {"old.yaml": (MAP % "old").encode()}, source="platform", revision=repository.git("rev-parse", "main")
+        )
+        state = SourceState(head, ref="main", url=str(repository.path))
+        fleet.call(fleet.reconciler.reconcile([state]))
+        planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "topic")
+        assert "Warning: history was rewritten" in planned
+        planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "main")
+        assert "history" not in planned
