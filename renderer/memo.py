@@ -2,7 +2,8 @@
 
 Invariant: with or without a memo the rendering is the same. A set is a function of its definition, its instance, the definitions and scopes of its
 nodes' kinds, what selections found, and the live objects that were looked at while it was made; it is taken from the memo only when all of
-these are as they were. A live object is as it was when its uid and resourceVersion are.
+these are as they were. A live object is as it was when its uid and resourceVersion are; of the instance itself only what is read back of it counts,
+so that its own status does not have it rendered again.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.model import Live, RenderedNode, RenderedSet, Selected
 from renderer.order import Order, Uses
-from renderer.resolve import resolve, with_defaults
+from renderer.resolve import READ_BACK, resolve, with_defaults
 from renderer.schema import SchemaMistake
 
 _Place = tuple[ObjectKey, str]
 """An instance, and the content of the definition: one that waits for its turn is rendered from two."""
 
-_Version = tuple[str, str, int] | None
-"""Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all)."""
+_Version = tuple[str | int, ...] | None
+"""Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all); of the instance itself what is read back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Memo:
         )
         known = self._new_sets.get(place) or self._sets.get(place)
         if known is None or not _holds(known, definition, manifest, around, kinds, source, owner):
-            seen = _Seen(around.live)
+            seen = _Seen(around.live, _own(definition, manifest))
             rendered = resolve(
                 definition,
                 manifest,
@@ -173,33 +174,43 @@ def _holds(
     source: str,
     owner: ObjectKey,
 ) -> bool:
+    own = _own(definition, manifest)
     return (
         known.definition is definition
         and (known.manifest is manifest or known.manifest == manifest)
         and (known.source, known.owner) == (source, owner)
         and all(a[1] is b[1] and a[2] == b[2] for a, b in zip(known.kinds, kinds, strict=True))
         and known.selected == around.selected
-        and all(_version(around.live.get(key)) == version for key, version in known.seen.items())
+        and all(_version(around.live.get(key), key == own) == version for key, version in known.seen.items())
     )
 
 
-def _version(obj: Mapping[str, Any] | None) -> _Version:
+def _own(definition: Definition, manifest: Manifest) -> ObjectKey | None:
+    """The instance itself, of which nothing is read but what `resolve.READ_BACK` names, unless one of its nodes is of its own kind."""
+    key = ObjectKey.of(manifest)
+    return None if any(node.group_kind == key.group_kind for node in definition.nodes) else key
+
+
+def _version(obj: Mapping[str, Any] | None, is_own: bool) -> _Version:
     if obj is None:
         return None
     metadata = obj["metadata"]
+    if is_own:
+        return tuple(metadata.get(name, "") for name in READ_BACK)
     return metadata.get("uid", ""), metadata.get("resourceVersion", ""), len(obj)
 
 
 class _Seen(Mapping[ObjectKey, Mapping[str, Any]]):
     """Live objects, and a note of which were asked for."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, own: ObjectKey | None) -> None:
         self._live = live
+        self._own = own
         self.versions: dict[ObjectKey, _Version] = {}
 
     def __getitem__(self, key: ObjectKey) -> Mapping[str, Any]:
         found = self._live.get(key)
-        self.versions[key] = _version(found)
+        self.versions[key] = _version(found, key == self._own)
         if found is None:
             raise KeyError(key)
         return found

@@ -32,7 +32,8 @@ from renderer.template import TemplateError
 MAX_NODES = 10_000
 """Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""
 
-_READ_BACK = ("uid", "creationTimestamp")
+READ_BACK = ("uid", "creationTimestamp")
+"""Metadata of a live instance that its expressions see; nothing else of it is read."""
 
 
 def resolve(
@@ -70,7 +71,7 @@ def schema_value(instance: Manifest, live: Mapping[str, Any] | None) -> dict[str
     """What expressions see as `schema`: Git's object, with what only the server knows read back. Never status, never our own keys."""
     metadata = dict(instance["metadata"])
     if live:
-        metadata.update({name: live["metadata"][name] for name in _READ_BACK if name in live["metadata"]})
+        metadata.update({name: live["metadata"][name] for name in READ_BACK if name in live["metadata"]})
     return {
         "apiVersion": instance["apiVersion"],
         "kind": instance["kind"],
@@ -309,7 +310,7 @@ class _Walk:
             return False
         root, *rest = problem.path
         if root == "schema":
-            return rest[:1] == ["metadata"] and rest[1:2] in [[name] for name in _READ_BACK]
+            return rest[:1] == ["metadata"] and rest[1:2] in [[name] for name in READ_BACK]
         node = self.by_id.get(root)
         if node is None or node.external or any(one.waiting for one in self.members.get(root, ())):
             return True

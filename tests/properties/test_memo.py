@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,13 @@ from applier.observed import Observed
 from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
 from gitops import deciding
+from renderer import memo
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo
-from renderer.model import Bundle
+from renderer.model import Bundle, RenderedSet
 from renderer.render import World, render
+from renderer.resolve import resolve
+from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
 from tests.properties.test_convergence import examples
@@ -65,3 +69,23 @@ def test_files_with_the_same_bytes_are_not_read_again() -> None:
     assert after.definitions[kind] is before.definitions[kind]
     assert after.objects[0].manifest["spec"] == {"text": "two"}
     assert load({"x.json": files["x.json"]}, previous=after).definitions == {}
+
+
+def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written anew whenever an instance waits for somebody else; what its expressions read of it is as it was. Of its resources all counts."""
+    rendered = []
+
+    def counted(*arguments: Any, **named: Any) -> RenderedSet:
+        rendered.append(named["source"])
+        return resolve(*arguments, **named)
+
+    with Fleet(names=("i0",)) as fleet:
+        fleet.start()
+        monkeypatch.setattr(memo, "resolve", counted)
+        path = f"/apis/{GROUP}/v1/namespaces/default/links/i0/status"
+        fleet.request("PATCH", path, {"status": {"levelgate": {"note": "waits"}}}, MERGE)
+        fleet.step()
+        assert rendered == []
+        fleet.ready("i0", ready=False)
+        fleet.step()
+        assert rendered
