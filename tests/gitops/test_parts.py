@@ -139,6 +139,18 @@ def test_a_part_deletes_nothing(fleet: Fleet) -> None:
     assert fleet.request("GET", f"{CONFIG_MAPS}/stray")
 
 
+def test_a_part_that_cannot_read_a_kind_is_left_to_a_whole_pass(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 5: absence is proven."""
+
+    async def converting(request: Request) -> Response:
+        if request.target.startswith("/api/v1/configmaps?"):
+            return Response(500, b"conversion webhook for v1, Kind=ConfigMap failed: refused")
+        return fleet.sandbox.handle(request)
+
+    monkeypatch.setattr(fleet.sandbox, "answer", converting)
+    assert widened(part(fleet, "a")) == "not everything can be read"
+
+
 def test_a_part_grants_nothing(fleet: Fleet) -> None:
     """What counts in a rollout under way is for the rollout to decide."""
     fleet.push("two", paced={"shape": {"linear": {"n": 1}}})
