@@ -65,6 +65,7 @@ class Monitor:
     _seconds: float = 0.0
     _last: Pass | None = None
     _board: Board | None = None
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
@@ -93,7 +94,7 @@ class Monitor:
         if merged.passes > 1:
             self.passes.pop()
         self.passes.append(merged)
-        self._last, self._board, self.number = found, None, self.number + 1
+        self._last, self.number = found, self.number + 1
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -103,10 +104,14 @@ class Monitor:
         return self.number
 
     async def board(self) -> Board | None:
-        """Of the last pass; None before the first one."""
-        if self._board is None and self._last is not None:
-            self._board = await Board.of(self._last, cluster=self.cluster, at=self.passes[-1].at)
+        """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
+        async with self._making:
+            if (last := self._last) is not None and (self._board is None or self._board.found is not last):
+                self._board = await asyncio.to_thread(self._made, last, self.passes[-1].at)
         return self._board
+
+    def _made(self, found: Pass, at: datetime) -> Board:
+        return asyncio.run(Board.of(found, cluster=self.cluster, at=at))
 
 
 def _line(found: Pass, at: datetime, seconds: float) -> PassLine:

@@ -41,15 +41,20 @@ function replacePart(old, fresh) {
 }
 
 const source = new Map([...parts(document)].map(([name, part]) => [name, part.outerHTML]));
+const SPACING = 1000; // milliseconds between two looks, however often something happens
 let busy = false;
 let again = false;
+let timer = 0;
+let last = -SPACING;
+
+function soon() {
+  if (busy) again = true;
+  else if (!timer) timer = setTimeout(refresh, Math.max(0, last + SPACING - performance.now()));
+}
 
 async function refresh() {
-  if (busy) {
-    again = true;
-    return;
-  }
   busy = true;
+  timer = 0;
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     const found = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -79,10 +84,9 @@ async function refresh() {
     connected(false);
   } finally {
     busy = false;
-    if (again) {
-      again = false;
-      refresh();
-    }
+    last = performance.now();
+    if (again) soon();
+    again = false;
   }
 }
 
@@ -96,10 +100,10 @@ events.onmessage = (event) => {
   clearInterval(polling);
   if (event.data !== number) {
     number = event.data;
-    refresh();
+    soon();
   }
 };
 events.onerror = () => {
   connected(false);
-  if (events.readyState === EventSource.CLOSED && !polling) polling = setInterval(refresh, 5000);
+  if (events.readyState === EventSource.CLOSED && !polling) polling = setInterval(soon, 5000);
 };

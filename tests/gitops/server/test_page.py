@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -186,6 +187,17 @@ async def test_only_the_newest_passes_are_kept() -> None:
             seen.seen.passed(replace(found, results=found.results, sources=(), now=START + timedelta(days=number)))
             seen.seen.monitor.passes[-1] = replace(seen.seen.monitor.passes[-1], failed=number)
         assert len(seen.seen.monitor.passes) == 50
+
+
+async def test_all_who_look_share_one_board() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        first, second = await asyncio.gather(seen.seen.monitor.board(), seen.seen.monitor.board())
+        assert first is second
+        await seen.step()
+        third = await seen.seen.monitor.board()
+        assert third is not first
+        assert third is await seen.seen.monitor.board()
 
 
 async def test_nothing_is_written_by_looking() -> None:
