@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import applying, cel, gates, planning, rendering, rollout, sandbox, simulation, windows
+from bench import applying, cel, gates, operation, planning, rendering, rollout, sandbox, simulation, windows
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,6 +28,7 @@ def main() -> None:
     simulation.main()
     planning.main()
     applying.main()
+    operation.main()
 
 
 def startup() -> None:
