@@ -189,8 +189,7 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
     assert platform.writes(since) == []
     reads = [event for event in platform.requests(since) if event.verb in {"get", "list"} and event.resource]
     assert sorted((event.verb, event.resource) for event in reads) == [
-        ("get", "configmaps"),  # the source: whether it is pinned
-        ("get", "configmaps"),  # the source: from which commit it goes on
+        ("get", "configmaps"),  # the source: whether it is pinned, and from which commit it goes on
         ("get", "configmaps"),  # the source
         ("get", "configmaps"),  # the installation
         ("get", "leases"),  # who leads
