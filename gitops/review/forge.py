@@ -96,9 +96,3 @@ class Forge(Protocol):
 
     async def state(self, commit: str, verdict: Verdict, *, name: str, text: str, url: str) -> None:
         """Say of a commit how it was judged, under a name that is ours."""
-
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        """Those that ask to merge this branch of the repository itself, in any state."""
-
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        """Ask to merge a branch that is there already."""

@@ -54,21 +54,9 @@ class GitHub:
         body = {"state": str(verdict), "context": name, "description": text[:_MOST_WORDS], "target_url": url}
         await self.rest.send("POST", f"{self._at}/statuses/{commit}", body)
 
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        found = await self.rest.pages(f"{self._at}/pulls", state="all", head=f"{self._owner}:{branch}", **self.page)
-        return [_pull(one) for one in found if _is_from(one, self.project, branch)]
-
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        asked = {"head": branch, "base": base, "title": title, "body": body}
-        return _pull(await self.rest.send("POST", f"{self._at}/pulls", asked))
-
     @property
     def _at(self) -> str:
         return f"/repos/{self.project}"
-
-    @property
-    def _owner(self) -> str:
-        return self.project.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +76,3 @@ def _pull(found: Mapping[str, Any]) -> PullRequest:
 def _comment(found: Mapping[str, Any]) -> Comment:
     author = (found.get("user") or {}).get("login", "")
     return Comment(found["id"], author, found.get("body") or "", found.get("html_url", ""))
-
-
-def _is_from(found: Mapping[str, Any], project: str, branch: str) -> bool:
-    head = found["head"]
-    return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

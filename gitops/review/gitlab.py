@@ -58,14 +58,6 @@ class GitLab:
         body = {"state": said, "name": name, "description": text[:255], "target_url": url}
         await self.rest.send("POST", f"{self._at}/statuses/{commit}", body)
 
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        found = await self.rest.pages(self._requests, source_branch=branch, state="all", per_page=100)
-        return [_pull(one) for one in found if one.get("source_project_id") == one.get("target_project_id")]
-
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        asked = {"source_branch": branch, "target_branch": base, "title": title, "description": body}
-        return _pull(await self.rest.send("POST", self._requests, asked))
-
     @property
     def _at(self) -> str:
         return f"/projects/{quote(self.project, safe='')}"
