@@ -321,6 +321,7 @@ def essence(objects: Mapping[Key, Object]) -> dict[Key, Object]:
 
 _VOLATILE = frozenset(
     {
+        "internal.levelgate.dev/epoch",
         "internal.levelgate.dev/parent-uid",
         "internal.levelgate.dev/target",
         "levelgate.dev/approved-commit",
