@@ -43,13 +43,23 @@ Answers = Callable[[], Mapping[tuple[str, int], int]]
 """How many answers of the API server there were, by verb and status."""
 
 
+Waiting = Callable[[], tuple[int, float]]
+"""How many keys of work wait, and for how many seconds the one that has waited longest."""
+
+
+def _idle() -> tuple[int, float]:
+    return 0, 0.0
+
+
 class Metrics:
     """Those of one process, in a registry of their own."""
 
-    def __init__(self, monitor: Monitor, answers: Answers, caches: Callable[[], Mapping[str, int]] = dict) -> None:
+    def __init__(
+        self, monitor: Monitor, answers: Answers, caches: Callable[[], Mapping[str, int]] = dict, queue: Waiting = _idle
+    ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
         self.registry = CollectorRegistry()
-        self._collector = _Gauges(monitor, answers, caches)
+        self._collector = _Gauges(monitor, answers, caches, queue)
         self.registry.register(self._collector)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -116,6 +126,7 @@ class _Gauges(Collector):
     monitor: Monitor
     answers: Answers
     caches: Callable[[], Mapping[str, int]]
+    queue: Waiting
     _board: Board | None = None
     _now: datetime | None = None
 
@@ -147,6 +158,11 @@ class _Gauges(Collector):
         for (verb, code), count in sorted(self.answers().items()):
             requests.add_metric((verb, str(code)), count)
         yield requests
+        depth, oldest = self.queue()
+        yield _gauge("levelgate_queue_depth", "Keys of work that wait for a worker.", (), {(): depth})
+        yield _gauge(
+            "levelgate_queue_oldest_seconds", "For how long the one that has waited longest waits.", (), {(): oldest}
+        )
         entries = {(name,): size for name, size in self.caches().items()}
         yield _gauge("levelgate_cache_entries", "What is kept in memory from pass to pass.", ("cache",), entries)
 

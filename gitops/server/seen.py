@@ -34,7 +34,7 @@ class Seen:
 
     def __init__(self, cluster: Counted, version: str, clock: Clock, leads: Callable[[], bool]) -> None:
         self.monitor = Monitor(cluster.name, version, clock, leads=leads)
-        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches)
+        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches, self._queue)
         self.stage: Stage = told(self.monitor.stage, self.metrics.stage)
         self._follower: Follower | None = None
 
@@ -54,6 +54,9 @@ class Seen:
         server = Server(self.monitor, self.metrics, follower.poll, lambda: tuple(follower.configs.values()), secrets)
         async with listening(server, address) as where:
             yield where
+
+    def _queue(self) -> tuple[int, float]:
+        return (len(self._follower.queue), self._follower.queue.oldest) if self._follower else (0, 0.0)
 
     def _caches(self) -> Mapping[str, int]:
         if self._follower is None:

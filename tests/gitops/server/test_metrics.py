@@ -13,8 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from applier.execute import Result
 from applier.plan import Plan
 from gitops.known import Pass
+from gitops.server.metrics import Metrics
+from gitops.server.monitor import Monitor
 from gitops.stages import STAGES
+from gitops.workqueue import WorkQueue
 from renderer.identity import ObjectKey
+from tests.gitops.fleet import START, StillClock
 from tests.gitops.server.seeing import FREEZE, HOURS, scene
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +42,21 @@ async def test_before_the_first_pass_there_is_little_to_say() -> None:
     assert values(text, "levelgate_leader") == {(): 0}
     assert values(text, "levelgate_build_info") == {("0.1.0",): 1}
     assert values(text, "levelgate_instances") == {}
+
+
+async def test_work_that_waits_is_counted_and_timed() -> None:
+    """S2-2: the depth of the queue and the age of what has waited longest."""
+    now, woken = [10.0], list[bool]()
+    queue = WorkQueue[str](lambda _: "cluster", lambda: woken.append(True), lambda: now[0])
+    monitor = Monitor("cluster", "0.1.0", StillClock(), leads=lambda: True)
+    metrics = Metrics(monitor, dict, queue=lambda: (len(queue), queue.oldest))
+    queue.add("a")
+    now[0] = 12.0
+    queue.add("b")
+    now[0] = 13.5
+    text = (await metrics.text(START)).decode()
+    assert values(text, "levelgate_queue_depth") == {(): 2}
+    assert values(text, "levelgate_queue_oldest_seconds") == {(): 3.5}
 
 
 async def test_every_stage_is_there_from_the_start() -> None:
