@@ -50,26 +50,37 @@ class _Fight:
 
 
 class Fights:
-    """What one process has seen of fights in one cluster."""
+    """What one process has seen of fights in one cluster. What was put right a few times only, which is everything that was ever made, costs
+    nothing to those that are asked about.
+    """
 
     def __init__(self) -> None:
-        self._fights: dict[ObjectKey, _Fight] = {}
+        self._few: dict[ObjectKey, _Fight] = {}  # in the order of their last repairs
+        self._held: dict[ObjectKey, _Fight] = {}
 
     def note(self, results: Iterable[Result], now: datetime) -> None:
         """Remember what was repaired in one round. What we delete ourselves is nobody's doing."""
-        self._fights = {key: fight for key, fight in self._fights.items() if not fight.is_over(now)}
+        self._forget(now)
         for result in results:
             if result.error is None and result.action in {"healed", "created"}:
-                before = self._fights.get(result.key)
+                before = self._few.pop(result.key, None) or self._held.pop(result.key, None)
                 times = before.times + 1 if before and before.goes_on(result.lost) else 1
-                self._fights[result.key] = _Fight(result.lost, times, now)
+                fight = _Fight(result.lost, times, now)
+                (self._held if fight.wait else self._few)[result.key] = fight
             elif result.error is None and result.action.startswith("deleted"):
-                self._fights.pop(result.key, None)
+                self._few.pop(result.key, None)
+                self._held.pop(result.key, None)
 
     def held_back(self, now: datetime) -> Mapping[ObjectKey, Blocked]:
         """Objects whose next repair has to wait, until when, and what is told of them."""
         return {
             key: Blocked(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
-            for key, fight in self._fights.items()
-            if fight.wait and now < fight.last + fight.wait
+            for key, fight in self._held.items()
+            if now < fight.last + fight.wait
         }
+
+    def _forget(self, now: datetime) -> None:
+        """Those that are over."""
+        while self._few and self._few[first := next(iter(self._few))].is_over(now):
+            del self._few[first]
+        self._held = {key: fight for key, fight in self._held.items() if not fight.is_over(now)}
