@@ -48,6 +48,8 @@ async def observe_all(
     parents = [source_parent(catalog.source) for catalog in catalogs]
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
+    used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
+    observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
     missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
