@@ -23,8 +23,10 @@ def run_killed(platform: Platform, at: int, moment: str) -> int:
 
 
 def kill_at(moment: str, killed: int) -> int:
-    """After each single write; or before a later and later one, since writes of one round are sent side by side."""
-    return 1 if moment == "after" else killed + 2
+    """After one write or two: the first may be the term of leadership, which each process puts on a parent anew; or before a later and later one,
+    since writes of one round are sent side by side.
+    """
+    return 1 + killed % 2 if moment == "after" else killed + 2
 
 
 def content(platform: Platform) -> dict[str, object]:
