@@ -93,7 +93,7 @@ class Follower:
         self._everything = Key(self.reconciler.cluster.name, Work.EVERYTHING)
         self._records = Key(self.reconciler.cluster.name, Work.RECORDS)
         self.queue = WorkQueue[Key](lambda key: key.cluster, self._wake.set, self.elapsed)
-        self.workers = Workers(self.queue, self._work, self.elapsed, self._wake.set, limit=self.max_concurrent)
+        self.workers = Workers(self.queue, self._work, self._wake.set, limit=self.max_concurrent)
         self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice, self.stage)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:

@@ -41,14 +41,12 @@ ALONE: Final = frozenset({Work.EVERYTHING, Work.RECORDS})
 class Workers:
     """At most `limit` at once; each takes up to FEW instances that are due, since one pass over them costs little more than one over one.
 
-    `work` does it and never fails but for good; `worked` hears how long it took, in seconds of `elapsed`.
+    `work` does it and never fails but for good; `finished` hears when a worker is free again.
     """
 
     queue: WorkQueue[Key]
     work: Callable[[Sequence[Key]], Awaitable[None]]
-    elapsed: Callable[[], float]
     finished: Callable[[], None]
-    worked: Callable[[Sequence[Key], float], None] = lambda _keys, _seconds: None
     limit: int = 1
     _running: set[asyncio.Task[None]] = field(default_factory=set)
     _next: Key | None = None
@@ -84,11 +82,9 @@ class Workers:
         return found
 
     async def _run(self, keys: Sequence[Key]) -> None:
-        begun = self.elapsed()
         try:
             await self.work(keys)
         finally:
             for key in keys:
                 self.queue.done(key)
             self.finished()
-        self.worked(keys, self.elapsed() - begun)
