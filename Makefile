@@ -26,7 +26,7 @@ check: venv ## style, types, direction of imports
 	$(BIN)/lint-imports
 
 test: venv controlplane ## all tests; builds the control plane once (about five minutes)
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 fuzz: venv ## random inputs for long: FUZZ=20 times the examples of the tests, then SECONDS=600 guided by coverage
 	LEVELGATE_FUZZ=$(or $(FUZZ),20) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not cluster" \
