@@ -185,7 +185,7 @@ def _source_bodies(
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
             before = SourceRecord.read(parent)
             record = source_record(state, plan, before, now=timestamp(now))
-            record = replace(record, passes=_passes(state, plan, parent, record, propagation, results, now))
+            record = replace(record, passes=_passes(state, plan, parent, before, record, propagation, results, now))
             if (data := record.data()) != (parent.get("data") or {}):
                 about = About(parent, state.catalog.source, record.target)
                 told = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
@@ -263,13 +263,13 @@ def _passes(
     state: SourceState,
     plan: Plan,
     parent: Object,
+    before: SourceRecord,
     record: SourceRecord,
     propagation: Propagation,
     results: Sequence[Result],
     now: datetime,
 ) -> str:
     """The passes of the source with this one. Decisions are those of the rollouts that its instances are in."""
-    before = SourceRecord.read(parent)
     sets = [one for one in plan.sets if one.rendered.source == state.catalog.source]
     definitions = {one.rendered.definition for one in sets} - {""}
     states = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from applier import observe
-from applier.cluster import Cluster
+from applier.cluster import Cluster, Object
 from applier.inventory import Scope, scope_of
 from applier.observed import Observed, annotation
 from applier.plan import Records
@@ -26,7 +26,6 @@ from gitops.rollouts import Rollouts
 from gitops.sources import SourceState
 from gitops.whole import Whole
 from renderer import keys
-from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.render import OWN_NAMESPACE, source_parent
@@ -69,8 +68,12 @@ async def observe_all(
         depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
     )
     begun = governor.begin(observed, archive.stored)
-    records = _records(sources, observed, lost)
-    settled = frozenset(_settled(observed, catalogs))
+    names = (catalog.source for catalog in catalogs)
+    live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
+    said = {name: SourceRecord.read(obj) for name, obj in live.items()}
+    records = _records(sources, live, said, lost)
+    # What differs in a source whose own objects were brought to this commit before is drift.
+    settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
     known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled)
     return known.hearing(rollouts)
 
@@ -106,22 +109,22 @@ async def observe_part(
     return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 
 
-def _settled(observed: Observed, catalogs: Sequence[Catalog]) -> Iterator[str]:
-    """Sources whose own objects were brought to this commit before: what differs since is drift."""
-    for catalog in catalogs:
-        parent = observed.objects.get(source_parent(catalog.source))
-        if parent and SourceRecord.read(parent).own == catalog.revision:
-            yield catalog.source
-
-
-def _records(sources: Sequence[SourceState], observed: Observed, lost: Mapping[ObjectKey, Scope]) -> Records:
+def _records(
+    sources: Sequence[SourceState],
+    live: Mapping[str, Object],
+    said: Mapping[str, SourceRecord],
+    lost: Mapping[ObjectKey, Scope],
+) -> Records:
+    """`live` are the ConfigMaps of the sources, `said` what stands in them."""
     scopes: dict[ObjectKey, Scope] = dict(lost)
-    approved = set()
-    for state in sources:
-        if parent := observed.objects.get(source_parent(state.catalog.source)):
-            scopes |= SourceRecord.read(parent).scopes
-            if is_approval(annotation(parent, keys.APPROVED), state.catalog.revision):
-                approved.add(state.catalog.source)
+    for record in said.values():
+        scopes |= record.scopes
+    approved = {
+        state.catalog.source
+        for state in sources
+        if (parent := live.get(state.catalog.source))
+        and is_approval(annotation(parent, keys.APPROVED), state.catalog.revision)
+    }
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
     }
