@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -84,7 +84,12 @@ async def conclude(
     records = [*_source_bodies(plan, sources, observed, propagation, [*earlier, *results], now)]
     answers += await _write_all(cluster, records)
     transitions = _told([*bodies, *records], answers)
-    answers += await _keep_records(cluster, plan, sources, observed, archive, propagation)
+    answers += await _keep_records(
+        cluster,
+        archive,
+        archive.due(plan, propagation.rules),
+        lambda stored: stored.superfluous(plan, _vanished(plan, sources, observed, stored)),
+    )
     if published := calendar.due(propagation.rules, windows):
         answers.append(await _store(cluster, published, force=True))
     return Concluded.of(answers, transitions)
@@ -104,11 +109,8 @@ async def conclude_part(
     bodies = [*_statuses(plan, sources, propagation, results, now)]
     answers = await _write_all(cluster, bodies)
     transitions = _told(bodies, answers)
-    stored = await asyncio.gather(*(_store(cluster, body) for body in archive.due(plan, {})))
-    dropped = await asyncio.gather(
-        *(_drop(cluster, obj) for obj in archive.storing(Concluded.of(stored).objects).replaced())
-    )
-    return Concluded.of([*answers, *stored, *dropped], transitions)
+    answers += await _keep_records(cluster, archive, archive.due(plan, {}), Archive.replaced)
+    return Concluded.of(answers, transitions)
 
 
 async def tell(
@@ -193,18 +195,12 @@ def _source_bodies(
 
 
 async def _keep_records(
-    cluster: Cluster,
-    plan: Plan,
-    sources: Sequence[SourceState],
-    observed: Observed,
-    archive: Archive,
-    propagation: Propagation,
+    cluster: Cluster, archive: Archive, due: Iterable[Object], dropped: Callable[[Archive], Iterable[Object]]
 ) -> list[_Answer]:
-    """Store the pairs that were applied and the rules in force, then drop what they replace: after a crash in between the newer ones count."""
-    answers = await asyncio.gather(*(_store(cluster, body) for body in archive.due(plan, propagation.rules)))
+    """Store what is due, then drop what it replaces: after a crash in between the newer ones count."""
+    answers = await asyncio.gather(*(_store(cluster, body) for body in due))
     archive = archive.storing(Concluded.of(answers).objects)
-    dropped = archive.superfluous(plan, _vanished(plan, sources, observed, archive))
-    return [*answers, *await asyncio.gather(*(_drop(cluster, obj) for obj in dropped))]
+    return [*answers, *await asyncio.gather(*(_drop(cluster, obj) for obj in dropped(archive)))]
 
 
 def _vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive) -> frozenset[ObjectKey]:

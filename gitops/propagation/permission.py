@@ -38,29 +38,18 @@ class Permission:
 
     def __call__(self, change: Change) -> Blocked | None:
         """Why not; None when it may."""
-        instance = instance_of(change)
-        if instance in self.suspended:
-            return self.suspended[instance]
-        if change.effect is Effect.RECORD:
-            return None
-        if change.effect in _CONTENT:
-            if instance in self.held:
-                return self.held[instance]
-            if instance in self.frozen and not change.set.is_source:
-                return self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
-            if closed := self.situation.conditions.closed(change.set.source):
-                return Blocked(Reason.GATE_ERROR, closed)
-            if wait := self._at_node(change):
-                return wait.blocked("Node")
-        verdict = self.verdicts.of(change)
-        return None if verdict.open or self._drains(verdict, change) else self.verdicts.blocked(verdict, instance)
+        return next(self._hindrances(change, in_turn=True), None)
 
     def beside(self, situation: Situation) -> Permission:
         """The same decisions about another plan of the same instances."""
         return replace(self, situation=situation, verdicts=Verdicts(situation), _nodes={})
 
     def every(self, change: Change) -> Iterator[Blocked]:
-        """All that stands in the way of a change, whoever comes first; but for whether its instance has its turn."""
+        """All that stands in the way of a change, whoever comes first; but for whether its instance has its turn, and what was begun already."""
+        return self._hindrances(change, in_turn=False)
+
+    def _hindrances(self, change: Change, *, in_turn: bool) -> Iterator[Blocked]:
+        """One after the other, each worked out when it is asked for; `in_turn`: also what a rollout has said of this very change."""
         instance = instance_of(change)
         if instance in self.suspended:
             yield self.suspended[instance]
@@ -69,12 +58,14 @@ class Permission:
         if change.effect in _CONTENT:
             if instance in self.held:
                 yield self.held[instance]
+            if in_turn and instance in self.frozen and not change.set.is_source:
+                yield self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
             if closed := self.situation.conditions.closed(change.set.source):
                 yield Blocked(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
                 yield wait.blocked("Node")
         verdict = self.verdicts.of(change)
-        if not verdict.open:
+        if not verdict.open and not (in_turn and self._drains(verdict, change)):
             yield self.verdicts.blocked(verdict, instance)
 
     def _at_node(self, change: Change) -> Wait | None:
