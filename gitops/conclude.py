@@ -13,7 +13,6 @@ from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed, annotation, label
-from applier.ownership import annotators
 from applier.plan import Plan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
@@ -21,6 +20,7 @@ from gitops import calendar, causes, passes
 from gitops.causes import Row, blocked_rows, timestamp
 from gitops.installation import INSTALLATION, installation
 from gitops.instance_status import instance_status, is_told, not_in_git
+from gitops.propagation.people import asked_by
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.state import Entry
 from gitops.record import SourceRecord, is_approval
@@ -275,7 +275,7 @@ def _passes(
     }
     words = []
     if is_approval(annotation(parent, keys.APPROVED), record.target):
-        by = annotation(parent, keys.REQUESTED_BY) or next(reversed(annotators(parent, keys.APPROVED)), "somebody")
+        by = asked_by(parent, keys.APPROVED)
         words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
     if state.pin:
         words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))

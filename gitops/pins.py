@@ -13,10 +13,9 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.observed import annotation
-from applier.ownership import annotators
 from applier.reasons import Blocked, Reason
 from gitops.causes import timestamp
-from gitops.propagation.people import moment
+from gitops.propagation.people import asked_by, moment
 from renderer import keys
 
 REVISION: Final = re.compile(r"[0-9a-f]{7,64}")
@@ -50,5 +49,5 @@ def pin_of(record: Object | None, now: datetime) -> Pin | None:
     until = moment(annotation(record, keys.PIN_UNTIL))
     if until and now >= until:
         return None
-    by = annotation(record, keys.PIN_BY) or next(reversed(annotators(record, keys.PIN)), "somebody")
+    by = asked_by(record, keys.PIN, keys.PIN_BY)
     return Pin(revision, until, annotation(record, keys.PIN_REASON), by)

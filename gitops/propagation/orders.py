@@ -13,7 +13,7 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.observed import annotation
-from applier.ownership import annotators
+from gitops.propagation.people import asked_by
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import HALTED, Approval, Entry, Halt, RefusedOrder, State
 from renderer import keys
@@ -46,7 +46,7 @@ def requests(record: Object) -> tuple[Request, ...]:
         Request(
             key,
             said=annotation(record, key),
-            by=annotation(record, keys.REQUESTED_BY) or next(reversed(annotators(record, key)), "somebody"),
+            by=asked_by(record, key),
             why=annotation(record, keys.APPROVE_REASON if key == keys.APPROVE else key),
         )
         for key in asked

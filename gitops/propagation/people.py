@@ -37,6 +37,7 @@ _WORDS: Final = frozenset(
 LONGEST_GLASS: Final = timedelta(hours=4)
 """A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
 _MINUTE: Final = "%Y-%m-%dT%H:%MZ"
+_SOMEBODY: Final = "somebody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,11 @@ def first_seen(status: Mapping[str, Any], name: str, word: str, now: datetime) -
     return (moment(found.get("since")) if found.get("said") == word else None) or now
 
 
+def asked_by(record: Object, key: str, named: str = keys.REQUESTED_BY) -> str:
+    """Who has annotated a record with `key`: the name that is given with it, else the field manager that wrote it last."""
+    return annotation(record, named) or next(reversed(annotators(record, key)), _SOMEBODY)
+
+
 def _is_of_others(live: Object, key: str) -> bool:
     """Does the object carry this annotation by anybody's word but ours?"""
     there = key in (live["metadata"].get("annotations") or {})
@@ -152,7 +158,7 @@ def _author(manifest: Manifest | None, live: Object | None, key: str) -> str:
     """Who gives the word that counts: the field manager that annotated the live object; empty where Git says it."""
     if annotation(manifest or {}, key) or live is None:
         return ""
-    return next((name for name in reversed(annotators(live, key)) if name != CONTENT), "somebody")
+    return next((name for name in reversed(annotators(live, key)) if name != CONTENT), _SOMEBODY)
 
 
 def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
