@@ -17,6 +17,7 @@ from applier.reasons import Blocked, Reason
 from renderer import graph, keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
+from renderer.listing import listed
 from renderer.model import RenderedSet, Unreadable
 
 
@@ -205,5 +206,5 @@ def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -
 def _used(users: Sequence[Member]) -> Blocked:
     if not users:
         return Blocked(Reason.PROGRESSING, "has no recorded order and goes last")
-    names = ", ".join(str(user.key) for user in users[:3]) + (f" and {len(users) - 3} more" if len(users) > 3 else "")
+    names = listed((user.key for user in users), most=3)
     return Blocked(Reason.DEPENDENCY_NOT_READY, f"still used by {names}", by=str(users[0].key), at=users[0].key)

@@ -19,6 +19,7 @@ from gitops.propagation.state import HALTED, OVERRIDDEN
 from gitops.record import SourceRecord
 from gitops.standing import State
 from renderer.identity import ObjectKey
+from renderer.listing import listed
 from renderer.render import source_parent
 
 MOST: Final = 100
@@ -138,8 +139,7 @@ def _done(about: About, results: Sequence[Result]) -> Iterator[Transition]:
             why = f" ({one.lost[0]})" if one.lost else ""
             found.setdefault(_DONE[one.action], []).append(f"{one.key.kind}/{one.key.name} {one.action}{why}")
     for word, told in found.items():
-        more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
-        yield about(word, f"{', '.join(told[:_LISTED])}{more}")
+        yield about(word, listed(told, most=_LISTED))
 
 
 def _blocked(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from renderer import graph, implied
 from renderer.identity import ObjectKey
+from renderer.listing import listed
 from renderer.model import RenderedNode
 
 
@@ -19,8 +20,7 @@ def unique(nodes: Mapping[str, RenderedNode]) -> dict[str, RenderedNode]:
     found = dict(nodes)
     for key, ids in same.items():
         if len(ids) > 1:
-            listed = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-            error = f"identity collision: {listed} are all {key}; give each a name of its own"
+            error = f"identity collision: {listed(ids)} are all {key}; give each a name of its own"
             found |= {name: replace(nodes[name], error=nodes[name].error or error) for name in ids}
     return found
 

@@ -19,6 +19,7 @@ from renderer.errors import Problem
 from renderer.findings import join
 from renderer.identity import GroupKind
 from renderer.kinds import RGD, is_built_in
+from renderer.listing import listed
 from renderer.model import Bundle, Origin, RenderedSet
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node
@@ -83,8 +84,7 @@ def _render_errors(catalog: Catalog, bundle: Bundle) -> Iterator[Problem]:
         for origin, path, error in _errors_of(rendered, bundle, origins):
             places.setdefault((origin, path, error), []).append(str(rendered.parent))
     for (origin, path, error), names in places.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield Problem(origin.file, origin.line, path, f"{error} (in {names[0]}{more})")
+        yield Problem(origin.file, origin.line, path, f"{error} (in {listed(names, most=1)})")
 
 
 def _errors_of(

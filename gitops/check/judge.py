@@ -26,6 +26,7 @@ from gitops import revisions
 from gitops.check.facts import Facts
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.listing import listed
 
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
@@ -105,11 +106,8 @@ class _Judge:
             advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
             yield Finding(Level.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.refused:
-            shown = ", ".join(map(str, list(refused)[:5])) + (
-                f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-            )
             advice = f"what is left of us there is not known: {next(iter(refused.values()))}"
-            yield Finding(Level.WARNING, "cluster", f"cannot be looked through: {shown}", advice)
+            yield Finding(Level.WARNING, "cluster", f"cannot be looked through: {listed(refused)}", advice)
 
     def permissions(self) -> Iterator[Finding]:
         advice = "grant it, by a Role or ClusterRole, to whom this kubeconfig speaks for"

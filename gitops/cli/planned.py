@@ -11,6 +11,7 @@ from gitops.review.differences import lines
 from gitops.review.groups import Group, grouped
 from gitops.review.report import Action, Change, Move, Report
 from gitops.review.schedule import place
+from renderer.listing import listed
 
 _MARKS = {
     Action.CREATE: "+",
@@ -73,7 +74,7 @@ def _title(group: Group) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    return " ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if names[_FEW:] else "")
+    return listed(names, most=_FEW, separator=" ")
 
 
 def _change(change: Change, *, alike: bool, full: bool) -> Iterator[str]:
@@ -110,16 +111,13 @@ def _gate(change: Change, number: int) -> str:
 
 
 def _users(change: Change) -> str:
-    if not change.users:
-        return ""
-    return f"used by {', '.join(change.users[:3])}{f' and {len(change.users) - 3} more' if change.users[3:] else ''}"
+    return f"used by {listed(change.users, most=3)}" if change.users else ""
 
 
 def _steps(report: Report, times: Times) -> Iterator[str]:
     for step in report.steps:
         when = times.minute(step.at) if step.at else "then" if step.after else "at once"
-        what = f"{step.what} {', '.join(step.refs[:_FEW])}{f' and {len(step.refs) - _FEW} more' if step.refs[_FEW:] else ''}"
-        yield f"  {when:<22} {what.strip()}"
+        yield f"  {when:<22} {f'{step.what} {listed(step.refs, most=_FEW)}'.strip()}"
         if step.after:
             yield f"  {'':<22} {step.after}"
 

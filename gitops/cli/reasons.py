@@ -12,10 +12,11 @@ from gitops.cli.text import place, title
 from gitops.cli.times import Times
 from gitops.explanation import Explanation, Link, Shut, Waiting
 from gitops.propagation.closed import named
-from gitops.propagation.waits import listed, ordinal
+from gitops.propagation.waits import ordinal
 from gitops.propagation.window import Kind
 from gitops.standing import Standing
 from renderer.identity import ObjectKey
+from renderer.listing import listed
 
 _WORDS = {"Source": "source", "Definition": "rgd"}
 """What people call them."""
@@ -90,7 +91,7 @@ def _neighbours(link: Waiting) -> Iterator[str]:
 
 def _names(names: Sequence[str], among: ObjectKey) -> str:
     """Without the namespace where it is the same."""
-    return listed(tuple(name.removeprefix(f"{among.namespace}/") for name in names))
+    return listed(name.removeprefix(f"{among.namespace}/") for name in names)
 
 
 def _rises(link: Waiting, position: dict[str, Any]) -> Iterator[str]:

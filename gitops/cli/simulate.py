@@ -24,6 +24,7 @@ from gitops.simulate.engine import Simulation
 from gitops.simulate.recorder import length
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Event, Timeline
+from renderer.listing import listed
 
 LONGEST = timedelta(days=14)
 
@@ -189,8 +190,7 @@ def _joined(texts: list[str], action: str) -> str:
         return texts[0]
     head = texts[0].partition("  ")[0]
     names = [text.partition("  ")[2].removesuffix(f" {action}") for text in texts]
-    more = f" and {len(names) - 4} more" if names[4:] else ""
-    return f"{head}  {', '.join(names[:4])}{more} {action}"
+    return f"{head}  {listed(names, most=4)} {action}"
 
 
 def _comparison(

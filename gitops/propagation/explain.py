@@ -14,7 +14,8 @@ from gitops.propagation.collection import Collection, Item, WaveItems
 from gitops.propagation.policy import Policy, Wave
 from gitops.propagation.rollout import Situation
 from gitops.propagation.state import State, WaveProgress
-from gitops.propagation.waits import Position, Wait, listed
+from gitops.propagation.waits import Position, Wait
+from renderer.listing import listed
 
 
 def waits(

@@ -16,8 +16,9 @@ from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait, paced
 from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.shapes import frontier
-from gitops.propagation.waits import Position, Wait, listed
+from gitops.propagation.waits import Position, Wait
 from renderer.gates import Gate
+from renderer.listing import listed
 from renderer.resolve import schema_value
 
 

@@ -19,7 +19,8 @@ from gitops.propagation.policy import ApprovalPoint, Governs, Mode, NewInstances
 from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import frontier
 from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, State, Target
-from gitops.propagation.waits import Wait, listed
+from gitops.propagation.waits import Wait
+from renderer.listing import listed
 
 Pace = Callable[[Item, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""

@@ -69,12 +69,6 @@ class Wait:
         )
 
 
-def listed(keys: tuple[str, ...], *, most: int = 5) -> str:
-    """`a, b and 3 more`."""
-    more = f" and {len(keys) - most} more" if len(keys) > most else ""
-    return ", ".join(keys[:most]) + more
-
-
 def ordinal(number: int) -> str:
     """`1st`, `8th`, `11th`."""
     ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

@@ -15,6 +15,7 @@ from gitops.review.schedule import place
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import NAMESPACE
+from renderer.listing import listed
 from renderer.model import RenderedNode
 
 
@@ -70,8 +71,7 @@ def _held_back(preview: Preview, changes: Sequence[Change]) -> Iterator[Caution]
             if key in stopped:
                 change, gate = stopped[key]
                 until = f" until {gate.until:%Y-%m-%dT%H:%MZ}" if gate.until else ""
-                named = ", ".join(behind[:5]) + (f" and {len(behind) - 5} more" if behind[5:] else "")
-                message = f"{place(key)} stops at {change.node}{until} and can hold back {named}; {keys.PRIORITY} can put it last"
+                message = f"{place(key)} stops at {change.node}{until} and can hold back {listed(behind)}; {keys.PRIORITY} can put it last"
                 yield Caution(Hazard.HOLDS_BACK, message, str(key), change.file, change.line)
 
 
@@ -81,8 +81,7 @@ def _broken(preview: Preview, masks: Masks) -> Iterator[Caution]:
         for problem in rendered.problems:
             kinds = [kind for kind, one in preview.bundle.definitions.items() if str(kind) in problem.message]
             keys = sorted(key for key in preview.bundle.instances if key.group_kind in kinds)
-            named = ", ".join(map(str, keys[:5])) + (f" and {len(keys) - 5} more" if keys[5:] else "")
-            message = masks.text(problem.message) + (f"; its instances: {named}" if keys else "")
+            message = masks.text(problem.message) + (f"; its instances: {listed(keys)}" if keys else "")
             yield Caution(Hazard.BREAKING_SCHEMA, message, "", problem.file, problem.line)
 
 
@@ -90,8 +89,7 @@ def _privileges(preview: Preview, masks: Masks) -> Iterator[Caution]:
     for key, node, old in _written(preview):
         more = list(growth(old, node.manifest))
         if more:
-            words = "; ".join(more[:5]) + (f" and {len(more) - 5} more" if more[5:] else "")
-            message = masks.text(f"{key} allows more: {words}")
+            message = masks.text(f"{key} allows more: {listed(more, separator='; ')}")
             yield Caution(Hazard.PRIVILEGES, message, str(key), node.origin.file, node.origin.line)
 
 

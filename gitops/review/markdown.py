@@ -16,6 +16,7 @@ from gitops.review.differences import lines
 from gitops.review.groups import Group, counted, grouped
 from gitops.review.report import Action, Change, Report, Step
 from renderer.identity import ObjectKey
+from renderer.listing import listed
 
 GITHUB = 65_536
 _FEW = 12
@@ -119,8 +120,7 @@ def _what(step: Step) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(_cell(name) for name in names[:_FEW])
-    return shown + (f" and {len(names) - _FEW} more" if names[_FEW:] else "")
+    return listed(map(_cell, names), most=_FEW)
 
 
 def minute(moment: datetime) -> str:
@@ -137,8 +137,7 @@ def _title(group: Group) -> str:
     if not group.instances:
         return f"<b>objects of the source</b> · {counted(group.changes)}"
     first = group.instances[0]
-    names = ", ".join(_html(_place(key)) for key in group.instances[:_FEW])
-    names += f" and {len(group.instances) - _FEW} more" if group.instances[_FEW:] else ""
+    names = listed((_html(_place(key)) for key in group.instances), most=_FEW)
     each = " each" if group.instances[1:] else ""
     gates = sorted({gate.name or gate.reason for change in group.changes for gate in change.gates})
     held = f" · gate {', '.join(map(_html, gates[:3]))}" if gates else ""

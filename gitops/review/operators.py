@@ -11,6 +11,7 @@ from typing import Any
 from gitops.review.privileges import BINDINGS, ROLES
 from gitops.review.report import Action, Caution, Change, Hazard
 from renderer.identity import GroupKind, ObjectKey
+from renderer.listing import listed
 
 _WORKLOADS = frozenset(GroupKind("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet"))
 _FEW = 3
@@ -28,12 +29,10 @@ def operators_first(changes: Sequence[Change], live: Live) -> Iterator[Caution]:
         stays = [other for other in served if other not in going]
         if early:
             after = f"config.kubernetes.io/depends-on: apps/namespaces/{key.namespace}/{key.kind}/{key.name}"
-            message = (
-                f"{key} looks after {_named(early)}, and may be gone before they are cleaned up; give them {after}"
-            )
+            message = f"{key} looks after {listed(early, most=_FEW)}, and may be gone before they are cleaned up; give them {after}"
             yield Caution(Hazard.OPERATOR_FIRST, message, str(key), change.file, change.line)
         if stays:
-            message = f"{key} looks after {_named(stays)}, which stay"
+            message = f"{key} looks after {listed(stays, most=_FEW)}, which stay"
             yield Caution(Hazard.OPERATOR_FIRST, message, str(key), change.file, change.line)
 
 
@@ -63,8 +62,3 @@ def _binds(binding: Mapping[str, Any], namespace: str, account: str) -> bool:
 
 def _is_custom(group: str) -> bool:
     return "." in group and not group.endswith(".k8s.io")
-
-
-def _named(keys: Sequence[ObjectKey]) -> str:
-    more = f" and {len(keys) - _FEW} more" if keys[_FEW:] else ""
-    return ", ".join(map(str, keys[:_FEW])) + more

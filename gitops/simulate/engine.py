@@ -17,7 +17,6 @@ from gitops.instance_status import is_waiting
 from gitops.known import Pass
 from gitops.propagation.gates import Fact
 from gitops.propagation.rules import in_force
-from gitops.propagation.waits import listed
 from gitops.propagation.window import Window
 from gitops.reconcile import Reconciler
 from gitops.simulate.assumptions import Assumptions
@@ -27,6 +26,7 @@ from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
 from gitops.sources import SourceState
 from renderer.catalog import Catalog
+from renderer.listing import listed
 
 BEFORE: Final = timedelta(days=30)
 """So long before the first commit the base is brought about."""
@@ -98,7 +98,7 @@ class Simulation:
         found = await self._settle(base)
         self.recorder.passed(found)
         if late := [called(one.rendered.parent) for one in found.plan.sets if blocked_rows(one) or is_waiting(one)]:
-            self.warnings.append(f"at the beginning not all of the base is as Git says: {listed(tuple(late))}")
+            self.warnings.append(f"at the beginning not all of the base is as Git says: {listed(late)}")
 
     def _heed(self, catalog: Catalog) -> None:
         self.world.serve(catalog)
