@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-USAGE, INTERRUPTED = 64, 130
+NOT_YET, USAGE, INTERRUPTED = 3, 64, 130
+"""Exit codes beside 0 (done), 1 (an error) and 2 (changes)."""
 
 GARBAGE = 100_000
 """Objects that may be made before Python looks for circles among them. Trees of JSON have none, and a pass keeps all that it reads to its end: at

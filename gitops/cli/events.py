@@ -12,9 +12,10 @@ from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import aligned, title
 from gitops.cli.times import Times
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.journal import Line, about, transitions
-from gitops.refs import SOURCE, Ref, RefError, locate
+from gitops.refs import SOURCE, Ref, locate
 from renderer.identity import ObjectKey
 from renderer.render import SOURCE_PREFIX
 
@@ -44,10 +45,7 @@ def command(
 
 def reference(words: tuple[str, ...]) -> Ref | None:
     """A source or an instance, as it was typed. Raises UsageError."""
-    try:
-        found = Ref.parse(words) if words else None
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    found = typed(words) if words else None
     if found and (found.node or found.own not in {"", SOURCE}):
         raise click.UsageError(f"name a source or an instance, not {found}")
     return found

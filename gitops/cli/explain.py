@@ -17,12 +17,13 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.reasons import actions, links
 from gitops.cli.text import aligned, title
 from gitops.cli.times import Times
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.explain import explain
 from gitops.explanation import Explanation, Link, Shut, Waiting
 from gitops.propagation.judge import startable
 from gitops.propagation.window import Window
-from gitops.refs import Ref, RefError
+from gitops.refs import Ref
 from gitops.standing import Pair, everything_suspended
 
 _MOST = 10
@@ -48,10 +49,7 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, utc: bool,
     levelgate explain rollout/webapp.kro.run
     levelgate explain source/platform -o json
     """
-    try:
-        wanted = Ref.parse(ref)
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = typed(ref)
     return asyncio.run(_explain(wanted, namespace, output, Times(utc), choice))
 
 

@@ -19,12 +19,13 @@ from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import aligned, title
 from gitops.cli.times import Times
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.passes import Deed, Passed
 from gitops.propagation.state import OVERRIDDEN
 from gitops.record import read_records
-from gitops.refs import SOURCE, Ref, RefError, locate
+from gitops.refs import SOURCE, Ref, locate
 from renderer.identity import ObjectKey
 
 
@@ -48,10 +49,7 @@ def command(
     levelgate history source/platform --commit 9c1d2e7
     levelgate history webapp/shop -n prod
     """
-    try:
-        wanted = Ref.parse(ref) if ref else None
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = typed(ref) if ref else None
     if wanted and (wanted.node or wanted.own not in {"", SOURCE}):
         raise click.UsageError(f"history is of a source or an instance, not of {wanted}")
     return asyncio.run(_history(wanted, commit.lower(), namespace, output, Times(utc), choice))

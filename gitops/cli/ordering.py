@@ -16,11 +16,12 @@ from applier.kube.cluster import KubeCluster
 from applier.observed import annotation
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.text import local
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.installation import INSTALLATION
 from gitops.orders import Order, OrderError, Subject
 from gitops.record import read_records
-from gitops.refs import SOURCE, Ref, RefError, locate
+from gitops.refs import SOURCE, Ref, locate
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
@@ -83,10 +84,7 @@ class Giving:
         return asyncio.run(self._give(order, [self._ref(accepted)] if self.words else (), after))
 
     def _ref(self, accepted: tuple[str, ...]) -> Ref:
-        try:
-            ref = Ref.parse(self.words)
-        except RefError as error:
-            raise click.UsageError(str(error)) from None
+        ref = typed(self.words)
         if ref.node:
             raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
         if ref.own not in accepted:

@@ -20,12 +20,12 @@ from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, ref
 from gitops.cli.planned import text
 from gitops.cli.text import age, described
 from gitops.cli.times import Times
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.propagation.gates import Fact
 from gitops.record import SourceRecord, read_records
-from gitops.refs import Ref, RefError
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.as_json import as_json
@@ -121,10 +121,7 @@ def command(
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
-    try:
-        wanted = [Ref.parse([word]) for word in refs]
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = [typed([word]) for word in refs]
     config = read(file) if file else None
     asked = _Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
     report, title = asyncio.run(asked.report(choice))

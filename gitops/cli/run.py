@@ -7,14 +7,13 @@ import gc
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from applier.adoption import Adoption
 from gitops import compose
 from gitops.causes import blocked_rows
-from gitops.cli import GARBAGE
+from gitops.cli import GARBAGE, NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.process import Process
 from gitops.cli.progress import Progress
@@ -24,13 +23,6 @@ from gitops.config.address import DEFAULT, address
 from gitops.errors import SourceError
 from gitops.known import Pass
 from gitops.tally import Tally
-
-if TYPE_CHECKING:
-    pass
-
-T = TypeVar("T")
-
-NOT_YET = 3
 
 
 @click.command()

@@ -17,6 +17,7 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.reasons import blocker, reference
 from gitops.cli.text import age, aligned
 from gitops.cli.times import Times
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.overview import Overview, Rollout
 from gitops.record import SourceRecord
@@ -50,10 +51,7 @@ def command(
     levelgate status webapp/shop -n prod
     levelgate status rollout/webapp.kro.run -o wide
     """
-    try:
-        wanted = Ref.parse(ref) if ref else None
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = typed(ref) if ref else None
     if wanted and (wanted.node or wanted.own == "window"):
         raise click.UsageError(f"a status is of a source, a rollout or an instance: levelgate explain {wanted}")
     return asyncio.run(_status(wanted, None if all_namespaces else namespace, output, Times(utc), choice))

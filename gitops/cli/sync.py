@@ -10,6 +10,7 @@ import click
 from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops import orders
+from gitops.cli import NOT_YET
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options
 from gitops.orders import Order
@@ -17,8 +18,6 @@ from gitops.refs import SOURCE
 from gitops.sync import answered
 from gitops.waiting import until
 from renderer import keys
-
-NOT_YET = 3
 
 
 @click.command()

@@ -12,6 +12,7 @@ import orjson
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.text import aligned, local, place
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.refs import Ref, RefError, locate
 from gitops.tree import Branch, tree, walk
@@ -29,10 +30,7 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
     levelgate tree webapp/shop -n prod
     levelgate tree source/platform
     """
-    try:
-        wanted = Ref.parse(ref)
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = typed(ref)
     if wanted.node:
         raise click.UsageError(f"a tree begins at an instance: levelgate tree {wanted.type}/{wanted.name}")
     return asyncio.run(_tree(wanted, namespace, output, choice))

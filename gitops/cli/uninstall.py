@@ -12,9 +12,8 @@ import click
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from gitops.cli import program_version
+from gitops.cli import NOT_YET, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.run import NOT_YET
 from gitops.cli.text import aligned, local, title
 from gitops.clock import SystemClock
 from gitops.known import Pass

@@ -12,9 +12,10 @@ import click
 from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops.arrival import Arrival, Awaited, Goal
+from gitops.cli import NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.sync import NOT_YET
 from gitops.cli.text import local, title
+from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.overview import Overview
 from gitops.record import SourceRecord, read_records
@@ -54,10 +55,7 @@ def command(
     levelgate wait webapp/shop -n prod --for applied --timeout 5m
     levelgate wait
     """
-    try:
-        wanted = Ref.parse(ref) if ref else None
-    except RefError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = typed(ref) if ref else None
     if wanted and (wanted.node or wanted.own not in {"", SOURCE, ROLLOUT}):
         raise click.UsageError(f"one waits for a source, a rollout or an instance, not for {wanted}")
     if revision and not _COMMIT.fullmatch(revision.lower()):
