@@ -35,8 +35,8 @@ from applier.kube import connect
 from gitops import compose
 from gitops.cli import GARBAGE
 from gitops.clock import SystemClock
-from gitops.follow import Follower
-from gitops.reconcile import Reconciler
+from gitops.daemon.follow import Follower
+from gitops.passes.reconcile import Reconciler
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Repository

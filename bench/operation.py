@@ -16,10 +16,10 @@ from applier.cluster import Object
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.known import Pass
-from gitops.parts import Wider
-from gitops.reconcile import Reconciler
-from gitops.sources import SourceState
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from renderer.catalog import Catalog, load
 from renderer.identity import ObjectKey
 

@@ -21,7 +21,7 @@ from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock
 from gitops.errors import GitopsError
-from gitops.installation import ensure_namespace
+from gitops.records.installation import ensure_namespace
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.render import OWN_NAMESPACE

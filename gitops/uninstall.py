@@ -19,11 +19,11 @@ from applier.ownership import apply_entry
 from applier.release import released
 from applier.traces import Survey, is_ours, our_sets, survey
 from gitops.clock import Clock
-from gitops.follow import FIRST_LOOK, LAST_LOOK, in_flight
-from gitops.known import Pass
-from gitops.reconcile import Reconciler
-from gitops.record import SourceRecord
-from gitops.sources import SourceState
+from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, in_flight
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey

@@ -13,7 +13,7 @@ from applier.cluster import Cluster, Object, Permission
 from applier.errors import ClusterError
 from applier.observed import annotation, label
 from applier.traces import Survey, is_our_parent, our_sets, survey
-from gitops.record import SourceRecord, read_records
+from gitops.records.record import SourceRecord, read_records
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD

@@ -22,8 +22,8 @@ from applier.member import is_proven
 from applier.observed import annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.traces import is_our_parent, our_sets
-from gitops import revisions
 from gitops.check.facts import Facts
+from gitops.records import revisions
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.listing import listed

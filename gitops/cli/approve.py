@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import Giving, optional_reason, order_options
-from gitops.orders import Order, Subject
-from gitops.refs import ROLLOUT, SOURCE
+from gitops.records import orders
+from gitops.records.orders import Order, Subject
+from gitops.records.refs import ROLLOUT, SOURCE
 
 
 @click.command()

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import click
 
-from gitops import orders
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options, reason
-from gitops.refs import DEFINITION
+from gitops.records import orders
+from gitops.records.refs import DEFINITION
 
 
 @click.command()

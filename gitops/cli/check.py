@@ -14,8 +14,8 @@ from gitops.check.facts import Facts, examine
 from gitops.check.judge import Finding, Level, judge
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import local, title
 from gitops.clock import SystemClock
+from gitops.words.text import local, title
 
 _SHOWN = 5
 

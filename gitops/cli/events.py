@@ -7,15 +7,15 @@ import asyncio
 import click
 import orjson
 
-from gitops.causes import timestamp
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import aligned, title
-from gitops.cli.times import Times
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.journal import Line, about, transitions
-from gitops.refs import SOURCE, Ref, locate
+from gitops.records.causes import timestamp
+from gitops.records.refs import SOURCE, Ref, locate
+from gitops.status.journal import Line, about, transitions
+from gitops.words.text import aligned, title
+from gitops.words.times import Times
 from renderer.identity import ObjectKey
 from renderer.render import SOURCE_PREFIX
 

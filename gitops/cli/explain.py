@@ -11,20 +11,20 @@ import click
 import orjson
 
 from applier.reasons import Because, Reason
-from gitops.causes import Cause, timestamp
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.reasons import actions, links
-from gitops.cli.text import aligned, title
-from gitops.cli.times import Times
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.explain import explain
-from gitops.explanation import Explanation, Link, Shut, Waiting
 from gitops.propagation.judge import startable
 from gitops.propagation.window import Window
-from gitops.refs import Ref
-from gitops.standing import Pair, everything_suspended
+from gitops.records.causes import Cause, timestamp
+from gitops.records.refs import Ref
+from gitops.records.standing import Pair, everything_suspended
+from gitops.status.explain import explain
+from gitops.status.explanation import Explanation, Link, Shut, Waiting
+from gitops.words.reasons import actions, links
+from gitops.words.text import aligned, title
+from gitops.words.times import Times
 
 _MOST = 10
 _ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})

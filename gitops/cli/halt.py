@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import Giving, order_options, reason
-from gitops.refs import ROLLOUT
+from gitops.records import orders
+from gitops.records.refs import ROLLOUT
 
 
 @click.command()

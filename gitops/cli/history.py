@@ -13,19 +13,19 @@ import click
 import orjson
 
 from applier.cluster import Cluster
-from gitops import passes
-from gitops.causes import timestamp
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import aligned, title
-from gitops.cli.times import Times
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
-from gitops.passes import Deed, Passed
 from gitops.propagation.state import OVERRIDDEN
-from gitops.record import read_records
-from gitops.refs import SOURCE, Ref, locate
+from gitops.records import passes
+from gitops.records.causes import timestamp
+from gitops.records.passes import Deed, Passed
+from gitops.records.record import read_records
+from gitops.records.refs import SOURCE, Ref, locate
+from gitops.words.text import aligned, title
+from gitops.words.times import Times
 from renderer.identity import ObjectKey
 
 

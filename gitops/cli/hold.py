@@ -6,8 +6,8 @@ from datetime import datetime
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import INSTANCE, Giving, order_options, reason, until
+from gitops.records import orders
 
 
 @click.command()

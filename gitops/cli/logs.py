@@ -7,12 +7,12 @@ import asyncio
 import click
 import orjson
 
-from gitops.causes import timestamp
 from gitops.cli.events import reference, subject
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.journal import WATCHED, Line, about, everything
-from gitops.refs import Ref, locate
-from gitops.waiting import until
+from gitops.records.causes import timestamp
+from gitops.records.refs import Ref, locate
+from gitops.status.journal import WATCHED, Line, about, everything
+from gitops.status.waiting import until
 
 
 @click.command()

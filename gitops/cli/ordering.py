@@ -15,13 +15,13 @@ from applier.cluster import PEOPLE, Object
 from applier.kube.cluster import KubeCluster
 from applier.observed import annotation
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.text import local
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.installation import INSTALLATION
-from gitops.orders import Order, OrderError, Subject
-from gitops.record import read_records
-from gitops.refs import SOURCE, Ref, locate
+from gitops.records.installation import INSTALLATION
+from gitops.records.orders import Order, OrderError, Subject
+from gitops.records.record import read_records
+from gitops.records.refs import SOURCE, Ref, locate
+from gitops.words.text import local
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD

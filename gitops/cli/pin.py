@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import Giving, order_options, reason, until
-from gitops.refs import SOURCE
+from gitops.records import orders
+from gitops.records.refs import SOURCE
 
 
 @click.command()

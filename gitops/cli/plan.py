@@ -18,14 +18,13 @@ from gitops import compose
 from gitops.cli import GARBAGE, program_version
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.planned import text
-from gitops.cli.text import age, described
-from gitops.cli.times import Times
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.errors import SourceError
+from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
-from gitops.record import SourceRecord, read_records
+from gitops.records.record import SourceRecord, read_records
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.as_json import as_json
@@ -34,7 +33,8 @@ from gitops.review.markdown import comment
 from gitops.review.narrowing import narrowed
 from gitops.review.report import Caution, Hazard, Report
 from gitops.source import Snapshot
-from gitops.sources import SourceState
+from gitops.words.text import age, described
+from gitops.words.times import Times
 from renderer.catalog import Catalog
 from renderer.render import source_parent
 from renderer.scope import suggestion

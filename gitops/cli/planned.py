@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from gitops.cli.times import Times
 from gitops.review.differences import lines
 from gitops.review.groups import Group, grouped
 from gitops.review.report import Action, Change, Move, Report
 from gitops.review.schedule import place
+from gitops.words.times import Times
 from renderer.listing import listed
 
 _MARKS = {

@@ -23,16 +23,16 @@ from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.config import Config
 from gitops.config.address import DEFAULT, Address, address
+from gitops.daemon.follow import Follower
 from gitops.externals import Externals
-from gitops.follow import Follower
-from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
-from gitops.reconcile import Reconciler
-from gitops.sources import SourceState
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.stages import told as all_told
 
 if TYPE_CHECKING:
-    from gitops.daemon import Daemon
+    from gitops.daemon.daemon import Daemon
     from gitops.server.seen import Seen
 
 T = TypeVar("T")
@@ -169,13 +169,13 @@ class Process:
         return self.conclude(found, follower)
 
     def _insist(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:
-        from gitops.agreement import insist
+        from gitops.daemon.agreement import insist
 
         one = follower.reconciler
         return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, version=program_version())
 
     def _daemon(self, follower: Follower, externals: Externals) -> Daemon:
-        from gitops.daemon import Daemon
+        from gitops.daemon.daemon import Daemon
 
         return Daemon(follower, externals, self.config, self.file, self.progress.notice, self.resync)
 

@@ -12,12 +12,12 @@ import orjson
 
 from applier.execute import Result
 from applier.reasons import Blocked, Reason
-from gitops.cli.text import place, title
 from gitops.clock import Clock
-from gitops.known import Pass
-from gitops.news import Halted, Held, News, Overridden, Settled, WaveOver, news
+from gitops.passes.known import Pass
+from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver, news
+from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
-from gitops.tally import Tally
+from gitops.words.text import place, title
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
 from renderer.render import SOURCE_PREFIX

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import INSTANCE, Giving, order_options
+from gitops.records import orders
 
 
 @click.command()

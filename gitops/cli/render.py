@@ -14,7 +14,7 @@ from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import schemas_option
-from gitops.cli.text import described, mark_of, title
+from gitops.words.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.keys import PART_OF

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import INSTANCE, Giving, everything, optional_reason, order_options
-from gitops.refs import DEFINITION, ROLLOUT, SOURCE
+from gitops.records import orders
+from gitops.records.refs import DEFINITION, ROLLOUT, SOURCE
 
 
 @click.command()

@@ -12,7 +12,6 @@ import click
 
 from applier.adoption import Adoption
 from gitops import compose
-from gitops.causes import blocked_rows
 from gitops.cli import GARBAGE, NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.process import Process
@@ -21,8 +20,9 @@ from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.config.address import DEFAULT, address
 from gitops.errors import SourceError
-from gitops.known import Pass
-from gitops.tally import Tally
+from gitops.passes.known import Pass
+from gitops.passes.tally import Tally
+from gitops.records.causes import blocked_rows
 
 
 @click.command()

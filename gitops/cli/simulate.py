@@ -13,8 +13,6 @@ import click
 import orjson
 
 from gitops.cli import GARBAGE, INTERRUPTED, program_version
-from gitops.cli.text import aligned
-from gitops.cli.times import Times
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
@@ -24,6 +22,8 @@ from gitops.simulate.engine import Simulation
 from gitops.simulate.recorder import length
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Event, Timeline
+from gitops.words.text import aligned
+from gitops.words.times import Times
 from renderer.listing import listed
 
 LONGEST = timedelta(days=14)

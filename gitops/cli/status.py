@@ -11,18 +11,18 @@ from typing import Any
 import click
 import orjson
 
-from gitops.causes import Cause, timestamp
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.reasons import blocker, reference
-from gitops.cli.text import age, aligned
-from gitops.cli.times import Times
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.overview import Overview, Rollout
-from gitops.record import SourceRecord
-from gitops.refs import Ref, RefError, locate
-from gitops.standing import Standing, State, everything_suspended
+from gitops.records.causes import Cause, timestamp
+from gitops.records.record import SourceRecord
+from gitops.records.refs import Ref, RefError, locate
+from gitops.records.standing import Standing, State, everything_suspended
+from gitops.status.overview import Overview, Rollout
+from gitops.words.reasons import blocker, reference
+from gitops.words.text import age, aligned
+from gitops.words.times import Times
 from renderer.identity import ObjectKey
 
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import INSTANCE, Giving, everything, order_options, reason, until
-from gitops.refs import DEFINITION, SOURCE
+from gitops.records import orders
+from gitops.records.refs import DEFINITION, SOURCE
 
 
 @click.command()

@@ -9,14 +9,14 @@ import click
 
 from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
-from gitops import orders
 from gitops.cli import NOT_YET
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options
-from gitops.orders import Order
-from gitops.refs import SOURCE
-from gitops.sync import answered
-from gitops.waiting import until
+from gitops.records import orders
+from gitops.records.orders import Order
+from gitops.records.refs import SOURCE
+from gitops.records.sync import answered
+from gitops.status.waiting import until
 from renderer import keys
 
 

@@ -11,11 +11,11 @@ import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import aligned, local, place
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.refs import Ref, RefError, locate
-from gitops.tree import Branch, tree, walk
+from gitops.records.refs import Ref, RefError, locate
+from gitops.status.tree import Branch, tree, walk
+from gitops.words.text import aligned, local, place
 
 
 @click.command()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gitops.refs import Ref, RefError
+from gitops.records.refs import Ref, RefError
 
 
 def typed(words: Sequence[str]) -> Ref:

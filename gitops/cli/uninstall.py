@@ -14,12 +14,12 @@ from applier.cluster import Object
 from applier.errors import ClusterError
 from gitops.cli import NOT_YET, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.text import aligned, local, title
 from gitops.clock import SystemClock
-from gitops.known import Pass
 from gitops.leadership import Leadership, own_identity
-from gitops.record import SourceRecord, read_records
+from gitops.passes.known import Pass
+from gitops.records.record import SourceRecord, read_records
 from gitops.uninstall import Departure, Leaver
+from gitops.words.text import aligned, local, title
 from renderer.identity import ObjectKey
 
 

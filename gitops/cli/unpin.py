@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops import orders
 from gitops.cli.ordering import Giving, order_options
-from gitops.refs import SOURCE
+from gitops.records import orders
+from gitops.records.refs import SOURCE
 
 
 @click.command()

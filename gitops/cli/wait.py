@@ -11,17 +11,17 @@ import click
 
 from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
-from gitops.arrival import Arrival, Awaited, Goal
 from gitops.cli import NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.text import local, title
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.overview import Overview
-from gitops.record import SourceRecord, read_records
-from gitops.refs import ROLLOUT, SOURCE, Ref, RefError, locate
-from gitops.standing import Standing
-from gitops.waiting import until
+from gitops.records.record import SourceRecord, read_records
+from gitops.records.refs import ROLLOUT, SOURCE, Ref, RefError, locate
+from gitops.records.standing import Standing
+from gitops.status.arrival import Arrival, Awaited, Goal
+from gitops.status.overview import Overview
+from gitops.status.waiting import until
+from gitops.words.text import local, title
 from renderer.identity import GroupKind
 from renderer.render import OWN_NAMESPACE, source_parent
 

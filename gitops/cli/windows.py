@@ -10,18 +10,19 @@ import click
 import orjson
 
 from applier.cluster import Cluster
-from gitops import calendar, compose
-from gitops.cli.calendar import Calendar, as_json, tables
+from gitops import compose
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.text import described
-from gitops.cli.times import Times
 from gitops.clock import SystemClock
 from gitops.propagation import zones
 from gitops.propagation.gate_lint import by_target
 from gitops.propagation.lint import clock_changes, warnings
 from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
-from gitops.record import read_records
+from gitops.records import calendar
+from gitops.records.record import read_records
+from gitops.words.calendar import Calendar, as_json, tables
+from gitops.words.text import described
+from gitops.words.times import Times
 from renderer.errors import Problem
 from renderer.render import render
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gitops.clock import Clock
 from gitops.notifications.receivers import Receiver, Request
-from gitops.transitions import Transition
+from gitops.records.transitions import Transition
 
 LONGEST_QUEUE: Final = 200
 ATTEMPTS: Final = 6

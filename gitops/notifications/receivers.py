@@ -15,8 +15,8 @@ from urllib.parse import quote
 import orjson
 
 from applier.reasons import Happening, Reason
-from gitops.causes import timestamp
-from gitops.transitions import Transition
+from gitops.records.causes import timestamp
+from gitops.records.transitions import Transition
 
 FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 """What a template may name."""

@@ -10,10 +10,10 @@ from functools import cached_property
 from applier.observed import Observed, annotation, label
 from applier.plan import SetPlan
 from applier.reasons import Because, Reason
-from gitops.installation import INSTALLATION
 from gitops.propagation.people import NOBODY, Asked
 from gitops.propagation.waits import Wait
-from gitops.record import SourceRecord
+from gitops.records.installation import INSTALLATION
+from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from applier import inventory, member
 from applier.cluster import CONTENT, Object
-from gitops.record import SourceRecord
-from gitops.revisions import Archive, applied_body
+from gitops.records.record import SourceRecord
+from gitops.records.revisions import Archive, applied_body
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey, key_hash
 from renderer.model import Bundle, RenderedNode, RenderedSet

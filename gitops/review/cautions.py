@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from applier.plan import Verb
 from applier.reasons import Reason
-from gitops.known import Preview
+from gitops.passes.known import Preview
 from gitops.review.masking import Masks
 from gitops.review.operators import operators_first
 from gitops.review.privileges import growth

@@ -14,7 +14,7 @@ from applier.plan import Change as Due
 from applier.plan import Effect, NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
-from gitops.known import Preview
+from gitops.passes.known import Preview
 from gitops.review.differences import differences
 from gitops.review.masking import Masks
 from gitops.review.report import Action, Change, Difference, Gate

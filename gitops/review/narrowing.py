@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitops.refs import Ref
+from gitops.records.refs import Ref
 from gitops.review.report import Change, Report
 from renderer.identity import ObjectKey
 

@@ -8,10 +8,11 @@ from datetime import datetime
 
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
-from gitops.known import Preview
+from gitops.passes.known import Preview
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
 from gitops.propagation.policy import Policy
-from gitops.reconcile import Reconciler
 from gitops.review import hashing, schedule
 from gitops.review.affected import affected
 from gitops.review.brought import brought
@@ -22,7 +23,6 @@ from gitops.review.masking import Masks
 from gitops.review.recorded import Recorded
 from gitops.review.report import Caution, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
-from gitops.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey

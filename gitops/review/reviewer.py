@@ -15,6 +15,7 @@ from applier.errors import ApplierError
 from gitops import compose
 from gitops.clock import Clock
 from gitops.errors import GitopsError, SourceError
+from gitops.passes.sources import SourceState, state_of
 from gitops.propagation.gates import Fact
 from gitops.review import note, planning
 from gitops.review.forge import (
@@ -31,7 +32,6 @@ from gitops.review.forge import (
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.source import Mirror, Tip
-from gitops.sources import SourceState, state_of
 from renderer.catalog import Catalog
 from renderer.errors import RendererError
 

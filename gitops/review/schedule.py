@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from applier.reasons import Reason
-from gitops.known import Preview
+from gitops.passes.known import Preview
 from gitops.propagation.policy import ALL
 from gitops.review.report import Action, Change, Gate, Step
 from renderer.identity import ObjectKey

@@ -21,10 +21,10 @@ from applier import observe
 from applier.cluster import Cluster, ClusterName, Object, Resource
 from applier.observed import annotation
 from gitops.errors import GitopsError
-from gitops.record import read_records
+from gitops.records.record import read_records
+from gitops.records.revisions import KIND
 from gitops.review.masking import OF_CLUSTER, Masks
 from gitops.review.recorded import Recorded
-from gitops.revisions import KIND
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, SECRET

@@ -11,16 +11,16 @@ from datetime import datetime
 from functools import cached_property
 
 from applier.plan import SetPlan
-from gitops.calendar import published as published_rules
-from gitops.calendar import rules_in
-from gitops.explain import explain
-from gitops.explanation import Explanation
-from gitops.known import Pass
-from gitops.overview import Overview
+from gitops.passes.known import Pass
 from gitops.propagation.rules import SourceRules
-from gitops.refs import Ref
+from gitops.records.calendar import published as published_rules
+from gitops.records.calendar import rules_in
+from gitops.records.refs import Ref
+from gitops.records.standing import Standing
 from gitops.server.recorded import Recorded
-from gitops.standing import Standing
+from gitops.status.explain import explain
+from gitops.status.explanation import Explanation
+from gitops.status.overview import Overview
 from renderer.identity import ObjectKey
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from applier.plan import NodePlan
-from gitops.standing import State
+from gitops.records.standing import State
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 172, 52, 60, 16, 34, 8
 MOST: Final = 120

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitops.clock import Clock
-from gitops.known import Pass
+from gitops.passes.known import Pass
+from gitops.passes.tally import Tally
 from gitops.server.board import Board
-from gitops.tally import Tally
 
 KEPT = 50
 """Passes that are remembered. Those that changed nothing are one line together, until something happens again."""

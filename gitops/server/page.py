@@ -17,16 +17,16 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from applier.plan import SetPlan
-from gitops.causes import Cause, timestamp
-from gitops.cli.reasons import actions, blocker, links
-from gitops.cli.text import age, place
-from gitops.cli.times import Times
-from gitops.explanation import Explanation
+from gitops.records.causes import Cause, timestamp
+from gitops.records.standing import Standing, State
 from gitops.server import timeline
 from gitops.server.board import Board
 from gitops.server.graph import Graph, graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.standing import Standing, State
+from gitops.status.explanation import Explanation
+from gitops.words.reasons import actions, blocker, links
+from gitops.words.text import age, place
+from gitops.words.times import Times
 from renderer.identity import ObjectKey
 
 T = TypeVar("T")

@@ -13,13 +13,13 @@ from typing import NoReturn
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
-from gitops import calendar
-from gitops.causes import timestamp
-from gitops.conclude import source_record
-from gitops.instance_status import instance_status
-from gitops.known import Pass
-from gitops.record import SourceRecord
-from gitops.rollouts import ROLLOUT, rollout_key
+from gitops.passes.conclude import source_record
+from gitops.passes.known import Pass
+from gitops.records import calendar
+from gitops.records.causes import timestamp
+from gitops.records.instance_status import instance_status
+from gitops.records.record import SourceRecord
+from gitops.records.rollouts import ROLLOUT, rollout_key
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render import OWN_NAMESPACE

@@ -11,8 +11,8 @@ from typing import Protocol
 from applier.execute import Result
 from gitops.clock import Clock
 from gitops.config.address import Address
-from gitops.follow import Follower
-from gitops.known import Pass
+from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
 from gitops.server.app import Server, listening
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Final
 
-from gitops.cli.calendar import governs, next_change
-from gitops.cli.times import Times
 from gitops.propagation.judge import startable
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Kind, Window
+from gitops.words.calendar import governs, next_change
+from gitops.words.times import Times
 
 DAYS: Final = 7
 SCALE: Final = 1000

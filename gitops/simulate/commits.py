@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gitops import compose
 from gitops.errors import GitopsError, SourceError
+from gitops.passes.sources import SourceState, state_of
 from gitops.propagation.rules import in_force
 from gitops.simulate.engine import Push
 from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tree
-from gitops.sources import SourceState, state_of
 from renderer.catalog import Catalog, load
 from renderer.errors import Problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitops.causes import timestamp
+from gitops.records.causes import timestamp
 from gitops.simulate.backtest import Compared
 from gitops.simulate.timeline import Arrival, Calendar, Event, Span, Timeline, Track
 

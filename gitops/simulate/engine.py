@@ -12,19 +12,19 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.execute import Result
-from gitops.causes import blocked_rows
-from gitops.instance_status import is_waiting
-from gitops.known import Pass
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
 from gitops.propagation.rules import in_force
 from gitops.propagation.window import Window
-from gitops.reconcile import Reconciler
+from gitops.records.causes import blocked_rows
+from gitops.records.instance_status import is_waiting
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.opened import opened
 from gitops.simulate.recorder import Recorder, called
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
-from gitops.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.listing import listed
 

@@ -10,13 +10,13 @@ from itertools import takewhile
 from applier.execute import Result
 from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
-from gitops.causes import blocked_rows
 from gitops.clock import Clock
-from gitops.instance_status import is_waiting
-from gitops.known import Pass
-from gitops.news import Halted, Held, News, Overridden, WaveOver, news
+from gitops.passes.known import Pass
+from gitops.passes.news import Halted, Held, News, Overridden, WaveOver, news
 from gitops.propagation.items import name_of
 from gitops.propagation.window import Window
+from gitops.records.causes import blocked_rows
+from gitops.records.instance_status import is_waiting
 from gitops.simulate.timeline import (
     Arrival,
     Calendar,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gitops import calendar
 from gitops.propagation.rules import restored
 from gitops.propagation.window import Target
-from gitops.record import read_records
+from gitops.records import calendar
+from gitops.records.record import read_records
 from renderer.documents import load
 from renderer.identity import GroupKind
 from tests.gitops.fleet import GROUP, MERGE, Fleet

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import run
-from gitops.sources import SourceState
+from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitops.cli import USAGE
-from gitops.sync import requests
+from gitops.records.sync import requests
 from renderer import keys
 from renderer.render import source_parent
 from tests.cli.conftest import Typed

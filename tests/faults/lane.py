@@ -1,8 +1,8 @@
 """A place of its own on the shared server, and lives of the program in it: each a new process as far as the cluster can tell.
 
-A life runs the loop of `levelgate run --once` (`gitops.follow.Follower`) inside this process, with everything below it real but for Git: commits
-are handed to it. When the proxy kills it, its task is cancelled, and the proxy is deaf to whatever it still tries; so the server sees what it
-would see of a process that got SIGKILL. A new life shares no state with the one before: the cluster is all there is.
+A life runs the loop of `levelgate run --once` (`gitops.daemon.follow.Follower`) inside this process, with everything below it real but for
+Git: commits are handed to it. When the proxy kills it, its task is cancelled, and the proxy is deaf to whatever it still tries; so the
+server sees what it would see of a process that got SIGKILL. A new life shares no state with the one before: the cluster is all there is.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from uuid import uuid4
 from applier.errors import ClusterError
 from applier.kube import connect
 from gitops.clock import SystemClock
-from gitops.follow import Follower
-from gitops.known import Pass
-from gitops.reconcile import Reconciler
+from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
 from gitops.source import Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.audit import AuditEvent, AuditLog

@@ -17,10 +17,10 @@ from applier.reasons import Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.known import Pass
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.propagation.state import State
-from gitops.reconcile import Reconciler
-from gitops.sources import SourceState
 from renderer.catalog import Catalog, load
 
 T = TypeVar("T")

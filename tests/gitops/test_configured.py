@@ -11,8 +11,8 @@ import pytest
 
 from applier.plan import Brake
 from applier.reasons import Reason
-from gitops.known import Pass
-from gitops.sources import SourceState
+from gitops.passes.known import Pass
+from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from tests.gitops.fleet import Fleet
 

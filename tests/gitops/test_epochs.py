@@ -8,9 +8,9 @@ import pytest
 
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.known import Pass
 from gitops.leadership import LEASE, Leadership, NotLeading
-from gitops.reconcile import Reconciler
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
 from renderer import keys
 from tests.gitops.fleet import MERGE, OWN, Fleet
 

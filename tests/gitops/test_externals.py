@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from gitops.externals import External, Externals, NoAnswer, ask
+from gitops.passes.reconcile import Reconciler
 from gitops.propagation.gates import Fact
-from gitops.reconcile import Reconciler
 from tests.gitops.fleet import Fleet, StillClock
 
 MINUTE = timedelta(minutes=1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gitops.known import Pass
-from gitops.sources import SourceState
+from gitops.passes.known import Pass
+from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from tests.gitops.fleet import Fleet
 from tests.gitops.test_windows_in_force import FREEZE, HOURS, SATURDAY

@@ -16,10 +16,10 @@ import pytest
 from applier.errors import ClusterError
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
-from gitops.attention import Attention
-from gitops.follow import Follower
-from gitops.known import Pass
-from gitops.reconcile import Reconciler
+from gitops.daemon.attention import Attention
+from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.gitops.fleet import Fleet

@@ -13,11 +13,11 @@ import pytest
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import ConfigErrors, read
-from gitops.follow import Follower
-from gitops.reconcile import Reconciler
+from gitops.daemon.follow import Follower
+from gitops.passes.reconcile import Reconciler
 from gitops.source import Verification
+from tests.gitops.passes.test_history import ONE, TWO, World, rewritten
 from tests.gitops.source.real_git import GIT_ENVIRONMENT
-from tests.gitops.test_history import ONE, TWO, World, rewritten
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 

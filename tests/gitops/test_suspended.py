@@ -10,7 +10,7 @@ import pytest
 from applier.cluster import Cluster
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.tally import Tally
+from gitops.passes.tally import Tally
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
 EVERYTHING = f"{OWN}/levelgate"

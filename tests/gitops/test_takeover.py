@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from applier.adoption import Adoption
-from gitops.reconcile import Reconciler
-from gitops.sources import SourceState
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.model import Manifest

@@ -15,7 +15,7 @@ from opentelemetry.trace import StatusCode
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops import tracing
-from gitops.reconcile import Reconciler
+from gitops.passes.reconcile import Reconciler
 from gitops.stages import told
 from tests.gitops.fleet import Fleet
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from gitops.clock import SystemClock
-from gitops.reconcile import Reconciler
-from gitops.record import read_records
-from gitops.sources import SourceState
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.records.record import read_records
 from gitops.uninstall import Leaver
 from renderer.catalog import load
 from tests.gitops.doors import GROUP, NAMESPACE, Door, KilledError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitops.record import SourceRecord
+from gitops.records.record import SourceRecord
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 
 HOURS: dict[str, Any] = {

@@ -13,10 +13,10 @@ from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError
 from applier.inventory import Scope, read_scope
 from applier.observed import annotation, label
-from gitops.known import Pass, Preview
-from gitops.reconcile import Reconciler
-from gitops.record import SourceRecord
-from gitops.sources import SourceState
+from gitops.passes.known import Pass, Preview
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash

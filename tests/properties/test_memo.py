@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from applier.observed import Observed
 from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
-from gitops import deciding
+from gitops.passes import deciding
 from renderer import memo
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo

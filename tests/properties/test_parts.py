@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitops.known import Pass
-from gitops.parts import Wider
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 

@@ -375,7 +375,7 @@ def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"g/K/n/x": [1]}', '{"g/K/n/x": 1}'])
 def test_a_record_that_somebody_damaged_counts_as_empty(text: str) -> None:
-    """gitops.record: everything in it can be found again."""
+    """gitops.records.record: everything in it can be found again."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()

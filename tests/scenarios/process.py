@@ -46,7 +46,9 @@ def run(
 def _context() -> ForkServerContext:
     """What the commands import is imported before the first one begins."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "applier.kube", "gitops.cli.progress", "gitops.daemon", "gitops.compose"])
+    context.set_forkserver_preload(
+        [__name__, "applier.kube", "gitops.cli.progress", "gitops.daemon.daemon", "gitops.compose"]
+    )
     return context
 
 

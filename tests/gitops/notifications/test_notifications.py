@@ -19,7 +19,7 @@ from gitops.config import ConfigErrors, read
 from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
 from gitops.notifications.delivery import ATTEMPTS, LONGEST_QUEUE, Answer
 from gitops.notifications.receivers import Request
-from gitops.transitions import Transition
+from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey
 from renderer.render import source_parent
 from tests.gitops.fleet import Fleet, StillClock

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+from gitops.passes.sources import SourceState
 from gitops.review.planning import between
 from gitops.review.report import Change, Report
-from gitops.sources import SourceState
 from renderer.catalog import load
 from tests.gitops.fleet import StillClock
 

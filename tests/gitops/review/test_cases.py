@@ -12,7 +12,7 @@ import click
 import pytest
 
 from gitops.cli.planned import text
-from gitops.cli.times import Times
+from gitops.words.times import Times
 from tests.gitops.review.commits import planned, sample
 
 CASES = Path(__file__).parents[2] / "cases" / "plans"

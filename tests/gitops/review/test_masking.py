@@ -7,10 +7,10 @@ import base64
 import pytest
 
 from gitops.cli.planned import text
-from gitops.cli.times import Times
 from gitops.review.as_json import as_json
 from gitops.review.markdown import comment
 from gitops.review.masking import Masks
+from gitops.words.times import Times
 from tests.gitops.review.commits import planned
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"

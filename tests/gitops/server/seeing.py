@@ -14,8 +14,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from applier.sandbox.api import Sandbox
 from gitops.compose import SourceConfig
-from gitops.known import Pass
-from gitops.reconcile import Reconciler
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
 from gitops.server.app import Server
 from gitops.server.seen import Seen
 from tests.gitops.fleet import Fleet

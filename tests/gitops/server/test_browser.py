@@ -9,7 +9,7 @@ import pytest
 
 from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
-from gitops.known import Pass
+from gitops.passes.known import Pass
 from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_page import HOSTILE, held

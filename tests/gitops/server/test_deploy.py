@@ -17,8 +17,8 @@ from applier.traces import Survey
 from gitops.check.facts import needed
 from gitops.config import read
 from gitops.config.address import address
+from gitops.records.standing import State
 from gitops.stages import STAGES
-from gitops.standing import State
 from renderer.kinds import CRD
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_metrics import KEY, ROOT

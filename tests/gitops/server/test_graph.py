@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from applier.plan import NodePlan, Verb
 from applier.reasons import Blocked, Reason
+from gitops.records.standing import State
 from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
-from gitops.standing import State
 from renderer.identity import GroupKind
 from renderer.model import RenderedNode
 

@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from applier.execute import Result
 from applier.plan import Plan
-from gitops.known import Pass
+from gitops.daemon.workqueue import WorkQueue
+from gitops.passes.known import Pass
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 from gitops.stages import STAGES
-from gitops.workqueue import WorkQueue
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, StillClock
 from tests.gitops.server.seeing import FREEZE, HOURS, scene

@@ -11,10 +11,10 @@ import pytest
 
 from applier.reasons import Blocked, Reason
 from gitops.errors import SourceError
+from gitops.passes.tally import Tally
+from gitops.records.standing import State
 from gitops.server import page
 from gitops.server.monitor import PassLine
-from gitops.standing import State
-from gitops.tally import Tally
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, scene

@@ -1,0 +1,43 @@
+"""Only what was agreed to: a commit is carried out if its plan is the one that somebody has read.
+
+The plan is made anew, against the cluster as it is, and its hash compared. Somebody names the hash on the command line, or in the commit itself:
+its trailer `Levelgate-Plan`.
+"""
+
+from __future__ import annotations
+
+from applier.cluster import Cluster
+from applier.reasons import Reason
+from gitops.clock import Clock
+from gitops.errors import GitopsError
+from gitops.passes.history import Offer
+from gitops.passes.sources import SourceState
+from gitops.review import planning
+from gitops.review.hashing import is_same
+
+TRAILER = "Levelgate-Plan"
+
+
+class OtherPlan(GitopsError):
+    """The plan is not the one that was agreed to; nothing was written."""
+
+
+async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, version: str) -> None:
+    """Raises OtherPlan where the plan of this source is another one, ClusterError where the cluster cannot be read."""
+    found = await planning.against(cluster, state, clock=clock, version=version)
+    if not is_same(agreed, found.hash):
+        source = found.source
+        raise OtherPlan(
+            f"source {source}: the plan is {found.hash} now, not {agreed}: Git or the cluster has moved, and nothing was written; "
+            f"read it with `levelgate plan` and --source {source}, and require that one"
+        )
+
+
+async def objection(cluster: Cluster, state: SourceState, said: str, *, clock: Clock, version: str) -> Offer | None:
+    """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
+    found = await planning.against(cluster, state, clock=clock, version=version)
+    if is_same(said, found.hash):
+        return None
+    made = f"was made for plan {said}" if said else f"says no plan in a trailer {TRAILER}"
+    commit = state.catalog.revision
+    return Offer(commit, f"commit {commit[:7]} {made}, and its plan is {found.hash}", Reason.APPROVAL_REQUIRED)

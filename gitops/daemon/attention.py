@@ -1,0 +1,122 @@
+"""What passes rested on is watched, so that who cares about it is worked on as soon as it has changed, and nobody is when nothing has.
+
+A watch only selects what to work on: what is decided is read anew, consistently. What a pass itself wrote wakes nobody, nor does what it has seen
+already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from applier.cluster import Change, Cluster, Subject
+from applier.errors import ClusterError, KindNotServed
+from applier.observed import Observed
+from applier.plan import SetPlan
+from applier.watches import Watches
+from gitops.passes.interests import interests, members, references, root_in, subjects
+from gitops.passes.known import Pass
+from gitops.passes.topology import Topology
+from renderer import keys
+from renderer.identity import ObjectKey
+
+Roots = Collection[ObjectKey] | None
+"""Instances of sources; None for everything."""
+
+
+@dataclass
+class Attention:
+    """Use with `async with`. `wake` is called when it is worth to look at these instances again, or at everything; `notice` hears what cannot be
+    watched.
+    """
+
+    cluster: Cluster
+    wake: Callable[[Roots], None]
+    notice: Callable[[str], None]
+    topology: Topology = field(default_factory=Topology)
+    _last: Pass | None = None
+    _heard: dict[ObjectKey, tuple[Change, Roots]] = field(default_factory=dict)
+    _under_way: set[ObjectKey | None] = field(default_factory=set)
+    _subjects: frozenset[Subject] = frozenset()
+    _blind: set[Subject] = field(default_factory=set)
+
+    async def __aenter__(self) -> Self:
+        self._watches = Watches(self.cluster, self._changed, self._begun, self._failed)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._watches.want(())
+
+    @property
+    def is_blind(self) -> bool:
+        """Something cannot be watched, so that it has to be looked at."""
+        return bool(self._blind)
+
+    def before(self, roots: Roots = None) -> None:
+        """A pass over these begins: what is heard of them from now on may be its own doing."""
+        self._under_way |= {None} if roots is None else set(roots)
+
+    async def after(self, found: Pass | None, roots: Roots = None) -> None:
+        """That pass is over; `found` is None where it failed. Wakes for what has changed meanwhile and has not been seen."""
+        self._under_way -= {None} if roots is None else set(roots)
+        if found is not None:
+            self._last = found
+            if found.touched is None:
+                self.topology = Topology()
+                self._subjects = frozenset(subjects(found.observed))
+            for one in found.sets:
+                if found.touched is None or not one.rendered.is_source:
+                    self.topology.put(one.rendered.parent, interests(one))
+                    self._subjects |= {*references(one), *self._members(one)}
+            self._blind &= self._subjects
+            await self._watches.want(self._subjects)
+        waiting, self._heard = self._heard, {}
+        for change, woken in waiting.values():
+            self._told(change, woken)
+
+    def _members(self, one: SetPlan) -> Iterator[Subject]:
+        """Members of kinds that are not watched whole."""
+        wanted = (Subject(kind, selector=keys.PART_OF) for kind in members(one))
+        return (subject for subject in wanted if Subject(subject.kind) not in self._subjects)
+
+    def _changed(self, change: Change) -> None:
+        self._told(change, self._roots(change))
+
+    def _told(self, change: Change, roots: Roots) -> None:
+        """It is kept while a pass is under way that may have seen or done it."""
+        if None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots):
+            self._heard[ObjectKey.of(change.object)] = change, roots
+        elif self._last is None or is_news(change, self._last.observed):
+            self.wake(roots)
+
+    def _roots(self, change: Change) -> Roots:
+        """Whom it concerns; everything where nobody says so, and where a source does."""
+        if self._last is None:
+            return None
+        key, bundle = ObjectKey.of(change.object), self._last.bundle
+        labels = change.object["metadata"].get("labels") or {}
+        affected = self.topology.affected(key, labels, deleted=change.deleted)
+        if key in bundle.instances:  # who owns it cares about what it says of itself, which is worked out there
+            affected = {one: why for one, why in affected.items() if one == key or why.nodes != why.owned}
+        woken = [root_in(bundle, one) for one in affected]
+        roots = [one for one in woken if one is not None]
+        return frozenset(roots) if roots and len(roots) == len(woken) else None
+
+    def _begun(self, subject: Subject) -> None:
+        """What happened before it began is not told."""
+        self._blind.discard(subject)
+        self.wake(None)
+
+    def _failed(self, subject: Subject, error: ClusterError) -> None:
+        if not isinstance(error, KindNotServed):
+            self._blind.add(subject)
+            self.notice(f"{subject.kind} cannot be watched, it is looked at from time to time: {error}")
+
+
+def is_news(change: Change, observed: Observed) -> bool:
+    """Does the change say something that was not observed yet?"""
+    known = observed.objects.get(ObjectKey.of(change.object))
+    if known is None or change.deleted:
+        return (known is None) is not change.deleted
+    return bool(known["metadata"].get("resourceVersion") != change.object["metadata"]["resourceVersion"])

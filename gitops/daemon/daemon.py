@@ -1,0 +1,191 @@
+"""What keeps a follower going: timers, hints of the file system, and a configuration that may change meanwhile.
+
+Runs on one event loop. A configuration that cannot be taken changes nothing: the one before stays, and why is told once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gitops import compose
+from gitops.compose import SourceConfig
+from gitops.config import Config, ConfigErrors, read
+from gitops.daemon.attention import Attention
+from gitops.daemon.follow import Follower
+from gitops.daemon.schedule import Schedule
+from gitops.daemon.watch import FileWatch, RefWatch
+from gitops.daemon.workqueue import OPENING, RESYNC
+from gitops.errors import SourceError
+from gitops.externals import External, Externals
+from gitops.notifications import Delivery
+
+NOTICE: Final = "configuration"
+"""Under this name it is told what becomes of the file."""
+
+_LOOK_AT_FILE: Final = timedelta(minutes=1)
+"""A changed file is seen at once where the file system tells, and else after this."""
+
+
+_FIRST_ANSWERS: Final = 2.0
+"""Seconds that the first pass waits for external facts; a later answer wakes the next one."""
+
+
+@dataclass
+class Daemon:
+    """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change."""
+
+    follower: Follower
+    externals: Externals
+    config: Config
+    file: Path | None
+    notice: Callable[[str, str], None]
+    resync: timedelta = timedelta(minutes=10)
+    _intervals: dict[str, timedelta] = field(default_factory=dict)
+    _watches: dict[str, ExitStack] = field(default_factory=dict)
+    _refused: str = ""
+    _asking: dict[External, asyncio.Task[None]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Until the follower is stopped."""
+        async with Schedule() as schedule:
+            self._schedule, self._loop = schedule, asyncio.get_running_loop()
+            with ExitStack() as stack:
+                stack.callback(self._look_no_more)
+                self._delivery = Delivery(self.follower.reconciler.cluster.name, self.follower.clock, self.notice)
+                stack.callback(self._delivery.close)
+                self._delivery.configure(self.config.notifications)
+                self.follower.reconciler.announced = self._delivery.take
+                self._look_out()
+                self._listen()
+                if self.file is not None:
+                    warn = partial(self._from_thread, self.notice, NOTICE)
+                    stack.enter_context(FileWatch(self.file, partial(self._from_thread, self.reread), warn=warn))
+                    schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
+                    self.reread()  # it may have changed since it was read first
+                self.follower.wake_at = lambda moment: (
+                    schedule.at("gates", moment, partial(self.follower.wake, None, OPENING))
+                    if moment
+                    else schedule.cancel("gates")
+                )
+                schedule.every("resync", self.resync, partial(self.follower.wake, None, RESYNC))
+                if self._asking:
+                    await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
+                attention = Attention(
+                    self.follower.reconciler.cluster, self.follower.wake, partial(self.notice, "cluster")
+                )
+                async with attention as self.follower.attention:
+                    await self.follower.forever()
+
+    def reread(self) -> None:
+        """Take the file as it is now; where it is wrong, tell it and go on."""
+        assert self.file is not None
+        try:
+            config = read(self.file)
+            mirrors = compose.mirrors(config.sources)
+        except (ConfigErrors, SourceError) as error:
+            if str(error) != self._refused:
+                self.notice(NOTICE, f"not taken, going on with the one before: {error}")
+            self._refused = str(error)
+            return
+        self._refused = ""
+        if config == self.config:
+            return
+        self._tell(config)
+        before = {one.name: one for one in self.config.sources}
+        kept = {
+            one.name: self.follower.mirrors[one.name]
+            for one in config.sources
+            if (old := before.get(one.name)) and (old.target, old.credentials) == (one.target, one.credentials)
+        }
+        self.config = config
+        self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
+        self._look_out()
+        self._listen()
+        self._delivery.configure(config.notifications)
+        self.follower.hint()
+
+    def _tell(self, config: Config) -> None:
+        names = ", ".join(one.name for one in config.sources)
+        self.notice(NOTICE, f"taken anew; following {names}")
+        for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
+            self.notice(name, "not followed any more; what it deployed stays as it is")
+        if _lasting(config) != _lasting(self.config):
+            self.notice(
+                NOTICE, "cluster, applyConcurrency, maxConcurrentReconciles and listen count from the next start on"
+            )
+
+    def _look_out(self) -> None:
+        """A timer for each server, and a watch for each local repository, of the sources that there are now."""
+        sources = by_location(self.config)
+        intervals = {location: min(one.interval for one in together) for location, together in sources.items()}
+        for location in self._intervals.keys() - intervals.keys():
+            self._schedule.cancel(f"poll {location}")
+        for location, interval in intervals.items():
+            if self._intervals.get(location) != interval:
+                self._schedule.every(f"poll {location}", interval, partial(self._look, location))
+        self._intervals = intervals
+        local = {location for location, together in sources.items() if together[0].target.scheme == "file"}
+        for location in self._watches.keys() - local:
+            self._watches.pop(location).close()
+        for location in local - self._watches.keys():
+            name = sources[location][0].name
+            watch = RefWatch(
+                Path(location),
+                partial(self._from_thread, self._look, location),
+                warn=partial(self._from_thread, self.notice, name),
+            )
+            self._watches[location] = ExitStack()
+            self._watches[location].enter_context(watch)
+
+    def _listen(self) -> None:
+        """A timer for each external fact that there is now; one that is new or declared otherwise is asked for at once."""
+        before = dict(self.externals.declared)
+        self.externals.declare(self.config.externals)
+        for name in before.keys() - self.externals.declared.keys():
+            self._schedule.cancel(f"external {name}")
+        for name, external in self.externals.declared.items():
+            if before.get(name) != external:
+                self._schedule.every(f"external {name}", external.interval, partial(self._ask, external), jitter=0.0)
+                self._ask(external)
+
+    def _ask(self, external: External) -> None:
+        """In a task of its own: whoever does not answer holds up nobody."""
+        self._asking = {one: asking for one, asking in self._asking.items() if not asking.done()}
+        if external not in self._asking:
+            self._asking[external] = asyncio.create_task(self._asked(external))
+
+    async def _asked(self, external: External) -> None:
+        if await self.externals.ask(external):
+            self.follower.hint()
+
+    def _look_no_more(self) -> None:
+        for asking in self._asking.values():
+            asking.cancel()
+        while self._watches:
+            self._watches.popitem()[1].close()
+
+    def _look(self, location: str) -> None:
+        self.follower.poll(*(one.name for one in by_location(self.config).get(location, ())))
+
+    def _from_thread(self, act: Callable[..., None], *arguments: str) -> None:
+        self._loop.call_soon_threadsafe(act, *arguments)
+
+
+def _lasting(config: Config) -> tuple[str, int | None, int | None, str]:
+    """What a process keeps as it was when it started."""
+    return config.context, config.apply_concurrency, config.max_concurrent_reconciles, config.listen
+
+
+def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:
+    """The sources by the server or directory that is asked for them."""
+    found: dict[str, list[SourceConfig]] = {}
+    for one in config.sources:
+        found.setdefault(one.target.location, []).append(one)
+    return found

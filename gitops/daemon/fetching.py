@@ -1,0 +1,282 @@
+"""What is read of the sources: servers are asked for those that are due, each server once for all of these, and a commit is taken that may be taken.
+
+A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from applier.cluster import Cluster, Object
+from applier.errors import ClusterError
+from applier.observed import annotation
+from gitops.clock import Clock
+from gitops.compose import SourceConfig
+from gitops.errors import SourceError, Throttled
+from gitops.passes.history import Offer, accepted, objection, unsigned
+from gitops.passes.known import Pass
+from gitops.passes.sources import SourceState, state_of
+from gitops.records.pins import Pin, pin_of
+from gitops.records.record import SourceRecord, is_approval
+from gitops.records.sync import Requests, requests
+from gitops.source import Mirror, Tip
+from gitops.stages import Stage, untold
+from renderer import keys
+from renderer.render import source_parent
+
+FREE: Final = 3
+LONGEST_REST: Final = 300.0
+THROTTLED_REST: Final = 60.0
+"""Seconds; see `rest`."""
+
+
+@dataclass
+class Fetcher:
+    """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run.
+    `stage` hears of what is asked of Git.
+    """
+
+    mirrors: Mapping[str, Mirror]
+    configs: Mapping[str, SourceConfig]
+    cluster: Cluster
+    clock: Clock
+    notice: Callable[[str, str], None]
+    stage: Stage = untold
+    has_moved: bool = False
+    errors: dict[str, SourceError] = field(default_factory=dict)
+    _due: set[str] = field(default_factory=set)
+    _states: dict[str, SourceState] = field(default_factory=dict)
+    _read_by: dict[str, Mirror] = field(default_factory=dict)
+    _requested: Requests = field(default_factory=dict)
+    _synced: Requests = field(default_factory=dict)
+    _pins: dict[str, Pin | None] = field(default_factory=dict)
+    _looked_up: dict[str, Object | None] = field(default_factory=dict)
+    _failures: dict[Hashable, tuple[int, datetime | None]] = field(default_factory=dict)
+
+    def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
+        """Read these from now on; answers which of them are to be read anew."""
+        new = {name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror}
+        self.mirrors, self.configs = mirrors, configs
+        self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
+        return new
+
+    @property
+    def is_due(self) -> bool:
+        """Is somebody to be asked?"""
+        return bool(self._due & self.mirrors.keys())
+
+    def ask(self, names: Iterable[str]) -> None:
+        """They are due."""
+        self._due |= set(names)
+
+    async def fetch(self) -> list[SourceState]:
+        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        servers: dict[Hashable, dict[str, Mirror]] = {}
+        due = {name: self.mirrors[name] for name in sorted(self._due & self.mirrors.keys())}
+        self._due.clear()
+        requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
+        await self._learn_pins(due)
+        pinned = {name: pin for name in due if (pin := self._pins.get(name))}
+        for name in due.keys() - pinned.keys():
+            if not self._rests(due[name]):
+                servers.setdefault(due[name].server, {})[name] = due[name]
+        await asyncio.gather(
+            *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
+        )
+        self._answer(requested)
+        return self.states
+
+    @property
+    def states(self) -> list[SourceState]:
+        """The newest that was read of every source, under what the configuration says now, in the order of their names."""
+        states = {
+            name: replace(state, synced=self._synced.get(name, {}))
+            for name, state in sorted(self._states.items())
+            if name in self.mirrors
+        }
+        return [
+            state.configured(self.configs[name], self._governors) if name in self.configs else state
+            for name, state in states.items()
+        ]
+
+    @property
+    def _governors(self) -> frozenset[str]:
+        """Sources whose windows and policies govern all."""
+        return frozenset(name for name, config in self.configs.items() if config.governs_all)
+
+    def heard(self, found: Pass) -> set[str]:
+        """What people say of sources, as this pass has seen it; answers which are due because of that."""
+        due = set[str]()
+        if found.touched is None:  # an offer may have been approved, or what was against it may be over
+            due |= {name for name, state in self._states.items() if state.offer}
+        for name, wanted in requests(found.sets).items():
+            known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
+            if not wanted.items() <= known.items():
+                self._requested[name] = wanted
+                due.add(name)
+        for name in self.mirrors.keys() & self._pins.keys():
+            pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
+            if pin != self._pins[name]:
+                self._pins[name] = pin
+                due.add(name)
+        return due
+
+    @property
+    def unread(self) -> list[str]:
+        """Sources of which nothing has been read since the start."""
+        return sorted(self.mirrors.keys() - self._states.keys())
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When the next pin ends by itself."""
+        return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
+
+    def _answer(self, requested: Requests) -> None:
+        """People who wanted sources to be looked at have been heard, where the server has answered."""
+        for name in requested.keys() - self.errors.keys():
+            self._synced.setdefault(name, {}).update(requested[name])
+            self.has_moved = True
+            if self._requested.get(name) is requested[name]:
+                del self._requested[name]
+
+    async def _learn_pins(self, names: Iterable[str]) -> None:
+        """Of sources that no pass has seen yet."""
+        for name in names:
+            if name not in self._pins:
+                try:
+                    self._looked_up[name] = await self.cluster.get(source_parent(name))
+                except ClusterError:
+                    continue  # the pass will say what is wrong with the cluster
+                self._pins[name] = pin_of(self._looked_up[name], self.clock.now())
+
+    async def _record(self, name: str) -> Object | None:
+        """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
+        return self._looked_up.pop(name) if name in self._looked_up else await self.cluster.get(source_parent(name))
+
+    def _rests(self, mirror: Mirror) -> bool:
+        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever."""
+        _, until = self._failures.get(mirror.server, (0, None))
+        return until is not None and self.clock.now() < until and mirror.target.scheme != "file"
+
+    def _leave_alone(self, server: Hashable, error: SourceError) -> None:
+        failures = self._failures.get(server, (0, None))[0] + 1
+        seconds = rest(failures, throttled=isinstance(error, Throttled))
+        self._failures[server] = failures, self.clock.now() + timedelta(seconds=seconds)
+
+    async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
+        """Ask one server for all of these, and read what has moved."""
+        server = next(iter(mirrors.values())).server
+        names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
+        try:
+            with self.stage("ask"):
+                refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
+        except SourceError as error:
+            self._leave_alone(server, error)
+            for name in mirrors:
+                self._failed(name, error)
+            return
+        self._failures.pop(server, None)
+        await asyncio.gather(*(self._follow(name, mirror, refs) for name, mirror in mirrors.items()))
+
+    async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
+        known = self._states.get(name)
+        try:
+            tip = mirror.tip(refs)
+            if known is None or known.catalog.revision != tip.commit or known.pin or self._read_by[name] is not mirror:
+                with self.stage("fetch", source=name):
+                    await self._go_to(name, mirror, tip, known)
+            self.errors.pop(name, None)
+        except SourceError as error:
+            self._failed(name, error)
+        except ClusterError:
+            self._due.add(name)  # the pass will say what is wrong with the cluster
+
+    async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
+        """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
+        record = await self._record(name)
+        is_new = known is None or self._read_by[name] is not mirror
+        before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
+        unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
+        commit = await asyncio.to_thread(mirror.fetch, tip)
+        offer = await asyncio.to_thread(objection, mirror, before, commit, record)
+        if offer and unpinned:
+            offer = await asyncio.to_thread(objection, mirror, unpinned, commit, record)
+        if offer is None and (config := self.configs.get(name)) and config.verification:
+            offer = await asyncio.to_thread(unsigned, mirror, config.verification, before, commit, record)
+        if offer and known and known.offer == offer and not known.pin:
+            return
+        if offer is None and commit != before and (config := self.configs.get(name)) and config.require_plan:
+            offer = await self._unplanned(name, mirror, commit, record, known)
+        advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
+        if offer is None or known is None:
+            try:
+                snapshot = await asyncio.to_thread(mirror.snapshot, before if offer else commit)
+            except SourceError:
+                if offer is None:
+                    raise
+                raise SourceError(str(mirror.target), offer.why, advice=advice) from None
+            known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+        if offer:
+            self.notice(name, f"HELD: {offer.why}; {advice}")
+        self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _unplanned(
+        self, name: str, mirror: Mirror, commit: str, record: Object | None, known: SourceState | None
+    ) -> Offer | None:
+        """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
+        from gitops.daemon import agreement
+
+        if record and is_approval(annotation(record, keys.APPROVED), commit):
+            return None
+        snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+        state = state.configured(self.configs[name], self._governors)
+        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock, version="")
+
+    async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
+        """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
+        known = self._states.get(name)
+        try:
+            commit = await asyncio.to_thread(mirror.commit, pin.revision)
+            if known and known.pin == pin and self._read_by[name] is mirror:
+                self.errors.pop(name, None)
+                return
+            before = known.unpinned or known.catalog.revision if known else await self._before_pin(name, mirror)
+            snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+            self.errors.pop(name, None)
+        except SourceError as error:
+            self._failed(name, error)
+            return
+        except ClusterError:
+            self._due.add(name)
+            return
+        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+        self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
+        self._read(name, mirror, replace(state, pin=pin, unpinned=before))
+
+    async def _before_pin(self, name: str, mirror: Mirror) -> str:
+        """The commit that the source was at when it was pinned, by its record."""
+        record = await self._record(name)
+        return SourceRecord.read(record or {}).unpinned or accepted(record, mirror.target)
+
+    def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
+        self._read_by[name], self._states[name], self.has_moved = mirror, state, True
+
+    def _failed(self, name: str, error: SourceError) -> None:
+        if str(error) != str(self.errors.get(name, "")):
+            kept = "; going on with what was read last" if name in self._states else ""
+            self.notice(name, f"cannot be read: {error}{kept}")
+        self.errors[name] = error
+
+
+def rest(failures: int, *, throttled: bool) -> float:
+    """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
+    wants to be asked less often has a minute at once. (Git does not tell what it says in `Retry-After`.)
+    """
+    patience = 0.0 if failures < FREE else min(2.0 ** (failures - FREE), LONGEST_REST)
+    return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience

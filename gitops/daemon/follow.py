@@ -1,0 +1,353 @@
+"""Follow sources: fetch what moved, run passes while they change something, wait for what is in flight, wake by timer and by hint.
+
+A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it. Servers are
+asked for the sources that are due, each server once for all of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from applier.errors import ClusterError, StaleWrite
+from applier.plan import SetPlan
+from applier.reasons import Reason
+from gitops.clock import Clock
+from gitops.compose import SourceConfig
+from gitops.daemon.attention import Attention, Roots
+from gitops.daemon.fetching import Fetcher
+from gitops.daemon.work import Key, Work, Workers
+from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
+from gitops.errors import SourceError
+from gitops.passes.interests import root_in
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider, admitted
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.passes.tally import is_on_its_way
+from gitops.records.causes import blocked_rows
+from gitops.source import Mirror
+from gitops.stages import Stage, untold
+from renderer.identity import ObjectKey
+
+T = TypeVar("T")
+
+FIRST_LOOK = 0.05
+"""Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""
+
+LAST_LOOK = 5.0
+LAST_LOOK_WATCHED = 60.0
+"""The same where a watch tells when something has come further."""
+
+LONGEST_REST = 5.0
+"""Seconds between two passes that change nothing, however long they take."""
+
+SHORTEST_SLEEP = 0.001
+"""Seconds; a clock may be coarser than what is due."""
+
+TOLD_AFTER = 1.0
+"""Seconds after which the records of sources and rollouts follow passes over instances, so that many are told at once."""
+
+MAX_PASSES = 500
+"""`once` gives up after so many passes: somebody else changes back what it writes."""
+
+
+@dataclass
+class Follower:
+    """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
+
+    `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
+    happens (None: never). `attention` watches what passes rest on, `stage` hears of what is asked of Git. At most `max_concurrent` passes over
+    instances run side by side; `queue` is what they take their work from, `workers` who does it. `elapsed` gives the seconds of a clock that never
+    goes back. Once `stop` is set the rounds under way are finished and no other begins.
+    """
+
+    mirrors: Mapping[str, Mirror]
+    reconciler: Reconciler
+    clock: Clock
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    notice: Callable[[str, str], None] = lambda _source, _text: None
+    passed: Callable[[Pass], None] = lambda _: None
+    wake_at: Callable[[datetime | None], None] = lambda _: None
+    configs: Mapping[str, SourceConfig] = field(default_factory=dict)
+    attention: Attention | None = None
+    stage: Stage = untold
+    max_concurrent: int = 1
+    elapsed: Callable[[], float] = time.monotonic
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _polling: asyncio.Task[list[SourceState]] | None = None
+    _looks: dict[Key, float] = field(default_factory=dict)
+    _trouble: float = 0.0
+    _rests_until: float = 0.0
+    _stopped: str = ""
+    _stays: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def notice(source: str, text: str) -> None:
+            self.notice(source, text)
+
+        self._everything = Key(self.reconciler.cluster.name, Work.EVERYTHING)
+        self._records = Key(self.reconciler.cluster.name, Work.RECORDS)
+        self.queue = WorkQueue[Key](lambda key: key.cluster, self._wake.set, self.elapsed)
+        self.workers = Workers(self.queue, self._work, self._wake.set, limit=self.max_concurrent)
+        self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice, self.stage)
+
+    def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
+        """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
+        than before is read anew, and keeps what was read of it until that succeeds.
+        """
+        self.poll(*self._fetcher.configure(mirrors, configs))
+        self.mirrors, self.configs = mirrors, configs
+
+    def poll(self, *names: str) -> None:
+        """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
+        self._fetcher.ask(names)
+        if self.attention is not None and self.attention.is_blind:
+            self.hint()
+        self._wake.set()
+
+    async def fetch(self) -> list[SourceState]:
+        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        return await self._fetcher.fetch()
+
+    @property
+    def errors(self) -> Mapping[str, SourceError]:
+        """Why sources could not be read at the last fetch, by their names."""
+        return dict(self._fetcher.errors)
+
+    @property
+    def unread(self) -> list[str]:
+        """Sources of which nothing has been read since the start."""
+        return self._fetcher.unread
+
+    async def once(
+        self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
+    ) -> Pass:
+        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
+
+        `insist` raises where a source may not be worked on as it is now.
+        """
+        self.poll(*self.mirrors)
+        states = await self.fetch()
+        if insist:
+            for state in states:
+                await insist(state)
+        waited, delay = 0.0, FIRST_LOOK
+        for _ in range(MAX_PASSES):
+            found = self._told(await self.reconciler.reconcile(states))
+            if found.changed:
+                waited, delay = 0.0, FIRST_LOOK
+            elif not any(map(in_flight, found.plan.sets)) or waited >= wait.total_seconds():
+                return found
+            if self.stop.is_set():
+                return found
+            await self._any(self.clock.sleep(delay))
+            waited += delay
+            delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
+        return found
+
+    def hint(self) -> None:
+        """Look at everything soon: something has changed, or may have."""
+        self.wake(None)
+
+    def wake(self, roots: Roots, priority: int = CHANGE) -> None:
+        """Look at these instances, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
+        if roots is None:
+            self.queue.add_after(self._everything, self._rests_until - self.elapsed(), priority)
+        for root in sorted(roots or ()):
+            self.queue.add(self._key(root), priority)
+
+    async def forever(self) -> None:
+        """A whole pass at the start and at every hint; passes over the instances that an event or a commit touches, and over those that are on
+        their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
+        """
+        self.poll(*self.mirrors)
+        await self.fetch()
+        self._fetcher.has_moved = False
+        self.wake(None, RESYNC)
+        try:
+            while not self.stop.is_set():
+                self._wake.clear()
+                self._look_at_sources()
+                self.workers.start()
+                if not self._wake.is_set():
+                    due = self.queue.next_due
+                    timer = () if due is None else (self.clock.sleep(max(SHORTEST_SLEEP, due - self.elapsed())),)
+                    await self._any(self._wake.wait(), *timer)
+            await self.workers.end()
+        finally:
+            await self.workers.cancel()
+            if self._polling is not None:
+                self._polling.cancel()
+
+    def _look_at_sources(self) -> None:
+        """Servers are asked while passes go on; what has moved is taken up once that is over."""
+        if self._polling is not None and self._polling.done():
+            self._polling.result()
+            self._polling = None
+            if self._fetcher.has_moved:
+                self._fetcher.has_moved = False
+                self._moved()
+        if self._polling is None and self._fetcher.is_due:
+            self._polling = asyncio.create_task(self.fetch(), name="ask for sources")
+            self._polling.add_done_callback(lambda _: self._wake.set())
+
+    def _moved(self) -> None:
+        touched = self.reconciler.accept(self._fetcher.states)
+        if isinstance(touched, Wider):
+            self.wake(None)
+        else:
+            self.wake(touched)
+            self._tell_soon()
+
+    async def _work(self, keys: Sequence[Key]) -> None:
+        """Whatever goes wrong with the cluster is tried again; only what ends the process is raised."""
+        try:
+            match keys[0].work:
+                case Work.EVERYTHING:
+                    await self._whole()
+                case Work.RECORDS:
+                    await self._tell()
+                case Work.INSTANCE:
+                    await self._part(keys)
+        except ClusterError as error:
+            self.notice("cluster", f"{error}; trying again")
+            for key in keys:
+                self.queue.add_rate_limited(key)
+
+    async def _whole(self) -> None:
+        begun = self.elapsed()
+        try:
+            found = await self._watched(self.reconciler.reconcile(self._fetcher.states), None)
+        except ClusterError as error:
+            self.notice("cluster", f"{error}; trying again")
+            self._trouble = min(max(self._trouble * 2, 1.0), 60.0)
+            self.queue.add_after(self._everything, self._trouble)
+            return
+        self._trouble = 0.0
+        if not found.changed:
+            self._rests_until = self.elapsed() + min(self.elapsed() - begun, LONGEST_REST)
+        waiting = {self._key_of(found, one) for one in found.plan.sets if in_flight(one) or is_refused(one)}
+        for key in self._looks.keys() - waiting:
+            del self._looks[key]
+        self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)
+        if not found.changed:
+            for key in sorted(waiting - {self._everything}):
+                self._look_again(key, changed=False, waiting=True)
+        self._tell_soon()
+
+    async def _part(self, keys: Sequence[Key]) -> None:
+        roots = [key.instance for key in keys if key.instance]
+        found = await self._watched(self.reconciler.part(roots), roots)
+        if isinstance(found, Wider):
+            self.wake(None)
+            return
+        refused = {self._key_of(found, one) for one in found.sets if is_refused(one)}
+        waiting = {self._key_of(found, one) for one in found.sets if in_flight(one)}
+        for key in keys:
+            if key in refused and not found.changed:
+                self.queue.add_rate_limited(key)
+                continue
+            self.queue.forget(key)
+            self._look_again(key, changed=bool(found.changed), waiting=key in waiting)
+        self._tell_soon()
+
+    async def _tell(self) -> None:
+        """What a person wrote meanwhile is for a whole pass to hear."""
+        if self.attention is not None:
+            self.attention.before()
+        try:
+            await self.reconciler.tell()
+        except StaleWrite:
+            self.wake(None)
+        finally:
+            if self.attention is not None:
+                await self.attention.after(self.reconciler.whole.found if self.reconciler.whole else None)
+
+    async def _watched(self, work: Coroutine[None, None, T], roots: Roots) -> T:
+        """Do it, while attention is paid to what is its own doing."""
+        found: T | None = None
+        if self.attention is not None:
+            self.attention.before(roots)
+        try:
+            found = await work
+        finally:
+            if self.attention is not None:
+                await self.attention.after(found if isinstance(found, Pass) else None, roots)
+        if isinstance(found, Pass):
+            self._told(found)
+            self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))
+        return found
+
+    def _look_again(self, key: Key, *, changed: bool, waiting: bool) -> None:
+        """At what changed soon, at what is on its way more and more rarely, at nothing else."""
+        if changed or waiting:
+            before = self._looks.get(key, FIRST_LOOK)
+            self._looks[key] = FIRST_LOOK if changed else min(before * 2, self._last_look)
+            self.queue.add_after(key, self._looks[key])
+        else:
+            self._looks.pop(key, None)
+
+    def _tell_soon(self) -> None:
+        whole = self.reconciler.whole
+        if whole is not None and whole.is_untold and not whole.due:
+            self.queue.add_after(self._records, TOLD_AFTER)
+
+    def _key(self, root: ObjectKey) -> Key:
+        return Key(self.reconciler.cluster.name, Work.INSTANCE, root)
+
+    def _key_of(self, found: Pass, one: SetPlan) -> Key:
+        """Who looks at a set again: its instance, if a pass over that may be enough."""
+        root, whole = root_in(found.bundle, one.rendered.parent), self.reconciler.whole
+        if root is None or whole is None or isinstance(admitted(whole, [root]), Wider):
+            return self._everything
+        return self._key(root)
+
+    @property
+    def _last_look(self) -> float:
+        """What is watched tells itself when it has come further."""
+        return LAST_LOOK if self.attention is None or self.attention.is_blind else LAST_LOOK_WATCHED
+
+    def _told(self, found: Pass) -> Pass:
+        """Tell how a pass ended, when a person has stopped everything or lets it go on, and why nothing of a source is written."""
+        stopped = found.propagation.stopped.message if found.propagation.stopped else ""
+        if stopped != self._stopped:
+            self.notice("cluster", stopped or "no longer suspended")
+        self._stopped = stopped
+        stays = {
+            one.rendered.source: one.error.message
+            for one in found.plan.sets
+            if one.rendered.is_source and one.error and not stopped
+        }
+        for source, why in stays.items():
+            if self._stays.get(source) != why:
+                self.notice(source, why)
+        self._stays = stays
+        if due := self._fetcher.heard(found):
+            self._fetcher.ask(due)
+            self._wake.set()
+        self.passed(found)
+        return found
+
+    async def _any(self, *awaited: Coroutine[None, None, object]) -> None:
+        """Until one of these is over, or `stop` is set."""
+        tasks = [asyncio.ensure_future(one) for one in (*awaited, self.stop.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def is_refused(one: SetPlan) -> bool:
+    """Has the cluster refused something that it may accept later, such as a write beyond a quota?"""
+    return any(cause.reason is Reason.APPLY_FAILED for _, cause, _ in blocked_rows(one))
+
+
+def in_flight(one: SetPlan) -> bool:
+    """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
+    return is_on_its_way(one) or any(orphan.allowed or orphan.member.terminating for orphan in one.orphans)

@@ -1,0 +1,90 @@
+"""Who works on what, when: keys from the queue, side by side, and a pass over everything alone.
+
+Invariant: a key is never worked on twice at once, and nothing else is while everything is. So grants, deletions and records of rollouts, which whole
+passes alone decide, are decided by one at a time, and need no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from applier.cluster import ClusterName
+from applier.observe import FEW
+from gitops.daemon.workqueue import WorkQueue
+from renderer.identity import ObjectKey
+
+
+class Work(StrEnum):
+    """A pass over everything, which serves all sources and definitions; a pass over an instance; the records that such passes leave behind."""
+
+    EVERYTHING = "everything"
+    INSTANCE = "instance"
+    RECORDS = "records"
+
+
+class Key(NamedTuple):
+    """What is worked on: in which cluster, how, and on which instance."""
+
+    cluster: ClusterName
+    work: Work
+    instance: ObjectKey | None = None
+
+
+ALONE: Final = frozenset({Work.EVERYTHING, Work.RECORDS})
+
+
+@dataclass
+class Workers:
+    """At most `limit` at once; each takes up to FEW instances that are due, since one pass over them costs little more than one over one.
+
+    `work` does it and never fails but for good; `finished` hears when a worker is free again.
+    """
+
+    queue: WorkQueue[Key]
+    work: Callable[[Sequence[Key]], Awaitable[None]]
+    finished: Callable[[], None]
+    limit: int = 1
+    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _next: Key | None = None
+
+    def start(self) -> None:
+        """Give out what is due, as far as there is room. Raises what has failed for good."""
+        for task in [one for one in self._running if one.done()]:
+            self._running.remove(task)
+            task.result()
+        while len(self._running) < self.limit and (keys := self._take()):
+            self._running.add(asyncio.create_task(self._run(keys), name=f"work on {keys[0].work}"))
+
+    async def end(self) -> None:
+        """Until what is under way is done. Raises what has failed for good."""
+        await asyncio.gather(*self._running)
+
+    async def cancel(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _take(self) -> list[Key]:
+        """What one worker takes; nothing if it has to wait for the others."""
+        found: list[Key] = []
+        while len(found) < FEW and (key := self._next or self.queue.get()):
+            self._next = None
+            if key.work in ALONE:
+                if found or self._running:
+                    self._next = key
+                    return found
+                return [key]
+            found.append(key)
+        return found
+
+    async def _run(self, keys: Sequence[Key]) -> None:
+        try:
+            await self.work(keys)
+        finally:
+            for key in keys:
+                self.queue.done(key)
+            self.finished()

@@ -1,0 +1,153 @@
+"""The pure part of a pass, with the reads that it asks for: render, plan, let move, again until no more may move and nothing is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from applier import observe
+from applier.cluster import Cluster
+from applier.fights import Fights
+from applier.observed import Observed, annotation, label
+from applier.plan import Answered, Plan, plan
+from applier.plan.comparing import Comparisons
+from gitops.clock import Clock
+from gitops.passes.known import Known, Seen
+from gitops.propagation import deadlock, governor, stays
+from gitops.propagation.situation import Situation
+from gitops.stages import Stage, untold
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import CRD
+from renderer.memo import Memo
+from renderer.model import Bundle, RenderedSet
+from renderer.object_types import ObjectTypes, of_crds
+from renderer.render import World, render, source_parent
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """Decides for one cluster; `memo`, `comparisons`, `fights` and `seen` remember from pass to pass. `stage` hears of renderings and
+    plans.
+    """
+
+    cluster: Cluster
+    clock: Clock
+    memo: Memo = field(default_factory=Memo)
+    comparisons: Comparisons = field(default_factory=Comparisons)
+    fights: Fights = field(default_factory=Fights)
+    seen: Seen = field(default_factory=Seen)
+    stage: Stage = untold
+
+    def part(self) -> Decider:
+        """For passes over parts of what was decided last; it forgets nothing of the rest."""
+        return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
+
+    async def decide(
+        self, catalogs: Sequence[Catalog], known: Known, *, to_the_end: bool = False
+    ) -> tuple[Bundle, Plan, Known]:
+        """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again.
+
+        `to_the_end` nothing is held back, and nobody is asked what may move.
+        """
+        while True:
+            observed = replace(known.observed, discovery=await self.cluster.discover())
+            known = replace(known, observed=observed)
+            self.seen.types = of_crds(observed.crds, self.seen.types)
+            with self.stage("render"):
+                bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
+            crds = _crds_to_look_at(bundle, observed)
+            if bundle.unread or crds:
+                archive = await known.archive.read(self.cluster, bundle.unread)
+                known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
+                continue
+            records = replace(known.records, fights=self.fights.held_back(self.clock.now()))
+            wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+            scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
+            complete = await observe.complete(self.cluster, observed, scoped)
+            if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
+                known = replace(known, observed=complete)
+                continue
+            gates, answers = known.propagation.gates, list[Answered]()
+            asked = gates.noting(answers)
+            with self.stage("plan"):
+                decided = plan(bundle, observed, records, asked, self.comparisons, to_the_end=to_the_end)
+            unknown = {key for one in decided.sets for key in one.unknown}
+            references = {key for one in decided.sets for key in one.references}
+            selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
+            selections -= observed.selected.keys()
+            if unknown or references or selections:
+                observed = await observe.select(self.cluster, observed, selections)
+                observed = await observe.look(self.cluster, observed, unknown)
+                observed = await observe.refer(self.cluster, observed, references)
+                known = replace(known, observed=observed)
+                continue
+            known = replace(known, observed=observed)
+            if to_the_end:
+                return bundle, decided, known
+            if still := governor.standing_still(bundle, observed, known.now):
+                found = plan(bundle, observed, records, still.gates, self.comparisons)
+                return bundle, found, replace(known, propagation=still)
+            if bundle.issued:
+                return bundle, decided, known
+            stored = known.archive.stored
+            moved = governor.decide(Situation(known.conditions, bundle, decided, observed, stored, known.propagation))
+            gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
+            is_final = moved.decides_as(known.propagation) and gated == known.gated
+            known = replace(known, propagation=moved, gated=gated)
+            if is_final:
+                moved = moved.explain(moved)
+                stands = moved.gates.answer_as(gates, answers)
+                final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
+                final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
+                return bundle, final, replace(known, propagation=moved.after(final))
+
+
+def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
+    """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
+    is missing now.
+    """
+    kinds = _kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
+    used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
+    found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
+    return {key for key in found if not observed.is_known(key)}
+
+
+def _is_custom(kind: GroupKind) -> bool:
+    return "." in kind.group and not kind.group.endswith(".k8s.io")
+
+
+def _kinds_of(bundle: Bundle) -> set[GroupKind]:
+    return {CRD} | kinds_in(bundle.sets)
+
+
+def kinds_in(sets: Iterable[RenderedSet]) -> set[GroupKind]:
+    """The kinds of what these sets own."""
+    return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
+
+
+def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> World:
+    observed = known.observed
+    by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
+    defined: dict[GroupKind, str] = {}
+    owners: dict[GroupKind, str] = {}
+    for crd in observed.crds:
+        if name := annotation(crd, keys.DEFINITION):
+            kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+            defined[kind] = name
+            if source := by_set.get(label(crd, keys.PART_OF)):
+                owners[kind] = source
+    scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
+    return World(
+        live=observed.objects,
+        scopes=scopes,
+        defined=defined,
+        owners=owners,
+        selected=observed.selections,
+        stored=known.archive.stored,
+        places=known.propagation.places,
+        gated=known.gated,
+        settled=known.settled,
+        types=types,
+    )

@@ -1,0 +1,60 @@
+"""Kubernetes Events of what has changed, on the instance or on the record of the source (events.k8s.io/v1).
+
+They are told once for each transition, and lost where the server does not take them: what counts stands in statuses and records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from applier.cluster import STATUS, Cluster, Object
+from applier.errors import ClusterError
+from gitops.records.transitions import Transition
+from renderer import keys
+from renderer.identity import GroupKind, digest
+
+EVENT: Final = GroupKind("events.k8s.io", "Event")
+CONTROLLER: Final = "levelgate"
+_LONGEST: Final = 1000
+_AT_ONCE: Final = 8
+
+
+async def tell(cluster: Cluster, transitions: Iterable[Transition], now: datetime) -> None:
+    """Write an Event for each, a few at a time; one that the server does not take is left out."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def write(one: Transition) -> None:
+        async with limit:
+            with suppress(ClusterError):
+                await cluster.apply(event(one, now), manager=STATUS, force=True)
+
+    await asyncio.gather(*map(write, transitions))
+
+
+def event(one: Transition, now: datetime) -> Object:
+    """The Event of a transition. Its name follows from what it says and when, so that sent twice it is one."""
+    key, at = one.key, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"
+    number = digest([one.uid, str(one.word), one.message, at])[:16]
+    regarding = {"apiVersion": one.version, "kind": key.kind, "name": key.name, "uid": one.uid}
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": EVENT.kind,
+        "metadata": {
+            "name": f"{key.name[:200]}.{number}",
+            "namespace": key.namespace or "default",
+            "labels": {keys.MANAGED_BY: CONTROLLER},
+            "annotations": {keys.COMMIT: one.commit} if one.commit else {},
+        },
+        "eventTime": at,
+        "reportingController": CONTROLLER,
+        "reportingInstance": CONTROLLER,
+        "action": "Reconcile",
+        "reason": str(one.word),
+        "type": "Warning" if one.is_warning else "Normal",
+        "regarding": {**regarding, **({"namespace": key.namespace} if key.namespace else {})},
+        "note": one.message[:_LONGEST],
+    }

@@ -1,0 +1,116 @@
+"""What a pass knows, from its first look at the cluster to its end, and what one pass leaves for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from applier.cluster import Object
+from applier.errors import ClusterError
+from applier.execute import Result
+from applier.observed import Observed
+from applier.plan import Change, Plan, Records, SetPlan
+from applier.reasons import Blocked
+from gitops.passes.sources import SourceState
+from gitops.propagation.judge import Reading
+from gitops.propagation.propagation import Propagation
+from gitops.propagation.rules import SourceRules, Stored, in_force
+from gitops.propagation.situation import Conditions, Situation
+from gitops.records.revisions import Archive
+from gitops.records.rollouts import Rollouts
+from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
+from renderer.model import Bundle
+from renderer.object_types import ObjectTypes
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status.
+
+    `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
+    where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither.
+    """
+
+    bundle: Bundle
+    plan: Plan
+    observed: Observed
+    results: tuple[Result, ...]
+    propagation: Propagation = field(default_factory=Propagation)
+    status_errors: tuple[ClusterError, ...] = ()
+    touched: tuple[SetPlan, ...] | None = None
+    sources: tuple[SourceState, ...] = ()
+    now: datetime | None = None
+
+    @property
+    def sets(self) -> tuple[SetPlan, ...]:
+        """What it looked at itself."""
+        return self.plan.sets if self.touched is None else self.touched
+
+    @property
+    def changed(self) -> int:
+        return sum(1 for result in self.results if result.error is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a pass would do `first`, and `due` with its `bundle`: all that is to be done in the end, whatever holds it now.
+
+    `hindrances` are what holds a change of it, but for whether its instance has its turn: that `first` says. `answers` are what the server says to
+    each change of a live object: as it is, and as it would be.
+    """
+
+    first: Pass
+    bundle: Bundle
+    due: Plan
+    situation: Situation
+    hindrances: Callable[[Change], tuple[Blocked, ...]]
+    answers: Mapping[ObjectKey, tuple[Object, Object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
+    are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
+    rendered at their applied pair as well.
+    """
+
+    observed: Observed
+    archive: Archive
+    rollouts: Rollouts
+    calendar: Object | None
+    conditions: Conditions
+    propagation: Propagation
+    records: Records
+    settled: frozenset[str] = frozenset()
+    gated: frozenset[ObjectKey] = frozenset()
+
+    def hearing(self, rollouts: Rollouts) -> Known:
+        """With these records of rollouts, and what people ask there."""
+        states = rollouts.states(self.now)
+        conditions = replace(self.conditions, states=states, requests=rollouts.requests)
+        return replace(self, rollouts=rollouts, conditions=conditions)
+
+    @property
+    def now(self) -> datetime:
+        return self.conditions.reading.now
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, how the cluster's CRDs describe
+    their kinds, and the rules of each source with what they were read from.
+    """
+
+    archive: Archive = field(default_factory=Archive)
+    types: ObjectTypes = field(default_factory=ObjectTypes)
+    reading: Reading | None = None
+    rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
+
+    def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:
+        """Those in force. To read a window costs more than to judge by it, so that is done once for each commit."""
+        known = self.rules.get(catalog.source)
+        if known is None or known[0] is not catalog or known[1] != stored:
+            known = self.rules[catalog.source] = catalog, stored, in_force(catalog, stored)
+        return known[2]

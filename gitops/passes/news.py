@@ -1,0 +1,110 @@
+"""What has happened between two passes, beside the writes, which are told as they are made: who is held, what has settled, which wave is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from applier.reasons import Blocked, Reason
+from gitops.passes.known import Pass
+from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
+from gitops.records.causes import blocked_rows
+from gitops.records.instance_status import is_waiting
+from renderer.identity import ObjectKey
+
+_PACE = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
+"""Whoever waits for its turn is counted below, not told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Instances that are held for the same cause, or one of them, at one of its nodes."""
+
+    instances: tuple[ObjectKey, ...]
+    node: str
+    cause: Blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    instance: ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class WaveOver:
+    """A wave of a rollout has settled; `following` starts now, empty where it was the last one."""
+
+    rollout: str
+    wave: WaveProgress
+    following: str
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    rollout: str
+    target: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """Something is changed although a window is closed: by whom, why, and what."""
+
+    rollout: str
+    decision: Entry
+
+
+News = Held | Settled | WaveOver | Halted | Overridden
+
+
+def news(before: Pass | None, after: Pass) -> Iterator[News]:
+    """In the order in which a person wants to hear it. Before the first pass nothing has settled, and everything that is held is new."""
+    yield from (Settled(key) for key in sorted(_settled(after) & _unsettled(before)))
+    yield from _of_rollouts(before, after)
+    known = set(_holds(before)) if before else set()
+    together: dict[tuple[ObjectKey | None, str, Blocked], list[ObjectKey]] = {}
+    for key, node, cause in _holds(after):
+        if (key, node, cause) not in known:
+            together.setdefault((key if node else None, node, cause), []).append(key)
+    yield from (Held(tuple(keys), node, cause) for (_, node, cause), keys in together.items())
+
+
+def _settled(found: Pass) -> set[ObjectKey]:
+    sets = (one for one in found.plan.sets if one.parent is not None and not one.rendered.is_source)
+    return {one.rendered.parent for one in sets if not is_waiting(one) and not blocked_rows(one)}
+
+
+def _unsettled(found: Pass | None) -> set[ObjectKey]:
+    sets = (one.rendered.parent for one in found.plan.sets if not one.rendered.is_source) if found else ()
+    return set(sets) - _settled(found) if found else set()
+
+
+def _holds(found: Pass) -> Iterator[tuple[ObjectKey, str, Blocked]]:
+    for one in found.plan.sets:
+        for node, cause, _ in blocked_rows(one):
+            if cause.reason.is_hold and cause.reason not in _PACE and cause.reason is not Reason.HALTED:
+                yield one.rendered.parent, node, cause
+
+
+def _of_rollouts(before: Pass | None, after: Pass) -> Iterator[News]:
+    if before is None:
+        return
+    for name, state in after.propagation.states.items():
+        was = before.propagation.states.get(name)
+        told = Counter((one.since, one.why) for one in was.halts) if was else Counter[tuple[object, str]]()
+        for halt in state.halts:
+            if (halt.since, halt.why) not in told:
+                yield Halted(name, f"r{halt.target}" if halt.target else "the rollout", halt.why)
+        noted = was.decisions if was else ()
+        yield from (Overridden(name, one) for one in state.decisions if one.what == OVERRIDDEN and one not in noted)
+        over = {wave.name for wave in was.waves if _is_over(wave)} if was and was.targets == state.targets else set()
+        waves = [wave for wave in state.waves if wave.total]
+        for wave, following in zip(waves, [*(one.name for one in waves[1:]), ""], strict=True):
+            halted = wave.name in state.targets and state.halt_of(state.targets[wave.name])
+            if _is_over(wave) and wave.name not in over and len(waves) > 1 and not halted:
+                yield WaveOver(name, wave, following)
+
+
+def _is_over(wave: WaveProgress) -> bool:
+    return wave.settled + wave.failed + wave.held == wave.total > 0

@@ -1,0 +1,141 @@
+"""The first look of a pass: all members of our sets, what is stored, and what governs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from applier import observe
+from applier.cluster import Cluster, Object
+from applier.inventory import Scope, scope_of
+from applier.observed import Observed, annotation
+from applier.plan import Records
+from gitops.clock import Clock
+from gitops.passes.known import Known, Seen
+from gitops.passes.parts import Part
+from gitops.passes.sources import SourceState
+from gitops.passes.whole import Whole
+from gitops.propagation import governor
+from gitops.propagation.gates import Fact
+from gitops.propagation.judge import steady
+from gitops.propagation.rules import unread
+from gitops.propagation.situation import Conditions
+from gitops.records import calendar
+from gitops.records.record import SourceRecord, is_approval
+from gitops.records.revisions import Archive
+from gitops.records.rollouts import Rollouts
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import CRD
+from renderer.render import OWN_NAMESPACE, source_parent
+
+FactsAt = Callable[[datetime], Mapping[str, Fact]]
+"""The external facts that are declared, as they are at a time, without asking anybody."""
+
+
+async def observe_all(
+    cluster: Cluster, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+) -> Known:
+    """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
+    named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
+    archive = await Archive.observe(cluster, seen.archive)
+    archive = await archive.read_rules(cluster, sorted(named))
+    own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
+    rollouts, windows = Rollouts.of(own), calendar.of(own)
+    catalogs = [state.catalog for state in sources]
+    parents = [source_parent(catalog.source) for catalog in catalogs]
+    instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
+    observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
+    used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
+    observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
+    missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
+    found = await observe.scan(cluster, observed, missing) if missing else {}
+    lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
+    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
+    governors = {state.catalog.source: state.governors for state in sources}
+    rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
+    commits = {catalog.source: catalog.revision for catalog in catalogs}
+    conditions = Conditions(
+        rules,
+        {},
+        seen.reading,
+        commits=commits,
+        suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
+        governors=governors,
+        externals=facts(seen.reading.now) if facts else None,
+        depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
+    )
+    begun = governor.begin(observed, archive.stored)
+    names = (catalog.source for catalog in catalogs)
+    live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
+    said = {name: SourceRecord.read(obj) for name, obj in live.items()}
+    records = _records(sources, live, said, lost)
+    # What differs in a source whose own objects were brought to this commit before is drift.
+    settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
+    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled)
+    return known.hearing(rollouts)
+
+
+async def observe_part(
+    cluster: Cluster, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+) -> Known:
+    """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
+    before, known = whole.found.observed, whole.known
+    parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
+    rest = parents.union(*part.around.values()) - part.roots
+    objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
+        ObjectKey.of(obj): obj for obj in whole.crds
+    }
+    absent = frozenset(key for key in before.absent if key.group_kind == CRD)
+    observed = Observed(before.discovery, objects, absent, sets=part.ids)
+    observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
+    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    conditions = replace(
+        known.conditions,
+        reading=seen.reading,
+        commits={state.catalog.source: state.catalog.revision for state in whole.sources},
+        states=whole.found.propagation.states,
+        requests={},
+        externals=facts(seen.reading.now) if facts else None,
+    )
+    archive = whole.archive(part.instances)
+    begun = governor.begin(observed, archive.stored)
+    records = replace(known.records, scopes={}, partial=parents)
+    settled = (
+        frozenset(state.catalog.source for state in whole.sources) if part.roots.isdisjoint(whole.due) else frozenset()
+    )
+    return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
+
+
+def _records(
+    sources: Sequence[SourceState],
+    live: Mapping[str, Object],
+    said: Mapping[str, SourceRecord],
+    lost: Mapping[ObjectKey, Scope],
+) -> Records:
+    """`live` are the ConfigMaps of the sources, `said` what stands in them."""
+    scopes: dict[ObjectKey, Scope] = dict(lost)
+    for record in said.values():
+        scopes |= record.scopes
+    approved = {
+        state.catalog.source
+        for state in sources
+        if (parent := live.get(state.catalog.source))
+        and is_approval(annotation(parent, keys.APPROVED), state.catalog.revision)
+    }
+    holds = {
+        state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
+    }
+    found_again = "the record of this source was gone; nothing is deleted in the pass that finds its members again"
+    return Records(
+        scopes=scopes,
+        unreadable={state.catalog.source: state.catalog.protection for state in sources},
+        hold_pruning=holds
+        | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
+        approved=frozenset(approved),
+        adoption={state.catalog.source: state.adoption for state in sources},
+        brakes={state.catalog.source: state.brake for state in sources},
+        keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
+    )

@@ -1,0 +1,165 @@
+"""Which instances a pass may look at alone, resting on the last whole pass for all else, and what proves to be too narrow. Pure.
+
+A part never deletes, grants, issues revisions or takes over what another set wants: whatever looks like that makes the pass a whole one, which reads
+everything anew. So what a part rests on may be old without harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from applier.observed import label
+from applier.plan import Plan, SetPlan, Verb
+from gitops.passes.known import Known, Pass
+from gitops.passes.sources import SourceState
+from gitops.passes.whole import Place, Whole, recounted
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.content import Declared, located
+from renderer.identity import ObjectKey, applyset_id
+from renderer.model import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """A pass over a part is not enough, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Instances of sources (`roots`), with those nested in them `instances`; `around` are, by source, the objects that it renders: the roots and what
+    they depend on.
+    """
+
+    roots: frozenset[ObjectKey]
+    instances: frozenset[ObjectKey]
+    around: Mapping[str, frozenset[ObjectKey]]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(map(applyset_id, self.instances))
+
+
+def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Declared] | Wider:
+    """What the sources declare otherwise than before, if these are instances alone, each where it was."""
+    found: dict[Place, Declared] = {}
+    if len(sources) != len(whole.sources):
+        return Wider("other sources than before")
+    for before, after in zip(whole.sources, sources, strict=True):
+        if replace(before, catalog=_NOTHING) != replace(after, catalog=_NOTHING):
+            return Wider(f"source {after.catalog.source} is followed otherwise")
+        if before.catalog is after.catalog:
+            continue
+        if why := _differs(before.catalog, after.catalog):
+            return Wider(f"commit {after.catalog.revision[:7]} changes {why}")
+        for old, new in zip(before.catalog.objects, after.catalog.objects, strict=True):
+            if old != new:
+                key = whole.place_of(after.catalog.source, old)
+                if key is None or whole.root_of(key) != key or located(new, namespaced=bool(key.namespace)) != key:
+                    return Wider(f"commit {after.catalog.revision[:7]} changes {key}, which is no instance")
+                found[after.catalog.source, key] = new
+    return found
+
+
+_NOTHING = Catalog()
+
+
+def _differs(before: Catalog, after: Catalog) -> str:
+    """What a commit changes beside the content of instances; empty where that is all."""
+    if before.unreadable or after.unreadable:
+        return "files that cannot be read"
+    if before.source != after.source or before.broken != after.broken or before.problems != after.problems:
+        return "what is wrong"
+    if before.definitions.keys() != after.definitions.keys() or any(
+        one is not after.definitions[kind] for kind, one in before.definitions.items()
+    ):
+        return "definitions"
+    if before.rules != after.rules or before.calendars != after.calendars:
+        return "windows or policies"
+    return "which objects there are" if len(before.objects) != len(after.objects) else ""
+
+
+def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
+    """These instances with all that belongs to them, if everything is as it should be with them."""
+    instances, bundle = whole.family(roots), whole.found.bundle
+    if not instances >= frozenset(roots):
+        return Wider("an instance that was not known")
+    for key in instances:
+        one = whole.plans.get(key)
+        why = _unsettled(one) if one else "was not planned"
+        if why or key in whole.known.gated:
+            return Wider(f"{key} {why or 'waits at a gate'}")
+    around: dict[str, set[ObjectKey]] = {}
+    for key in roots:
+        around.setdefault(bundle.instances[key].source, set()).add(key)
+    for source, mine in around.items():
+        mine |= {node.key for node in whole.ancestors(source, tuple(mine)) if node.key}
+    return Part(frozenset(roots), instances, {source: frozenset(mine) for source, mine in around.items()})
+
+
+def _unsettled(one: SetPlan) -> str:
+    """Why a set is not one of which a part can be sure; empty where it is."""
+    rendered = one.rendered
+    if rendered.error or rendered.held or rendered.unfit or one.error or one.stuck or one.stays or one.deadlock:
+        return "waits"
+    if one.parent is None or not label(one.parent, keys.PARENT_ID) or "deletionTimestamp" in one.parent["metadata"]:
+        return "has no live set"
+    return "is not at the revision that it is to move to" if rendered.revision != rendered.aim else ""
+
+
+def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known) -> str:
+    """What this decision over a part cannot be sure of; empty where it may be carried out."""
+    if known.propagation.stopped or bundle.issued or bundle.instances.keys() != part.instances:
+        return "other instances, or other revisions, than before"
+    if known.observed.unreadable:
+        return "not everything can be read"
+    if known.gated or known.propagation.frozen:
+        return "an instance waits at a gate"
+    if any(known.propagation.under_glass(change) for change in plan.changes):
+        return "somebody broke the glass"
+    return next((why for one in plan.sets if (why := _too_much(whole, part, one, known))), "")
+
+
+def _too_much(whole: Whole, part: Part, one: SetPlan, known: Known) -> str:
+    key, nodes = one.rendered.parent, one.nodes
+    if one.rendered.is_source:
+        others = [node for node in nodes if node.node.key not in part.roots]
+        if one.superset or any(node.verb is not Verb.NONE or not node.settled for node in others):
+            return f"{key} has more to do"
+    elif why := _unsettled(one):
+        return f"{key} {why}"
+    elif known.propagation.gates.targets.get(key, one.target) != one.target:
+        return f"{key} is let move"
+    if one.orphans or one.repairs or one.exact or one.detach or one.finish or one.untouched:
+        return f"{key} has members that it no longer wants"
+    mine = part.ids | {one.rendered.id}
+    for node in nodes:
+        name = node.node.key
+        if name is None or node.node.external:
+            continue
+        if node.verb in {Verb.REPLACE, Verb.ADOPT}:
+            return f"{name} is replaced or adopted"
+        holder = label(node.live, keys.PART_OF) if node.live else ""
+        if not whole.wanted.get(name, mine) <= mine or holder not in {"", *mine}:
+            return f"{name} concerns another set as well"
+    return ""
+
+
+def ripples(whole: Whole, found: Pass) -> str:
+    """Why others have to be decided anew after this pass over a part; empty where they need not. Call it before the whole takes the part in."""
+    for one in found.plan.sets:
+        for node in one.nodes if one.rendered.is_source else ():
+            before = whole.plan_of(one.rendered.parent, node.node.id)
+            if whole.is_used(node.node.id) and (
+                before is None or (before.settled, before.healthy) != (node.settled, node.healthy)
+            ):
+                return f"others depend on {node.node.key}"
+    states = whole.found.propagation.states
+    for key, after in found.propagation.counted.items():
+        known = whole.found.propagation.counted.get(key)
+        if known != after and (known is None or recounted(states.get(after.rollout), known, after) is None):
+            return f"{key} counts otherwise in the rollout {after.rollout}"
+    return ""

@@ -1,0 +1,300 @@
+"""One pass: observe, then render, plan and execute until nothing more is allowed, then conclude.
+
+A pass may be called again at any time; it does what is possible and says what it left and why. It never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from applier import kro, observe
+from applier.cluster import Cluster
+from applier.errors import ClusterError, StaleWrite
+from applier.execute import Executor, Result
+from applier.inventory import epoch_of
+from applier.plan import Plan
+from applier.write import Writer
+from gitops.clock import Clock
+from gitops.leadership import Leadership
+from gitops.passes import conclude, events
+from gitops.passes.deciding import Decider
+from gitops.passes.known import Known, Pass, Preview
+from gitops.passes.observing import FactsAt, observe_all, observe_part
+from gitops.passes.parts import Wider, admitted, changed, exceeded, ripples
+from gitops.passes.sources import SourceState
+from gitops.passes.whole import Whole
+from gitops.propagation import governor
+from gitops.propagation.judge import steady
+from gitops.propagation.propagation import Propagation
+from gitops.propagation.situation import Situation
+from gitops.records.installation import INSTALLATION, ensure_namespace
+from gitops.records.revisions import KIND, Archive
+from gitops.records.rollouts import Rollouts
+from gitops.records.transitions import Transition
+from gitops.stages import Stage, untold
+from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
+from renderer.model import Bundle
+
+MAX_ROUNDS = 200
+"""A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Brings one cluster to what its sources say.
+
+    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
+    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written. `stage` hears of passes and what
+    they consist of, `announced` of what has changed by them.
+    """
+
+    cluster: Cluster
+    version: str
+    clock: Clock
+    report: Callable[[Result], None] = lambda _: None
+    stopping: Callable[[], bool] = lambda: False
+    facts: FactsAt | None = None
+    lead: Leadership | None = None
+    stage: Stage = untold
+    announced: Callable[[Sequence[Transition]], None] = lambda _: None
+    whole: Whole | None = None
+    deeds: list[Result] = field(default_factory=list)
+    decider: Decider = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.decider = Decider(self.cluster, self.clock, stage=self.stage)
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""
+        with self.stage("pass", **{state.catalog.source: state.catalog.revision for state in sources}):
+            return await self._whole(sources)
+
+    async def _whole(self, sources: Sequence[SourceState]) -> Pass:
+        self.whole, given = None, sources
+        sources = await self._heeding_kro(sources)
+        revisions = {state.catalog.source: state.catalog.revision for state in sources}
+        catalogs, known = await self._observe(sources)
+        known = await self._in_term(known)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
+            if known.propagation.stopped or self.stopping():
+                break
+            if bundle.issued:
+                known = replace(known, archive=await self._issue(bundle, known.archive, revisions))
+                continue
+            asked = known.rollouts.requests
+            known, is_stored = await self._keep(known)
+            if asked or not is_stored:
+                continue  # decide anew, on what is stored
+            if decided.is_idle:
+                break
+            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
+            if new and (refused := await self._own_namespace_refused()):
+                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
+                continue
+            known, done = await self._act(executor, decided, known)
+            results += done
+        if known.propagation.stopped:
+            return Pass(
+                bundle,
+                decided,
+                known.observed,
+                tuple(results),
+                known.propagation,
+                sources=tuple(sources),
+                now=known.now,
+            )
+        found = await self._conclude(sources, bundle, decided, known, results)
+        if not (known.records.hold_pruning or known.observed.unreadable or self.stopping()):
+            self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
+        return found
+
+    async def _conclude(
+        self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
+    ) -> Pass:
+        with self.stage("conclude"):
+            end = await conclude.conclude(
+                self.cluster,
+                decided,
+                sources,
+                known.observed,
+                known.archive,
+                known.propagation,
+                known.calendar,
+                version=self.version,
+                now=known.now,
+                results=results,
+                earlier=self.deeds,
+            )
+        self.deeds.clear()
+        await self._announce(end.transitions, known.now)
+        self.decider.seen.archive = known.archive.storing(end.objects)
+        return Pass(
+            bundle,
+            decided,
+            known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind),
+            (*results, *end.results),
+            known.propagation,
+            end.errors,
+            sources=tuple(sources),
+            now=known.now,
+        )
+
+    def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:
+        """The sources say this from now on: the instances that they want otherwise, or why only a whole pass can tell what that means."""
+        if self.whole is None:
+            return Wider("not everything has been looked at yet")
+        found = changed(self.whole, sources)
+        if isinstance(found, Wider):
+            return found
+        self.whole.accept(sources, found)
+        return frozenset(key for _, key in found)
+
+    async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
+        Parts of different instances may run side by side, but beside no whole pass.
+        """
+        with self.stage("part"):
+            return await self._part(roots)
+
+    async def _part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        whole = self.whole
+        if whole is None:
+            return Wider("not everything has been looked at yet")
+        part = admitted(whole, roots)
+        if isinstance(part, Wider):
+            return part
+        catalogs, decider = whole.catalogs(part.around), self.decider.part()
+        sources, due = whole.sources, dict(whole.due)
+        revisions = {catalog.source: catalog.revision for catalog in catalogs}
+        with self.stage("observe"):
+            known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+        known = await self._in_term(known)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
+            if why := exceeded(whole, part, bundle, decided, known):
+                return Wider(why)
+            if self.stopping() or decided.is_idle:
+                break
+            known, done = await self._act(executor, decided, known)
+            self.deeds += done
+            results += done
+        end = await conclude.conclude_part(
+            self.cluster, decided, sources, known.archive, known.propagation, known.now, results=results
+        )
+        await self._announce(end.transitions, known.now)
+        done = (*results, *end.results)
+        observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
+        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
+        why = ripples(whole, found)
+        merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
+        return Wider(why) if why else merged
+
+    async def tell(self) -> None:
+        """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""
+        whole = self.whole
+        if whole is None or whole.due or not whole.is_untold:
+            return
+        deeds, self.deeds, whole.is_untold = self.deeds, [], False
+        found, now = whole.found, steady(self.clock.now(), whole.known.now)
+        rollouts = await whole.known.rollouts.store(self.cluster, found.propagation.states)
+        end = await conclude.tell(
+            self.cluster, found.plan, whole.sources, found.observed, found.propagation, deeds, now.now
+        )
+        whole.told(rollouts, end.objects)
+        await self._announce(end.transitions, now.now)
+
+    async def _announce(self, transitions: Sequence[Transition], now: datetime) -> None:
+        """Tell what has changed, once the records say it."""
+        self.announced(transitions)
+        await events.tell(self.cluster, transitions, now)
+
+    async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
+        """One round of what the plan allows."""
+        with self.stage("apply"):
+            outcome = await executor.execute(decided, known.observed)
+        self.decider.fights.note(outcome.results, self.clock.now())
+        for result in outcome.results:
+            self.report(result)
+        return replace(known, observed=outcome.observed), outcome.results
+
+    async def preview(self, sources: Sequence[SourceState]) -> Preview:
+        """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""
+        sources = await self._heeding_kro(sources)
+        catalogs, begun = await self._observe(sources)
+        begun = await self._heeding(begun)
+        freely = replace(begun, propagation=Propagation())
+        bundle, due, known = await self.decider.decide(catalogs, freely, to_the_end=True)
+        rehearsal = await Writer(self.cluster, {}).rehearse(due, known.observed)
+        if rehearsal.observed.failures != known.observed.failures:
+            known = replace(known, observed=rehearsal.observed)
+            bundle, due, known = await self.decider.decide(catalogs, known, to_the_end=True)
+        foreseen = replace(known, propagation=begun.propagation, archive=known.archive.foreseen(bundle.issued))
+        found, first, decided = await self.decider.decide(catalogs, foreseen)
+        here = Situation(decided.conditions, bundle, due, decided.observed, decided.archive.stored, decided.propagation)
+        return Preview(
+            first=Pass(found, first, decided.observed, (), decided.propagation),
+            bundle=bundle,
+            due=due,
+            situation=here,
+            hindrances=governor.hindrances(decided.propagation, here),
+            answers=rehearsal.answers,
+        )
+
+    async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
+        with self.stage("observe"):
+            known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)
+        return [state.catalog for state in sources], known
+
+    async def _in_term(self, known: Known) -> Known:
+        """With the term in which it writes, which is the last in which anybody has written."""
+        if self.lead is None:
+            return known
+        last = max(map(epoch_of, known.observed.objects.values()), default=0)
+        if last > self.lead.epoch:
+            await self.lead.outdo(last)
+        return replace(known, records=replace(known.records, epoch=self.lead.epoch))
+
+    async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:
+        """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
+        if not any(state.adoption.heirs_of for state in sources):
+            return sources
+        try:
+            runs = await kro.running(self.cluster, self.clock.now())
+        except ClusterError as error:
+            runs = f"perhaps: {error}"
+        return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
+
+    async def _heeding(self, known: Known) -> Known:
+        """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
+        return replace(known, observed=await observe.look(self.cluster, known.observed, {INSTALLATION}))
+
+    async def _keep(self, known: Known) -> tuple[Known, bool]:
+        """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""
+        try:
+            rollouts = await known.rollouts.store(self.cluster, known.propagation.states)
+        except StaleWrite:
+            known = known.hearing(await Rollouts.observe(self.cluster))
+            return replace(known, propagation=governor.begin(known.observed, known.archive.stored)), False
+        return known if rollouts == known.rollouts else known.hearing(rollouts), True
+
+    async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
+        if refused := await self._own_namespace_refused():
+            return replace(archive, refused=dict.fromkeys((one.kind for one in bundle.issued), str(refused)))
+        return await archive.issue(self.cluster, bundle.issued, commits)
+
+    async def _own_namespace_refused(self) -> ClusterError | None:
+        """Make sure that the namespace of our own records exists; the error if it cannot be made."""
+        try:
+            await ensure_namespace(self.cluster)
+        except ClusterError as error:
+            return error
+        return None

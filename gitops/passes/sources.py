@@ -1,0 +1,69 @@
+"""A source as a pass takes it: what was read of it, and what that forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from applier.adoption import NEVER, Adoption
+from applier.plan import BRAKE, Brake
+from gitops import compose
+from gitops.compose import SourceConfig
+from gitops.passes.history import Offer
+from gitops.records.pins import Pin
+from gitops.source import Snapshot, Target
+from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
+    sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
+    the requests to look now that are answered by this state, by the object that carries them. `pin` is a person's word that this commit is read
+    instead of the head of its ref, `unpinned` the commit that it was at before. The rest is as in `SourceConfig`.
+    """
+
+    catalog: Catalog
+    ref: str = ""
+    url: str = ""
+    path: str = ""
+    hold: str = ""
+    adoption: Adoption = NEVER
+    brake: Brake = BRAKE
+    prunes: bool = True
+    suspend: str = ""
+    depends_on: tuple[str, ...] = ()
+    governors: frozenset[str] = frozenset()
+    offer: Offer | None = None
+    synced: Mapping[ObjectKey, str] = field(default_factory=dict)
+    pin: Pin | None = None
+    unpinned: str = ""
+
+    def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
+        """What was read, under what the configuration says now."""
+        return replace(
+            self,
+            adoption=config.adoption,
+            brake=config.brake,
+            prunes=config.prunes,
+            suspend=config.suspend,
+            depends_on=config.depends_on,
+            governors=governors - {config.name},
+        )
+
+
+def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+    """A snapshot of `target` as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
+    hold = ""
+    if not snapshot.path_exists:
+        hold = f"the path {target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
+    elif not snapshot.files and not snapshot.problems:
+        hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
+    return SourceState(
+        compose.catalog_of(snapshot, source=name, previous=previous),
+        ref=str(target.ref),
+        url=str(target),
+        path=target.path,
+        hold=hold,
+    )

@@ -1,0 +1,207 @@
+"""What people order, as annotations of one object: what each order writes and takes away. kubectl can write the same. Pure.
+
+Who may patch the object may give the order. What is ordered here by hand lapses by itself, or is taken back by the other half of its pair: hold and
+release, suspend and resume, halt and resume.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from applier.cluster import CONTENT, Discovery, Object
+from applier.observed import annotation
+from applier.ownership import annotators
+from gitops.errors import GitopsError
+from gitops.propagation import orders
+from gitops.propagation.people import LONGEST_GLASS
+from gitops.propagation.state import State
+from gitops.records.pins import REVISION
+from gitops.records.record import SHORTEST_COMMIT, SourceRecord, is_approval
+from gitops.records.refs import Ref
+from renderer import keys
+from renderer.documents.writer import dump
+from renderer.identity import ObjectKey
+
+_LAPSES: Final = "lapses with the next {}; nothing takes it back before"
+
+
+class OrderError(GitopsError):
+    """The order makes no sense for this object; the text says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an order is about: the object that carries it, as it is, and the REF that named it (None: everything). `by` gives the order, empty where
+    the server does not say who that is.
+    """
+
+    key: ObjectKey
+    live: Object
+    ref: Ref | None
+    by: str
+    now: datetime
+
+    def __str__(self) -> str:
+        if self.ref is None:
+            return "everything"
+        if self.ref.own:
+            return f"{self.ref.own} {self.ref.name}"
+        return (
+            f"{self.key.kind} {self.key.namespace}/{self.key.name}"
+            if self.key.namespace
+            else f"{self.key.kind} {self.key.name}"
+        )
+
+    def command(self, verb: str) -> str:
+        """The command of this verb for the same thing."""
+        place = f" -n {self.key.namespace}" if self.ref and not self.ref.own and self.key.namespace else ""
+        return f"levelgate {verb} {self.ref or '--all'}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
+    nothing has to). One that `is_signed` says who gave it.
+    """
+
+    subject: Subject
+    annotations: Mapping[str, str | None]
+    told: str
+    undo: str
+    is_signed: bool = True
+
+    @property
+    def patch(self) -> Object:
+        """A merge patch; it goes only to the very object that was looked at."""
+        who = {keys.REQUESTED_BY: (self.subject.by or None) if any(self.annotations.values()) else None}
+        said = {**self.annotations, **(who if self.is_signed else {})}
+        return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": said}}
+
+    def kubectl(self, discovery: Discovery, options: Sequence[str] = ()) -> str:
+        """The command that writes the same; `options` choose the cluster."""
+        key, resource = self.subject.key, discovery.resources[self.subject.key.group_kind]
+        plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        place = ["-n", key.namespace] if key.namespace else []
+        said = [f"{name}-" if value is None else f"{name}={value}" for name, value in self.annotations.items()]
+        return shlex.join(["kubectl", *options, "annotate", plural, key.name, *place, "--overwrite", *said])
+
+    def lines(self) -> str:
+        """What to commit instead, with the file where that is known. Raises OrderError for what is not in Git."""
+        if self.subject.ref is None or self.subject.ref.own:
+            raise OrderError(f"{self.subject} stands in no file; leave out --git")
+        said = {name: value for name, value in self.annotations.items() if value is not None}
+        file = annotation(self.subject.live, keys.SOURCE_FILE) or "its file"
+        if not said:
+            return f"# {file}: take these out of metadata.annotations of {self.subject}\n" + "\n".join(self.annotations)
+        return f"# {file}: {self.subject}{dump([{'metadata': {'annotations': said}}]).removeprefix('---')}".rstrip()
+
+
+def hold(subject: Subject, why: str, until: datetime | None) -> Order:
+    said = {keys.HOLD: why, keys.HOLD_UNTIL: _time(until)}
+    told = f"{subject} stays where it is{_until(until)}, and is healed there. The others of its rollout pass it."
+    return Order(subject, said, told, subject.command("release"))
+
+
+def release(subject: Subject) -> Order:
+    """Raises OrderError where nobody but Git holds it."""
+    return _undone(subject, (keys.HOLD, keys.HOLD_UNTIL), "held", "hold")
+
+
+def suspend(subject: Subject, why: str, until: datetime | None) -> Order:
+    said = {keys.SUSPEND: why, keys.SUSPEND_UNTIL: _time(until)}
+    told = f"Nothing is written of {subject}{_until(until)}: no change, no healing, no pruning."
+    return Order(subject, said, told, subject.command("resume"))
+
+
+def resume(subject: Subject, why: str) -> Order:
+    """Of a rollout what it halts, of anything else the suspension. Raises OrderError, RefusedOrder where there is nothing to resume."""
+    if subject.ref is None or subject.ref.own != "rollout":
+        return _undone(subject, (keys.SUSPEND, keys.SUSPEND_UNTIL), "suspended", "suspend")
+    orders.resume(_state(subject), {}, by=subject.by, why=why, now=subject.now)
+    told = f"{subject} goes on. The failures there are now are accepted; one more halts it again."
+    return Order(subject, {keys.RESUME: why}, told, f"{subject.command('halt')} --reason ...")
+
+
+def halt(subject: Subject, why: str) -> Order:
+    """Raises RefusedOrder where nothing is under way."""
+    orders.halt(_state(subject), by=subject.by, why=why, now=subject.now)
+    told = f"No further instance moves in {subject}. What has moved is followed to its end."
+    return Order(subject, {keys.HALT: why}, told, f"{subject.command('resume')} --reason ...")
+
+
+def approve(subject: Subject, after: str, why: str) -> Order:
+    """That a rollout goes on after a wave or a number. Raises OrderError where that has been approved."""
+    state = _state(subject)
+    if state.targets and all(state.is_approved(target, after) for target in state.targets.values()):
+        raise OrderError(f"{subject}: somebody has approved that it goes on after {after}")
+    said = {keys.APPROVE: after, keys.APPROVE_REASON: why or None}
+    told = f"{subject} may go on after {after}. Health, pace and windows hold as before."
+    return Order(subject, said, told, _LAPSES.format("revision"))
+
+
+def approve_commit(subject: Subject, commit: str) -> Order:
+    """That a source does all its commit says. Raises OrderError unless it is at that commit, given by at least seven characters of its id."""
+    record = SourceRecord.read(subject.live)
+    target = record.offered or record.target
+    if not is_approval(commit, target):
+        at = f"is at commit {target}" if target else "has no commit yet"
+        raise OrderError(f"{subject} {at}; approve that one, by {SHORTEST_COMMIT} characters of its id or more")
+    told = f"{subject} may go to commit {target[:12]} and do all it says, also where history or the brake on deletions held it."
+    return Order(subject, {keys.APPROVED: target}, told, _LAPSES.format("commit"))
+
+
+def break_glass(subject: Subject, why: str, until: datetime) -> Order:
+    """Raises OrderError for longer than is allowed."""
+    if until > subject.now + LONGEST_GLASS:
+        raise OrderError(f"a break-glass lasts at most {LONGEST_GLASS.total_seconds() / 3600:.0f} hours")
+    said = {keys.GLASS_REASON: why, keys.GLASS_UNTIL: _time(until)}
+    told = f"{subject} goes past windows until {_time(until)}. Pace, halts, holds and approvals stay."
+    return Order(subject, said, told, "lapses by itself; nothing has to be taken back")
+
+
+def pin(subject: Subject, revision: str, why: str, until: datetime | None) -> Order:
+    """That a source stays at a commit, given by at least seven characters of its id. Raises OrderError for anything else."""
+    if not REVISION.fullmatch(revision):
+        raise OrderError(f"{revision!r} is no commit; write {SHORTEST_COMMIT} characters of its id or more")
+    said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until), keys.PIN_BY: subject.by or None}
+    told = f"{subject} stays at commit {revision[:12]}{_until(until)}, whatever its ref says. The brake on deletions counts."
+    return Order(subject, said, told, subject.command("unpin"), is_signed=False)
+
+
+def unpin(subject: Subject) -> Order:
+    """Raises OrderError where it is not pinned."""
+    return _undone(subject, (keys.PIN, keys.PIN_REASON, keys.PIN_UNTIL, keys.PIN_BY), "pinned", "pin --revision ...")
+
+
+def sync(subject: Subject) -> Order:
+    """That it is looked at now; the value tells this request from those before."""
+    said = subject.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return Order(subject, {keys.SYNC: said}, f"{subject} is looked at now. No gate opens by that.", "", is_signed=False)
+
+
+def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> Order:
+    said = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
+    if names[0] not in said:
+        raise OrderError(f"{subject} is not {is_what} here; if Git says so, take {names[0]} out there")
+    if set(annotators(subject.live, names[0])) == {CONTENT}:
+        file = annotation(subject.live, keys.SOURCE_FILE) or "its file"
+        raise OrderError(f"{subject} is {is_what} by Git; take {names[0]} out of {file}")
+    told = f"{subject} is no longer {is_what}."
+    again = f"{subject.command(verb)} --reason ..."
+    return Order(subject, dict.fromkeys(said), told, again)
+
+
+def _state(subject: Subject) -> State:
+    return State.read(subject.live.get("data") or {}, now=subject.now)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _until(moment: datetime | None) -> str:
+    return f" until {_time(moment)}" if moment else ""

@@ -1,0 +1,168 @@
+"""What has changed between what a record said before a pass and what it says after it: the stuff of events and notifications. Pure.
+
+A transition is told once, by whoever writes the record that makes it known; what that record said already is none. So nothing is told again after a
+restart, and a world at rest tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from applier.cluster import Object
+from applier.execute import Result
+from applier.reasons import Happening, Reason
+from gitops.propagation.state import HALTED, OVERRIDDEN
+from gitops.records import passes
+from gitops.records.causes import Cause
+from gitops.records.record import SourceRecord
+from gitops.records.standing import State
+from renderer.identity import ObjectKey
+from renderer.listing import listed
+from renderer.render import source_parent
+
+MOST: Final = 100
+"""Transitions that one pass tells; warnings come first."""
+
+_UNTOLD: Final = frozenset(
+    {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
+    | {Reason.WAITING_FOR_DATA, Reason.HALTED, Reason.SETTLED}
+)
+"""Of these no instance tells by itself: time ends them, or the rollout tells it once for all."""
+
+_WRONG: Final = frozenset(
+    {
+        Reason.DELETION_BLOCKED,
+        Reason.BRAKE_ENGAGED,
+        Reason.HISTORY_REWRITTEN,
+        Reason.UNSIGNED,
+        Reason.GATE_ERROR,
+        Reason.DEADLOCKED,
+    }
+)
+"""Beside failures: somebody has to act."""
+
+_DONE: Final = {
+    "created": Happening.UPDATED,
+    "updated": Happening.UPDATED,
+    "healed": Happening.HEALED,
+    "deleted": Happening.PRUNED,
+    "released": Happening.PRUNED,
+    "adopted": Happening.ADOPTED,
+    "taken over": Happening.ADOPTED,
+}
+_LISTED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """`word` is a `Happening`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
+    the source. `commit` is that of the source, `reason` why something is blocked.
+    """
+
+    word: Happening | Reason
+    message: str
+    key: ObjectKey
+    version: str
+    uid: str
+    source: str
+    commit: str
+    reason: Reason | None = None
+
+    @property
+    def is_of_source(self) -> bool:
+        return self.key == source_parent(self.source)
+
+    @property
+    def is_warning(self) -> bool:
+        return isinstance(self.word, Reason) or self.word is Happening.BREAK_GLASS_USED
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Whom transitions are about: an instance, or the record of a source."""
+
+    parent: Object
+    source: str
+    commit: str
+
+    def __call__(self, word: Happening | Reason, message: str, reason: Reason | None = None) -> Transition:
+        key, metadata = ObjectKey.of(self.parent), self.parent["metadata"]
+        return Transition(
+            word, message, key, self.parent["apiVersion"], metadata.get("uid", ""), self.source, self.commit, reason
+        )
+
+
+def of_instance(
+    about: About, before: Mapping[str, Any], after: Mapping[str, Any], results: Sequence[Result]
+) -> Iterator[Transition]:
+    """`before` and `after` are statuses, `results` what was done in its set."""
+    yield from _done(about, results)
+    old, new = _rows(before), _rows(after)
+    yield from _blocked(about, old, new)
+    if _propagated(after) == Reason.SETTLED != _propagated(before):
+        yield about(Happening.SETTLED, "it is as Git says, and healthy")
+    if _propagated(after) == Reason.NOT_IN_GIT != _propagated(before):
+        yield about(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
+
+
+def of_source(
+    about: About, before: SourceRecord, after: SourceRecord, results: Sequence[Result]
+) -> Iterator[Transition]:
+    """`results` is what was done in the source's own set."""
+    if after.target != before.target:
+        yield about(Happening.UPDATED, f"goes to commit {after.target[:12]}")
+    yield from _done(about, results)
+    yield from _blocked(about, before.causes, after.causes)
+    if after.state == State.SETTLED and (before.state, before.target) != (after.state, after.target):
+        yield about(Happening.SETTLED, f"all of commit {after.target[:12]} is as Git says, and healthy")
+    if after.passes != before.passes:
+        for word in passes.read(after.passes)[-1].words:
+            told = f"{word.subject}, by {word.by}: {word.why or 'no reason given'}"
+            if word.what == OVERRIDDEN:
+                yield about(Happening.BREAK_GLASS_USED, told)
+            elif word.what == HALTED:
+                yield about(Reason.HALTED, told)
+
+
+def bounded(found: Iterable[Transition]) -> tuple[Transition, ...]:
+    """At most `MOST`, the warnings first."""
+    return tuple(sorted(found, key=lambda one: not one.is_warning)[:MOST])
+
+
+def _done(about: About, results: Sequence[Result]) -> Iterator[Transition]:
+    """One for each kind of thing that was done, however many objects it was done to."""
+    found: dict[Happening, list[str]] = {}
+    for one in results:
+        if one.error is None and one.action in _DONE:
+            why = f" ({one.lost[0]})" if one.lost else ""
+            found.setdefault(_DONE[one.action], []).append(f"{one.key.kind}/{one.key.name} {one.action}{why}")
+    for word, told in found.items():
+        yield about(word, listed(told, most=_LISTED))
+
+
+def _blocked(
+    about: About, before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+) -> Iterator[Transition]:
+    """What stands in the way now and did not before; and that nothing does any more."""
+    old = {(one.node, one.reason) for one in map(Cause.read, before) if one.reason not in _UNTOLD}
+    new = [one for one in map(Cause.read, after) if one.reason not in _UNTOLD]
+    for one in new:
+        if (one.node, one.reason) not in old:
+            node = f"node {one.node}: " if one.node else ""
+            is_wrong = one.reason.is_failure or one.reason in _WRONG
+            word = one.reason if is_wrong else Happening.BLOCKED
+            yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}", one.reason)
+    if old and not new:
+        yield about(Happening.UNBLOCKED, "nothing stands in its way any more")
+
+
+def _rows(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = (status.get("levelgate") or {}).get("blocked") or []
+    return found
+
+
+def _propagated(status: Mapping[str, Any]) -> str:
+    told = {one.get("type"): one.get("reason", "") for one in status.get("conditions") or ()}
+    return told.get("Propagated") or told.get("InstanceManaged") or ""

@@ -1,0 +1,236 @@
+"""Why something is not as Git says: found in the cluster alone.
+
+Everything is what the last pass wrote down; only windows are judged anew, as they change by time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from applier.cluster import Cluster, Object
+from applier.observed import annotation, label
+from applier.plan import Effect
+from applier.reasons import Reason
+from gitops.propagation.items import name_of
+from gitops.propagation.judge import startable
+from gitops.propagation.rules import SourceRules
+from gitops.propagation.state import State as Rollout
+from gitops.propagation.window import Kind, Target, Window
+from gitops.records import calendar
+from gitops.records.causes import Cause
+from gitops.records.record import SourceRecord, read_records
+from gitops.records.refs import Ref, RefError, locate
+from gitops.records.rollouts import rollout_key
+from gitops.records.standing import Standing, State, instances
+from gitops.status.explanation import Explanation, Link, Shut, Waiting
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import CRD
+from renderer.render import source_parent
+
+
+async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
+    """Raises RefError where there is nothing of that name, ClusterError."""
+    world = _World(cluster, now, await read_records(cluster), await calendar.read(cluster))
+    match ref.own:
+        case "source":
+            return await world.source(ref)
+        case "rollout" | "rgd":
+            return await world.rollout(ref)
+        case "window":
+            return await world.window(ref)
+    return await world.object(await locate(cluster, ref, namespace), ref.node)
+
+
+@dataclass
+class _World:
+    """What the cluster says, read as far as it is asked for."""
+
+    cluster: Cluster
+    now: datetime
+    records: Sequence[tuple[str, SourceRecord]]
+    rules: Sequence[SourceRules]
+    kinds: dict[GroupKind, list[Standing]] = field(default_factory=dict)
+
+    async def object(self, key: ObjectKey, node: str) -> Explanation:
+        """An instance, a member of one, or an object of a source; also one that does not exist yet."""
+        live = await self.cluster.get(key)
+        if live is not None and label(live, keys.PARENT_ID):
+            instance = Standing.of(live)
+            causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
+            return await self._of(key, causes, instance, node)
+        owner, standing = (await self._owner(live)) if live is not None else (None, None)
+        if standing:
+            node = annotation(live or {"metadata": {}}, keys.NODE_ID)
+            causes = [one for one in standing.causes if node == one.node or node in one.behind]
+            return await self._of(key, causes, standing)
+        told = [Cause.read(row) for _, record in self.records for row in record.causes]
+        if causes := [cause for cause in told if cause.object == str(key)]:
+            return await self._of(key, causes)
+        if owner is None and live is None:
+            for one in await self._all():
+                if causes := [cause for cause in one.causes if cause.object == str(key)]:
+                    return await self._of(key, causes, one)
+        if owner is None:
+            missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
+            raise RefError(f"{key} {missing} in cluster {self.cluster.name}")
+        return Explanation(str(key), State.SETTLED, key)
+
+    async def source(self, ref: Ref) -> Explanation:
+        record = dict(self.records).get(ref.name)
+        if record is None:
+            known = ", ".join(name for name, _ in self.records) or "none"
+            raise RefError(f"no source {ref.name!r} in cluster {self.cluster.name}; there are: {known}")
+        mine = tuple(one for one in await self._all() if one.source == ref.name)
+        causes = [Cause.read(row) for row in record.causes]
+        found = await self._of(source_parent(ref.name), causes)
+        state = State.of([*(one.reason for one in mine), *(cause.reason for cause in causes)])
+        return replace(found, unit=str(ref), state=state, record=record, instances=mine)
+
+    async def rollout(self, ref: Ref) -> Explanation:
+        """Of a definition, that of all its instances."""
+        record = await self.cluster.get(rollout_key(ref.name))
+        if record is None:
+            raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
+        rollout = Rollout.read(record.get("data") or {}, now=self.now)
+        mine = tuple(one for one in await self._all() if one.rollout == ref.name)
+        found = Explanation(str(ref), State.of(one.reason for one in mine), rollout=rollout, instances=mine)
+        if not found.waiting:
+            return found
+        first = min(found.waiting, key=lambda one: (list(State).index(one.state), one.key))
+        chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
+        return replace(found, chain=tuple(chain))
+
+    async def window(self, ref: Ref) -> Explanation:
+        named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
+        if not named:
+            known = ", ".join(sorted({name for rules in self.rules for name in rules.windows})) or "none"
+            raise RefError(f"no window {ref.name!r} is in force in cluster {self.cluster.name}; there are: {known}")
+        held = tuple(one for one in await self._all() if ref.name in _windows_of(one))
+        shut = tuple(Shut.at(self.now, window, rules.source) for rules, window in named if _closes(window, self.now))
+        opened = tuple(window for _, window in named if not _closes(window, self.now))
+        return Explanation(str(ref), State.HELD if held else State.SETTLED, chain=shut, open=opened, instances=held)
+
+    async def _of(
+        self, key: ObjectKey, causes: Sequence[Cause], standing: Standing | None = None, node: str = ""
+    ) -> Explanation:
+        unit = f"{key}/{node}" if node else str(key)
+        if not causes and standing and key == standing.key and not node:
+            causes = standing.reasons
+        subject = standing.key if standing else (ObjectKey.parse(causes[0].object) if causes else None) or key
+        chain = [link async for link in self._chain(subject, causes[0], standing)] if causes else []
+        state = State.of(cause.reason for cause in causes)
+        opened = await self._open(standing, chain) if standing and chain else ()
+        return Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened)
+
+    async def _chain(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Link]:
+        """From this cause to what holds it up; a circle ends where it closes."""
+        seen: set[tuple[ObjectKey, str]] = set()
+        while (key, cause.node) not in seen:
+            seen.add((key, cause.node))
+            yield await self._waiting(key, cause, standing)
+            closed = [one.name for one in cause.because if one.kind == "Window"]
+            for window, source in self._named(closed, standing):
+                yield Shut.at(self.now, window, source)
+            following = None if closed else await self._following(key, cause, standing)
+            if following is None:
+                return
+            standing, cause = following
+            key = standing.key
+
+    async def _following(
+        self, key: ObjectKey, cause: Cause, standing: Standing | None
+    ) -> tuple[Standing, Cause] | None:
+        """What this cause waits for: another instance, another node, or the instance that the node is."""
+        nodes = [one.name for one in cause.because if one.kind == "Node"]
+        if standing and (found := next((one for one in standing.causes if one.node in nodes), None)):
+            return standing, found
+        others = [one async for one in self._others(key, cause, standing) if not one.is_settled]
+        others.sort(key=lambda one: not one.causes)
+        return (others[0], others[0].reasons[0]) if others else None
+
+    async def _others(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Standing]:
+        names = [one.name for one in cause.because if one.kind == "Instance"]
+        for one in await self._kind(key.group_kind) if names else ():
+            if name_of(one.key) in names:
+                yield one
+        if cause.reason is Reason.HALTED and standing:
+            for one in await self._kind(key.group_kind):
+                if one.rollout == standing.rollout and one.state is State.FAILED:
+                    yield one
+        nested = ObjectKey.parse(cause.object)
+        if nested and nested != key and any(nested in record.scopes for _, record in self.records):
+            for one in await self._kind(nested.group_kind):
+                if one.key == nested:
+                    yield one
+
+    async def _waiting(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> Waiting:
+        unsettled = tuple(one.name for one in cause.because if one.kind in {"Instance", "Node"})
+        if standing is None or cause.node or cause.reason is not Reason.PACE_REACHED:
+            return Waiting(key, cause, standing, unsettled=unsettled)
+        wave = [one for one in await self._kind(key.group_kind) if one.rollout == standing.rollout]
+        wave = [one for one in wave if one.wave == standing.wave and one.target.revision == standing.target.revision]
+        settled = tuple(name_of(one.key) for one in wave if one.is_settled)
+        return Waiting(key, cause, standing, settled, unsettled)
+
+    async def _open(self, standing: Standing, chain: Sequence[Link]) -> tuple[Window, ...]:
+        """Windows that govern an instance, could close, and do not."""
+        kind = standing.key.group_kind
+        definitions = {
+            one.plural: one for one in (await self.cluster.discover()).resources.values() if one.group_kind == kind
+        }
+        crd = await self.cluster.get(
+            ObjectKey(*CRD, "", f"{next(iter(definitions), '')}.{kind.group}"), metadata_only=True
+        )
+        rgd = annotation(crd, keys.DEFINITION) if crd else ""
+        target = Target(kind, standing.key.namespace, rgd=rgd, labels=standing.labels)
+        told = {link.closing.window.name for link in chain if isinstance(link, Shut)}
+        return tuple(
+            window
+            for rules in self.rules
+            if rules.source == standing.source
+            for window in rules.windows.values()
+            if window.name not in told
+            and window.kind is Kind.ALLOW
+            and window.governs(target, Effect.UPDATE)
+            and not _closes(window, self.now)
+        )
+
+    def _named(self, names: Iterable[str], standing: Standing | None) -> Iterator[tuple[Window, str]]:
+        """Windows in force of these names, those of the source first; one for each name."""
+        ordered = sorted(self.rules, key=lambda rules: rules.source != (standing.source if standing else ""))
+        for name in names:
+            if found := next((rules for rules in ordered if name in rules.windows), None):
+                yield found.windows[name], found.source
+
+    async def _owner(self, live: Object) -> tuple[ObjectKey | None, Standing | None]:
+        """The parent of the set that an object is in; and how that is, where it is an instance."""
+        part_of = label(live, keys.PART_OF)
+        for source, record in self.records:
+            if part_of == applyset_id(source_parent(source)):
+                return source_parent(source), None
+            for instance in record.scopes:
+                if part_of == applyset_id(instance):
+                    found = await self.cluster.get(instance)
+                    return instance, Standing.of(found) if found else None
+        return None, None
+
+    async def _kind(self, kind: GroupKind) -> list[Standing]:
+        if kind not in self.kinds:
+            self.kinds[kind] = await instances(self.cluster, kind)
+        return self.kinds[kind]
+
+    async def _all(self) -> list[Standing]:
+        kinds = sorted({key.group_kind for _, record in self.records for key in record.scopes})
+        return [one for kind in kinds for one in await self._kind(kind)]
+
+
+def _closes(window: Window, now: datetime) -> bool:
+    """Does it hold up what it governs?"""
+    return window.timeline.span(now).active if window.kind is Kind.DENY else not startable(window, now).open
+
+
+def _windows_of(standing: Standing) -> set[str]:
+    return {one.name for cause in standing.causes for one in cause.because if one.kind == "Window"}

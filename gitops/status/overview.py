@@ -1,0 +1,103 @@
+"""Everything that a cluster's own records say at once: sources, rollouts, instances, and what is not as Git says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from applier.cluster import Cluster
+from gitops.propagation.state import State as Record
+from gitops.propagation.state import WaveProgress
+from gitops.records.causes import Cause
+from gitops.records.record import SourceRecord, read_records
+from gitops.records.rollouts import Rollouts
+from gitops.records.standing import Standing, State, all_instances
+from renderer.identity import ObjectKey
+from renderer.render import source_parent
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded.
+
+    `revisions` counts its instances by the number of the revision that all their nodes have, as text; 0: none yet.
+    """
+
+    name: str
+    record: Record
+    state: State
+    since: datetime | None
+    revisions: Mapping[str, int]
+
+    @property
+    def waves(self) -> tuple[WaveProgress, ...]:
+        """Those that have instances."""
+        return tuple(wave for wave in self.record.waves if wave.total)
+
+    @property
+    def wave(self) -> str:
+        """Where it is: `prod 2/2`; empty where it is over or has no waves."""
+        names = [wave.name for wave in self.waves]
+        current = next((wave.name for wave in self.waves if wave.settled + wave.held + wave.failed < wave.total), "")
+        return f"{current} {names.index(current) + 1}/{len(names)}" if current and len(names) > 1 else ""
+
+    @property
+    def targets(self) -> str:
+        """`r13`; several, in a pipeline, the newest first."""
+        numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
+        return ", ".join(f"r{number}" for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    sources: Mapping[str, SourceRecord]
+    rollouts: tuple[Rollout, ...]
+    instances: tuple[Standing, ...]
+
+    @classmethod
+    async def read(cls, cluster: Cluster, *, now: datetime) -> Overview:
+        """Raises ClusterError."""
+        records, stored = await asyncio.gather(read_records(cluster), Rollouts.observe(cluster))
+        instances = await all_instances(cluster, [record for _, record in records])
+        rollouts = [_rollout(name, state, instances) for name, state in sorted(stored.states(now).items())]
+        return cls(dict(records), tuple(rollouts), tuple(instances))
+
+    def of(self, key: ObjectKey) -> Overview:
+        """What concerns one source, rollout or instance, by the key of its object."""
+        sources = {name: one for name, one in self.sources.items() if source_parent(name) == key}
+        instances = [one for one in self.instances if one.key == key or source_parent(one.source) == key]
+        rollouts = [one for one in self.rollouts if one.name in {standing.rollout for standing in instances}]
+        return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
+
+    def of_rollout(self, name: str) -> Overview:
+        mine = tuple(one for one in self.rollouts if one.name == name)
+        return replace(
+            self,
+            sources={},
+            rollouts=mine,
+            instances=tuple(one for one in self.instances if one.rollout == name),
+        )
+
+    def within(self, namespace: str) -> Overview:
+        """With the instances of one namespace only."""
+        return replace(self, instances=tuple(one for one in self.instances if one.key.namespace == namespace))
+
+    @property
+    def causes(self) -> Iterator[tuple[str, Cause]]:
+        """What waits or fails in sources, by source, beside what its own instances tell."""
+        told = {str(one.key) for one in self.instances if not one.is_settled}
+        for name, record in self.sources.items():
+            yield from ((name, cause) for cause in map(Cause.read, record.causes) if cause.object not in told)
+
+
+def _rollout(name: str, record: Record, instances: list[Standing]) -> Rollout:
+    mine = [one for one in instances if one.rollout == name]
+    turned = [entry.at for entry in record.decisions if entry.what == "target"]
+    since = (
+        max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
+    )
+    revisions = Counter(str(one.applied.revision) for one in mine)
+    return Rollout(name, record, State.of(one.reason for one in mine), since, revisions)

@@ -1,0 +1,90 @@
+"""What was agreed to and nothing else: a plan that somebody read is carried out, another one is not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gitops import compose
+from gitops.clock import SystemClock
+from gitops.daemon.agreement import OtherPlan, insist
+from gitops.passes.sources import SourceState
+from gitops.review import planning
+from tests.gitops.passes.test_history import ONE, TWO, World
+
+THREE = ONE.replace("one", "three")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = World(tmp_path)
+    found.work.commit(one=ONE, two=TWO)
+    asyncio.run(found.settle())
+    found.require_plan = True
+    found.restart()
+    return found
+
+
+async def planned(world: World) -> str:
+    """The hash of what the working tree would do, as `levelgate plan` gives it."""
+    head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
+    report = await planning.against(world.cluster, SourceState(head), clock=SystemClock(), version="0")
+    return report.hash
+
+
+def test_a_commit_with_the_hash_of_its_plan_is_taken(world: World) -> None:
+    async def story() -> None:
+        (world.work.path / "three.yaml").write_text(THREE)
+        world.work.commit(f"Add three\n\nBecause.\n\nReviewed-by: somebody\nLevelgate-Plan: {await planned(world)}")
+        await world.settle()
+        assert await world.deployed() == {"one", "two", "three"}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("said", ["", "\n\nLevelgate-Plan: 0123456789abcdef"], ids=["none", "another"])
+def test_any_other_commit_is_held_until_a_person_approves_it(world: World, said: str) -> None:
+    async def story() -> None:
+        head = world.work.commit(f"Add three{said}", three=THREE)
+        await world.settle()
+        assert await world.deployed() == {"one", "two"}
+        record = await world.record()
+        assert (record.state, record.offered) == ("Held", head)
+        assert record.causes[0]["reason"] == "ApprovalRequired"
+        assert f"its plan is {await planned(world)}" in world.notices[-1]
+        await world.approve(head)
+        await world.settle()
+        assert await world.deployed() == {"one", "two", "three"}
+
+    asyncio.run(story())
+
+
+def test_a_plan_that_the_cluster_has_outrun_is_held(world: World) -> None:
+    """The hash is of a plan against the cluster as it was: what changed since has not been read by anybody."""
+
+    async def story() -> None:
+        (world.work.path / "three.yaml").write_text(THREE)
+        agreed = await planned(world)
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "three", "namespace": "default"}}
+        await world.cluster.apply(manifest, manager="somebody")
+        world.work.commit(f"Add three\n\nLevelgate-Plan: {agreed}")
+        await world.settle()
+        assert (await world.record()).state == "Held"
+
+    asyncio.run(story())
+
+
+def test_once_refuses_a_plan_that_is_another(world: World) -> None:
+    async def story() -> None:
+        (world.work.path / "three.yaml").write_text(THREE)
+        agreed = await planned(world)
+        head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
+        state = SourceState(head)
+        await insist(world.cluster, state, agreed.upper(), clock=SystemClock(), version="0")
+        with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
+            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock(), version="0")
+
+    asyncio.run(story())

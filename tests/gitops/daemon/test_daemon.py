@@ -1,0 +1,224 @@
+"""The daemon with real repositories and a real file system: a configuration that changes while it runs (docs/configuration.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, cast
+
+import pytest
+
+from applier.cluster import Cluster
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops import compose
+from gitops.clock import SystemClock
+from gitops.config import read
+from gitops.daemon.daemon import Daemon
+from gitops.daemon.follow import Follower
+from gitops.externals import Externals
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.passes.whole import Whole
+from gitops.propagation.gates import Fact
+from tests.gitops.daemon.test_follow import found
+from tests.gitops.source.real_git import Work
+from tests.gitops.test_externals import Answers
+
+T = TypeVar("T")
+
+
+@dataclass
+class Passes:
+    """Stands where the cluster is: what each pass was given."""
+
+    given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
+    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
+    whole: Whole | None = None
+
+    def accept(self, _: Sequence[SourceState]) -> Wider:
+        return Wider("nothing is known")
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        self.given.put_nowait({state.catalog.source: state for state in sources})
+        return found()
+
+
+@dataclass
+class Running:
+    """A daemon that runs; `told` is what it says of its configuration."""
+
+    daemon: Daemon
+    passes: Passes
+    told: asyncio.Queue[str]
+
+    async def passed(self, fits: Callable[[dict[str, SourceState]], bool]) -> dict[str, SourceState]:
+        return await _first(self.passes.given, fits)
+
+    async def says(self, text: str) -> str:
+        return await _first(self.told, lambda said: text in said)
+
+
+async def _first(queue: asyncio.Queue[T], fits: Callable[[T], bool]) -> T:
+    async with asyncio.timeout(20):
+        while not fits(one := await queue.get()):
+            pass
+    return one
+
+
+@dataclass
+class Platform:
+    """A configuration file and the repositories that it names."""
+
+    directory: Path
+
+    @property
+    def file(self) -> Path:
+        return self.directory / "levelgate.yaml"
+
+    def repository(self, name: str) -> Work:
+        work = Work(self.directory / name)
+        work.path.mkdir()
+        work.git("init", "--quiet", "--initial-branch=main")
+        work.commit(a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+        return work
+
+    def configure(self, *sources: str, more: str = "") -> None:
+        head = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources:\n"
+        self.file.write_text(head + "".join(f"- {{{one}, interval: 1h}}\n" for one in sources) + more)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Running]:
+        passes, told = Passes(), asyncio.Queue[str]()
+        config = read(self.file)
+        follower = Follower(
+            compose.mirrors(config.sources),
+            cast(Reconciler, passes),
+            SystemClock(),
+            configs={one.name: one for one in config.sources},
+        )
+        daemon = Daemon(
+            follower, Externals(SystemClock()), config, self.file, lambda name, text: told.put_nowait(f"{name}: {text}")
+        )
+        task = asyncio.create_task(daemon.run())
+        try:
+            yield Running(daemon, passes, told)
+        finally:
+            follower.stop.set()
+            await asyncio.wait_for(task, 20)
+
+
+@pytest.fixture
+def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Platform:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return Platform(tmp_path)
+
+
+async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_left_alone(platform: Platform) -> None:
+    platform.repository("one")
+    platform.repository("two")
+    platform.configure("name: one, url: one")
+    async with platform.running() as run:
+        await run.passed(lambda given: set(given) == {"one"})
+        platform.configure("name: one, url: one", "name: two, url: two, policies: All")
+        given = await run.passed(lambda given: set(given) == {"one", "two"})
+        assert (given["one"].governors, given["two"].governors) == (frozenset({"two"}), frozenset())
+        platform.configure("name: two, url: two")
+        assert "what it deployed stays as it is" in await run.says("one: not followed any more")
+        await run.passed(lambda given: set(given) == {"two"})
+
+
+async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform: Platform) -> None:
+    platform.repository("one")
+    platform.configure("name: one, url: one")
+    async with platform.running() as run:
+        two = platform.repository("two")
+        platform.configure("name: one, url: one", "name: two, url: two")
+        await run.passed(lambda given: "two" in given)
+        commit = two.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+        await run.passed(lambda given: given["two"].catalog.revision == commit)
+
+
+async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: Platform) -> None:
+    one = platform.repository("one")
+    platform.configure("name: one, url: one, path: .")
+    async with platform.running() as run:
+        await run.passed(lambda given: "one" in given)
+        platform.configure("name: one, url: one, pth: x")
+        told = await run.says("not taken")
+        assert f"{platform.file}:4: sources[0].pth: no field 'pth'; did you mean 'path'?" in told
+        commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+        await run.passed(lambda given: given["one"].catalog.revision == commit)
+        run.daemon.reread()
+        assert run.told.empty()
+        platform.configure("name: one, url: one, suspend: INC-7")
+        given = await run.passed(lambda given: given["one"].suspend == "INC-7")
+        assert given["one"].catalog.revision == commit
+
+
+async def test_another_path_is_read_although_the_commit_is_the_same(platform: Platform) -> None:
+    one = platform.repository("one")
+    one.write("apps/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+    one.commit("apps")
+    platform.configure("name: one, url: one")
+    async with platform.running() as run:
+        await run.passed(lambda given: "one" in given)
+        platform.configure("name: one, url: one, path: apps")
+        given = await run.passed(lambda given: given["one"].path == "apps")
+        assert [item.manifest["metadata"]["name"] for item in given["one"].catalog.objects] == ["b"]
+
+
+async def test_what_counts_from_the_next_start_on_is_told(platform: Platform) -> None:
+    platform.repository("one")
+    platform.configure("name: one, url: one")
+    async with platform.running() as run:
+        await run.passed(lambda given: "one" in given)
+        platform.configure("name: one, url: one", more="applyConcurrency: 4\n")
+        await run.says("count from the next start on")
+
+
+async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None:
+    """The kubelet writes new contents beside the old ones and moves the link `..data` to them."""
+    platform.repository("one")
+    platform.repository("two")
+    platform.configure("name: one, url: ../../one")
+    mount = platform.directory / "mount"
+    for version, source in (("..1", "one"), ("..2", "two")):
+        (mount / version).mkdir(parents=True)
+        text = platform.file.read_text().replace("one", source).replace("../../", str(platform.directory) + "/")
+        (mount / version / "levelgate.yaml").write_text(text)
+    (mount / "..data").symlink_to("..1")
+    platform.file.unlink()
+    platform.file.symlink_to(mount / "..data" / "levelgate.yaml")
+    mounted = Platform(mount)
+    mounted.file.symlink_to("..data/levelgate.yaml")
+    async with mounted.running() as run:
+        await run.passed(lambda given: set(given) == {"one"})
+        (mount / "..new").symlink_to("..2")
+        (mount / "..new").rename(mount / "..data")
+        await run.passed(lambda given: set(given) == {"two"})
+
+
+async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_is_declared(platform: Platform) -> None:
+    platform.repository("one")
+    async with Answers().serving() as server:
+        budget, freeze = (
+            f'- {{name: {name}, maxAge: 1h, http: {{url: "{server.url}", expect: "true"}}}}\n'
+            for name in ("budget", "freeze")
+        )
+        platform.configure("name: one, url: one", more=f"externals:\n{budget}")
+        async with platform.running() as run:
+            await run.passed(lambda given: "one" in given)
+            now = SystemClock().now()
+            assert run.daemon.externals.facts(now) == {"budget": Fact(True)}
+            while not run.passes.given.empty():
+                run.passes.given.get_nowait()
+            platform.configure("name: one, url: one", more=f"externals:\n{freeze}")
+            await run.says("taken anew")
+            await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": Fact(True)})
+            assert server.asked == 2

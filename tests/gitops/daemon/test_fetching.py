@@ -1,0 +1,82 @@
+"""Servers that fail are left alone for a while, each by itself (fault table: "rate limit"; I11)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops.daemon.fetching import Fetcher, rest
+from gitops.errors import SourceError, Throttled, Unreachable
+from tests.gitops.daemon.test_follow import Listed
+from tests.gitops.fleet import StillClock
+
+
+@dataclass
+class Failing(Listed):
+    """A server that says no, as long as `error` is set."""
+
+    error: SourceError | None = None
+
+    def refs(self, *names: str) -> dict[str, str]:
+        found = super().refs(*names)
+        if self.error:
+            raise self.error
+        return found
+
+
+def asked(error: SourceError, *, minutes: int) -> tuple[list[str], list[str]]:
+    """The questions that two servers get in so many minutes, asked every second; one of them fails."""
+    clock, bad, good = StillClock(), [], []
+    mirrors = {"bad": Failing("bad", bad, "s", error=error), "good": Listed("good", good, "t")}
+    fetcher = Fetcher(mirrors, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[arg-type]
+
+    async def story() -> None:
+        for _ in range(minutes * 60):
+            fetcher.ask(["bad", "good"])
+            await fetcher.fetch()
+            clock.moment += timedelta(seconds=1)
+
+    asyncio.run(story())
+    return bad, good
+
+
+def test_a_server_that_does_not_answer_is_asked_less_and_less_and_the_others_as_ever() -> None:
+    bad, good = asked(Unreachable("https://x", "no answer"), minutes=10)
+    assert 8 <= len(bad) <= 13
+    assert len([line for line in good if line.startswith("t ")]) == 600
+
+
+def test_a_server_that_wants_to_be_asked_less_often_is_left_alone_at_once() -> None:
+    bad, _ = asked(Throttled("https://x", "429"), minutes=3)
+    assert len(bad) == 2  # at once, after a minute; then two minutes
+
+
+@pytest.mark.parametrize(
+    ("failures", "throttled", "seconds"),
+    [(1, False, 0), (2, False, 0), (3, False, 1), (5, False, 4), (60, False, 300), (1, True, 60), (9, True, 300)],
+)
+def test_how_long_a_server_rests(failures: int, throttled: bool, seconds: float) -> None:
+    assert rest(failures, throttled=throttled) == seconds
+
+
+def test_a_server_that_answers_again_is_asked_as_ever() -> None:
+    clock, log = StillClock(), []
+    mirror = Failing("a", log, error=Unreachable("https://x", "no answer"))
+    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
+
+    async def story() -> None:
+        for seconds in (0, 0, 0, 2, 0, 0):
+            clock.moment += timedelta(seconds=seconds)
+            if seconds:
+                mirror.error = None
+            fetcher.ask(["a"])
+            await fetcher.fetch()
+
+    asyncio.run(story())
+    assert len([line for line in log if line.startswith("https")]) == 6
+    assert fetcher.errors == {}

@@ -1,0 +1,282 @@
+"""Following sources with a clock of its own: how long `once` waits, when `forever` wakes, what a source that fails costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from applier.cluster import Cluster, Discovery
+from applier.errors import Unavailable
+from applier.execute import Result
+from applier.inventory import Scope
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, SetPlan, Verb
+from applier.reasons import Blocked, Reason
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
+from gitops.errors import Unreachable
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
+from gitops.passes.tally import Tally
+from gitops.passes.whole import Whole
+from gitops.propagation.propagation import Propagation
+from gitops.source import Branch, Snapshot, Target, Tip
+from renderer.identity import GroupKind, ObjectKey
+from renderer.model import Bundle, RenderedNode, RenderedSet
+
+KEY = ObjectKey("", "ConfigMap", "default", "a")
+LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def found(*, changed: bool = False, moving: bool = False) -> Pass:
+    """A pass that changed something, or not, and left something in flight, or not."""
+    parent = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
+    node = RenderedNode("a", 0, (), GroupKind("", "ConfigMap"), LIVE, KEY)
+    plan = NodePlan(node, Verb.NONE, LIVE, ready=not moving, healthy=not moving)
+    one = SetPlan(RenderedSet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
+    results = (Result(parent, KEY, "created"),) if changed else ()
+    return Pass(Bundle({}, {}), Plan((one,)), Observed(Discovery({})), results)
+
+
+class VirtualClock:
+    """Sleeping takes no time; `slept` says how long it would have."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    def elapsed(self) -> float:
+        return sum(self.slept)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Script:
+    """Answers passes one after the other, the last one for ever."""
+
+    answers: list[Pass | Exception]
+    asked: list[Sequence[SourceState]] = field(default_factory=list)
+    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
+    whole: Whole | None = None
+
+    def accept(self, _: Sequence[SourceState]) -> Wider:
+        return Wider("nothing is known")
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        self.asked.append(list(sources))
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Silent:
+    """A mirror that cannot be reached."""
+
+    server, wanted = "https://x", ("HEAD",)
+
+    def refs(self, *_names: str) -> dict[str, str]:
+        raise Unreachable("https://x", "no answer")
+
+
+def follower(
+    *answers: Pass | Exception, mirrors: dict[str, Any] | None = None
+) -> tuple[Follower, Script, VirtualClock]:
+    script, clock = Script(list(answers)), VirtualClock()
+    return Follower(mirrors or {}, cast(Reconciler, script), clock, elapsed=clock.elapsed), script, clock
+
+
+async def test_once_ends_at_the_first_pass_that_changes_nothing_with_nothing_in_flight() -> None:
+    following, script, clock = follower(found(changed=True), found(changed=True), found())
+    await following.once(wait=timedelta(0))
+    assert len(script.asked) == 3
+    assert clock.slept == [FIRST_LOOK, FIRST_LOOK]
+
+
+async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
+    """`--wait`: so long without any change."""
+    following, _, clock = follower(found(moving=True))
+    last = await following.once(wait=timedelta(seconds=30))
+    assert last.plan.sets[0].nodes[0].healthy is False
+    assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
+    assert max(clock.slept) == LAST_LOOK
+    assert 30 <= sum(clock.slept) < 30 + LAST_LOOK
+
+
+async def test_once_without_waiting_ends_at_once() -> None:
+    following, script, clock = follower(found(moving=True))
+    await following.once(wait=timedelta(0))
+    assert (len(script.asked), clock.slept) == (1, [])
+
+
+async def test_a_change_starts_the_waiting_anew() -> None:
+    following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True), found())
+    await following.once(wait=timedelta(seconds=2))
+    assert clock.slept[5] == FIRST_LOOK
+
+
+async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
+    """ "Cannot read" is never "empty"."""
+    following, script, _ = follower(found(), mirrors={"platform": Silent()})
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    await following.once(wait=timedelta(0))
+    await following.once(wait=timedelta(0))
+    assert script.asked == [[], []]
+    assert told == ["platform: cannot be read: https://x: no answer"]
+    assert len(following.errors) == 1
+
+
+@dataclass
+class Listed:
+    """A mirror that answers, and counts the questions of all that share its `log`."""
+
+    name: str
+    log: list[str]
+    server: str = "https://x"
+    commit: str = "1" * 40
+
+    @property
+    def target(self) -> Target:
+        return Target("https://x.example.com/x.git", Branch(self.name))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def refs(self, *names: str) -> dict[str, str]:
+        self.log.append(f"{self.server} {' '.join(names)}")
+        return dict.fromkeys(names, self.commit)
+
+    def tip(self, refs: dict[str, str]) -> Tip:
+        return Tip(self.name, refs[self.name])
+
+    def fetch(self, tip: Tip) -> str:
+        self.log.append(f"fetch {tip.name}")
+        return tip.commit
+
+    def snapshot(self, revision: str) -> Snapshot:
+        return Snapshot(revision, revision, {}, (), True, "subject", "Ada", None)
+
+
+async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:
+    log: list[str] = []
+    mirrors = {name: Listed(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
+    following, script, _ = follower(found(), mirrors=mirrors)
+    await following.once(wait=timedelta(0))
+    assert sorted(log) == ["fetch a", "fetch b", "fetch c", "s a b", "t c"]
+    assert [state.catalog.source for state in script.asked[0]] == ["a", "b", "c"]
+    log.clear()
+    following.poll("b")
+    assert [state.catalog.source for state in await following.fetch()] == ["a", "b", "c"]
+    assert log == ["s b"]
+
+
+async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
+    log: list[str] = []
+    following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
+    running = asyncio.ensure_future(following.forever())
+    await _until(lambda: len(script.asked) == 6)
+    assert log == ["https://x a", "fetch a"]
+    following.poll("a")
+    await _until(lambda: log == ["https://x a", "fetch a", "https://x a"])
+    assert len(script.asked) == 6
+    await _stopped(following, running)
+
+
+async def test_forever_sleeps_until_it_is_woken() -> None:
+    following, script, clock = follower(found())
+    running = asyncio.ensure_future(following.forever())
+    for passes in (1, 2, 3):
+        await _until(lambda passes=passes: len(script.asked) == passes)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(script.asked) == passes
+        following.hint()
+    await _stopped(following, running)
+    assert clock.slept == []
+
+
+async def test_forever_looks_again_while_something_is_in_flight() -> None:
+    following, script, clock = follower(found(changed=True), *[found(moving=True)] * 9, found())
+    running = asyncio.ensure_future(following.forever())
+    await _until(lambda: len(script.asked) == 11)
+    await _stopped(following, running)
+    assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
+    assert max(clock.slept) == pytest.approx(LAST_LOOK)
+
+
+async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
+    following, script, clock = follower(*[Unavailable("down")] * 8, found())
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    running = asyncio.ensure_future(following.forever())
+    await _until(lambda: len(script.asked) == 9)
+    await _stopped(following, running)
+    assert told == ["cluster: down; trying again"] * 8
+    assert clock.slept == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
+
+
+@pytest.mark.parametrize("state", [found(), found(moving=True)])
+async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
+    following, script, _ = follower(state)
+    running = asyncio.ensure_future(following.forever())
+    await _until(lambda: bool(script.asked))
+    await _stopped(following, running)
+
+
+def test_a_tally_counts_sets_by_where_they_are() -> None:
+    assert str(Tally.of(found().plan.sets)).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(Tally.of(found(moving=True).plan.sets)).startswith("settled 0, held 0, waiting 1, failed 0")
+
+
+async def _until(condition: Any) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never happens")
+
+
+async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
+    following.stop.set()
+    await asyncio.wait_for(running, 5)
+
+
+async def test_a_pass_says_when_the_next_one_is_due() -> None:
+    """W30: a closed window opens although nothing else happens; whoever follows sets a timer for that."""
+    due = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    following, _, _ = follower(replace(found(), propagation=Propagation(wake_at=due)))
+    moments: list[datetime | None] = []
+
+    def told(moment: datetime | None) -> None:
+        moments.append(moment)
+        following.stop.set()
+
+    following.wake_at = told
+    await following.forever()
+    assert moments == [due]
+
+
+async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_on() -> None:
+    why = Blocked(Reason.SUSPENDED, "everything is suspended: INC-7")
+    stopped = replace(found(), propagation=Propagation(stopped=why))
+    following, _, _ = follower(stopped, stopped, found())
+    told: list[tuple[str, str]] = []
+    following.notice = lambda source, text: told.append((source, text))
+    for _ in range(3):
+        await following.once(wait=timedelta(0))
+    assert told == [("cluster", "everything is suspended: INC-7"), ("cluster", "no longer suspended")]

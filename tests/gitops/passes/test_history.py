@@ -1,0 +1,187 @@
+"""A source goes forward; rewritten history, a moved tag and a replaced repository wait for a person (rulings, *Sources*; I8)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops import compose
+from gitops.clock import SystemClock
+from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.records.record import SourceRecord
+from renderer.identity import ObjectKey
+from renderer.render import source_parent
+from tests.gitops.source.real_git import Work
+
+ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"
+TWO = ONE.replace("one", "two")
+
+
+@dataclass
+class World:
+    """A repository, a cache, a sandbox, and one process after the other."""
+
+    directory: Path
+    notices: list[str] = field(default_factory=list)
+    ref: str = ""
+    require_plan: bool = False
+
+    def __post_init__(self) -> None:
+        self.work = Work(self.directory / "platform")
+        self.work.path.mkdir()
+        self.work.git("init", "--quiet", "--initial-branch=main")
+        self.sandbox = Sandbox()
+        self.cluster = cluster_of(self.sandbox.answer)
+        self.restart()
+
+    def restart(self, *, path: str = "") -> None:
+        source = compose.source_config(f"platform={self.work.path}", ref=self.ref, path=path)
+        source = replace(source, require_plan=self.require_plan)
+        self.follower = Follower(
+            compose.mirrors([source], self.directory / "cache"),
+            Reconciler(self.cluster, "0", SystemClock()),
+            SystemClock(),
+            notice=self._notice,
+            configs={"platform": source},
+        )
+
+    def _notice(self, _: str, text: str) -> None:
+        self.notices.append(text)
+
+    async def settle(self) -> Pass:
+        """Until nothing changes any more; the server is asked once."""
+        self.follower.poll("platform")
+        states = await self.follower.fetch()
+        while True:
+            found = await self.follower.reconciler.reconcile(states)
+            if not found.changed:
+                return found
+
+    async def deployed(self) -> set[str]:
+        found = await self.cluster.list(ObjectKey("", "ConfigMap", "", "").group_kind, "default")
+        return {obj["metadata"]["name"] for obj in found}
+
+    async def record(self) -> SourceRecord:
+        return SourceRecord.read(await self.cluster.get(source_parent("platform")) or {})
+
+    async def approve(self, commit: str) -> None:
+        said: dict[str, Any] = {"metadata": {"annotations": {"levelgate.dev/approved-commit": commit}}}
+        await self.cluster.merge(source_parent("platform"), said, manager="person")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = World(tmp_path)
+    found.work.commit(one=ONE, two=TWO)
+    asyncio.run(found.settle())
+    return found
+
+
+def rewritten(world: World) -> str:
+    """A force push: another history, in which `two` never was."""
+    world.work.git("checkout", "--quiet", "--orphan", "other")
+    world.work.git("rm", "--quiet", "-r", "-f", ".")
+    found = world.work.commit(one=ONE)
+    world.work.git("branch", "--force", "main", "other")
+    world.work.git("checkout", "--quiet", "main")
+    return found
+
+
+def test_rewritten_history_is_held_and_the_commit_before_stays_in_force(world: World) -> None:
+    commit = rewritten(world)
+
+    async def story() -> None:
+        await world.settle()
+        assert await world.deployed() == {"one", "two"}
+        record = await world.record()
+        assert (record.state, record.offered) == ("Held", commit)
+        assert record.causes[0]["reason"] == "HistoryRewritten"
+        assert f"levelgate approve source/platform --commit {commit[:12]}" in world.notices[-1]
+        await world.cluster.delete(
+            ObjectKey("", "ConfigMap", "default", "two"), uid=await uid(world, "two"), resource_version=None
+        )
+        count = len(world.notices)
+        await world.settle()
+        assert await world.deployed() == {"one", "two"}  # drift is healed
+        assert len(world.notices) == count  # it is told once
+        await world.approve(commit)
+        await world.settle()
+        assert await world.deployed() == {"one"}
+        assert (await world.record()).offered == ""
+
+    asyncio.run(story())
+
+
+def test_it_is_held_after_a_restart_as_well(world: World) -> None:
+    """By the record of the source: the process remembers nothing, and the cache still has the commit."""
+    commit = rewritten(world)
+    world.restart()
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+    assert asyncio.run(world.record()).offered == commit
+
+
+def test_without_the_commit_before_nothing_of_the_source_is_touched(world: World) -> None:
+    """The cache is lost: what was accepted cannot be read any more, and what was rewritten is not taken for it."""
+    rewritten(world)
+    shutil.rmtree(world.directory / "cache")
+    world.restart()
+
+    async def story() -> None:
+        states = await world.follower.fetch()
+        world.follower.poll("platform")
+        states = await world.follower.fetch()
+        assert states == []
+        assert await world.deployed() == {"one", "two"}
+        assert "history was rewritten" in world.notices[-1]
+
+    asyncio.run(story())
+
+
+def test_a_commit_that_follows_is_taken_and_so_is_a_history_that_comes_back(world: World) -> None:
+    before = world.work.git("rev-parse", "main").strip()
+    rewritten(world)
+    asyncio.run(world.settle())
+    world.work.git("reset", "--quiet", "--hard", before)
+    world.work.git("rm", "--quiet", "two.yaml")
+    world.work.commit(one=ONE)
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one"}
+    assert asyncio.run(world.record()).offered == ""
+
+
+def test_another_path_in_the_configuration_is_its_own_approval(world: World) -> None:
+    rewritten(world)
+    world.restart(path="elsewhere")
+    asyncio.run(world.settle())
+    assert asyncio.run(world.record()).offered == ""
+
+
+def test_a_moved_tag_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it moved forward: a tag is a promise."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    world = World(tmp_path, ref="refs/tags/v1")
+    world.work.commit(one=ONE)
+    world.work.git("tag", "v1")
+    asyncio.run(world.settle())
+    world.work.commit(two=TWO)
+    world.work.git("tag", "--force", "v1")
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one"}
+    assert "tag v1 was moved" in world.notices[-1]
+
+
+async def uid(world: World, name: str) -> str:
+    found = await world.cluster.get(ObjectKey("", "ConfigMap", "default", name))
+    assert found
+    return str(found["metadata"]["uid"])

@@ -1,0 +1,146 @@
+"""What is told as an Event: on transitions only, in words of the vocabulary, bounded (surface 3.3; docs/people.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from applier.execute import Result
+from applier.reasons import Happening, Reason
+from applier.sandbox.wire import Request, Response
+from gitops.records.record import SourceRecord
+from gitops.records.transitions import MOST, About, Transition, bounded, of_instance, of_source
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import MERGE, Fleet
+from tests.gitops.test_windows_in_force import HOURS, SATURDAY
+
+LINK = {"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "a", "namespace": "default", "uid": "u"}}
+ABOUT = About(LINK, "platform", "c1")
+CHILD = ObjectKey("", "ConfigMap", "default", "x")
+
+
+def row(reason: str, node: str = "") -> dict[str, object]:
+    return {"reason": reason, "message": "why", "node": node}
+
+
+def status(propagated: str, *rows: dict[str, object]) -> dict[str, object]:
+    conditions = [{"type": "Propagated", "reason": propagated}]
+    return {"conditions": conditions, "levelgate": {"blocked": list(rows)}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({}, status("Settled"), ["Settled"]),
+        (status("Settled"), status("Settled"), []),
+        (status("Settled"), status("WindowClosed", row("WindowClosed")), ["Blocked"]),
+        (status("WindowClosed", row("WindowClosed")), status("WindowClosed", row("WindowClosed")), []),
+        (status("WindowClosed", row("WindowClosed")), status("Progressing"), ["Unblocked"]),
+        (status("Settled"), status("PaceReached", row("PaceReached")), []),
+        (status("Settled"), status("Halted", row("Halted")), []),
+        (status("Progressing"), status("ApplyFailed", row("ApplyFailed", "app")), ["ApplyFailed"]),
+        (status("Progressing"), status("DeletionBlocked", row("DeletionBlocked")), ["DeletionBlocked"]),
+        (status("ApplyFailed", row("ApplyFailed")), status("Settled"), ["Unblocked", "Settled"]),
+        ({}, {"conditions": [{"type": "InstanceManaged", "reason": "NotInGit"}]}, ["NotInGit"]),
+    ],
+)
+def test_an_instance_tells_what_has_changed(
+    before: dict[str, object], after: dict[str, object], words: list[str]
+) -> None:
+    assert [str(one.word) for one in of_instance(ABOUT, before, after, ())] == words
+
+
+def test_many_objects_are_one_event() -> None:
+    results = [Result(CHILD, CHILD._replace(name=f"x{number}"), "created", 0) for number in range(9)]
+    (found,) = of_instance(ABOUT, {}, {}, results)
+    assert (found.word, found.message) == (
+        Happening.UPDATED,
+        "ConfigMap/x0 created, ConfigMap/x1 created, ConfigMap/x2 created and 6 more",
+    )
+
+
+def test_a_source_tells_its_commits_and_what_holds_it() -> None:
+    one = SourceRecord(target="a" * 40, state="Settled")
+    two = SourceRecord(target="b" * 40, state="Held", causes=(row("HistoryRewritten"),))
+    assert [str(one.word) for one in of_source(ABOUT, SourceRecord(), one, ())] == ["Updated", "Settled"]
+    assert [(str(found.word), found.is_warning) for found in of_source(ABOUT, one, two, ())] == [
+        ("Updated", False),
+        ("HistoryRewritten", True),
+    ]
+    assert list(of_source(ABOUT, two, two, ())) == []
+
+
+def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
+    many: list[Transition] = [ABOUT(Happening.UPDATED, str(number)) for number in range(300)]
+    found = bounded([*many, ABOUT(Reason.APPLY_FAILED, "no")])
+    assert len(found) == MOST
+    assert found[0].word is Reason.APPLY_FAILED
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b")) as found:
+        found.start()
+        yield found
+
+
+def told(fleet: Fleet) -> list[tuple[str, str]]:
+    """Reason and object of every Event, as kubectl sees them."""
+    found = fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"]
+    ordered = sorted(found, key=lambda one: one["eventTime"])
+    assert {one["reason"] for one in ordered} <= {*Happening, *Reason}
+    return [(one["reason"], one["regarding"]["name"]) for one in ordered if one["reportingController"] == "levelgate"]
+
+
+def test_the_life_of_an_instance_in_events(fleet: Fleet) -> None:
+    before = told(fleet)
+    assert {("Updated", "a"), ("Settled", "a"), ("Updated", "source-platform"), ("Settled", "source-platform")} <= {
+        *before
+    }
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", hours=HOURS)
+    fleet.step()
+    fleet.step(timedelta(minutes=1))
+    new = told(fleet)[len(before) :]
+    assert sorted(new) == [("Blocked", "a"), ("Blocked", "b"), ("Updated", "source-platform")]
+    until = (SATURDAY + timedelta(hours=1)).isoformat()
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until)
+    fleet.step(timedelta(minutes=1))
+    assert ("BreakGlassUsed", "source-platform") in told(fleet)[len(before) + 3 :]
+
+
+def test_a_restart_tells_nothing_again(fleet: Fleet) -> None:
+    before = told(fleet)
+    fleet.restart()
+    fleet.step(timedelta(minutes=1))
+    assert told(fleet) == before
+
+
+def test_a_repair_says_what_made_it_necessary(fleet: Fleet) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments/a-app"
+    fleet.request("PATCH", f"{path}?fieldManager=ada", {"metadata": {"annotations": {"text": None}}}, MERGE)
+    fleet.step(timedelta(minutes=1))
+    found = fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"]
+    (healed,) = [one for one in found if one["reason"] == "Healed"]
+    assert healed["regarding"]["name"] == "a"
+    assert "Deployment/a-app healed (.metadata.annotations.text is removed)" in healed["note"]
+
+
+class Deaf(Fleet):
+    """A cluster whose roles let us write no Events."""
+
+    async def _door(self, request: Request) -> Response:
+        if request.method == "PATCH" and "/events/" in request.target:
+            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}
+            return Response(403, json.dumps(status).encode())
+        return await super()._door(request)
+
+
+def test_a_cluster_that_takes_no_events_gets_all_else() -> None:
+    with Deaf(names=("a",)) as fleet:
+        fleet.start()
+        assert fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"] == []
+        assert fleet.waits() == {"a": "Settled"}

@@ -1,0 +1,54 @@
+"""A command that waits looks when something happens, and is never a busy loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from applier.cluster import Change, Cluster, Subject
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from gitops.status.waiting import OFTEN, until
+from renderer.identity import GroupKind
+
+MAPS = Subject(GroupKind("", "ConfigMap"), "default")
+BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+async def test_a_change_is_seen_at_once() -> None:
+    cluster: Cluster = cluster_of(Sandbox().answer)
+
+    async def look() -> bool:
+        return bool(await cluster.list(MAPS.kind, "default"))
+
+    waiting = asyncio.create_task(until(cluster, [MAPS], look, seconds=60))
+    await asyncio.sleep(0)
+    await cluster.apply(BODY, manager="somebody")
+    assert await asyncio.wait_for(waiting, 9)  # before it would look by itself
+    await cluster.close()
+
+
+async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
+    class Noisy:
+        """A cluster in which something happens all the time."""
+
+        @asynccontextmanager
+        async def watch(self, _subject: Subject) -> AsyncIterator[AsyncIterator[Change]]:
+            async def changes() -> AsyncIterator[Change]:
+                while True:
+                    await asyncio.sleep(0)
+                    yield Change(BODY)
+
+            yield changes()
+
+    looks = 0
+
+    async def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    seconds = 3 * OFTEN
+    assert not await until(Noisy(), [MAPS], look, seconds=seconds)  # type: ignore[arg-type]
+    assert 2 <= looks <= 2 + seconds / OFTEN
