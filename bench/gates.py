@@ -22,10 +22,10 @@ from typing import Any
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from bench.rendering import NODES, cpu, repository
+from gitops.passes import reconcile
 from gitops.passes.sources import SourceState
 from gitops.propagation import governor
 from gitops.propagation.permission import Permission
-from gitops.records.passes import reconcile
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo
 from renderer.render import render

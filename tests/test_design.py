@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -64,6 +65,12 @@ def test_no_part_needs_one_that_was_built_on_it(step: str) -> None:
     own = [path for path in MODULES if belongs(_module(path), step)]
     assert own
     assert {name for path in own for name in imports(path) if any(belongs(name, other) for other in later)} == set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_every_part_of_the_bench_finds_what_it_measures(path: Path) -> None:
+    """Figures are measured by hand: what moved in the code would be noticed when they are wanted."""
+    assert importlib.import_module(f"bench.{path.stem}").main
 
 
 def _module(path: Path) -> str:
