@@ -86,6 +86,12 @@ def default_name(url: str) -> str:
     return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
 
 
+def likely_name(place: str) -> str:
+    """The name of a source for what is only looked at: that of its place, made valid where it is not. `/tmp/My_Apps` is called `my-apps`."""
+    url = place if is_url(place) else str(Path(place).expanduser().absolute())
+    return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
+
+
 def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[str, Mirror]:
     """One mirror for each source, by name. Raises SourceError when two sources have one name."""
     found: dict[str, Mirror] = {}

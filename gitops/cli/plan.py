@@ -166,7 +166,7 @@ class _Asked:
         return await self._of_file(base, head, Path(self.against))
 
     async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
-        name = self.source or compose.source_config(self.place).name
+        name = self.source or compose.likely_name(self.place)
         before = compose.catalog_of(base, source=name)
         state = self._state(name, head, before)
         report = await planning.between(
@@ -181,7 +181,7 @@ class _Asked:
             raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
         try:
             named = self.source or await _source_of(cluster, self.place)
-            name = named or compose.source_config(self.place).name
+            name = named or compose.likely_name(self.place)
             report = await planning.against(
                 cluster, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
             )
@@ -200,7 +200,7 @@ class _Asked:
         record = snapshot.record()
         named = self.source or await _source_of(record, self.place)
         await record.close()
-        name = named or compose.source_config(self.place).name
+        name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
             snapshot, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
         )

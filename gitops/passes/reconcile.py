@@ -36,6 +36,7 @@ from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
+from renderer.memo import Memo
 from renderer.model import Bundle
 
 MAX_ROUNDS = 200
@@ -48,8 +49,8 @@ class Reconciler:
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
-    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written. `stage` hears of passes and what
-    they consist of, `announced` of what has changed by them.
+    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
+    last. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -63,10 +64,11 @@ class Reconciler:
     announced: Callable[[Sequence[Transition]], None] = lambda _: None
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
+    memo: Memo = field(default_factory=Memo)
     decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
-        self.decider = Decider(self.cluster, self.clock, stage=self.stage)
+        self.decider = Decider(self.cluster, self.clock, self.memo, stage=self.stage)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""

@@ -56,7 +56,7 @@ async def between(
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
         report = await against(
-            record, head, clock=clock, version=version, facts=facts, unresolved=unresolved, levels=levels
+            record, head, clock=clock, version=version, facts=facts, unresolved=unresolved, levels=levels, memo=memo
         )
     finally:
         await record.close()
@@ -71,15 +71,16 @@ async def against_snapshot(
     snapshot: Snapshot, head: SourceState, *, clock: Clock, version: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of the cluster that a snapshot records."""
+    memo = Memo()
     secrets = [
         node.manifest
-        for one in render([head.catalog]).sets
+        for one in render([head.catalog], memo=memo).sets
         for node in one.nodes
         if node.group_kind == SECRET and node.writable
     ]
     record = snapshot.record(secrets)
     try:
-        found = await against(record, head, clock=clock, version=version, facts=facts)
+        found = await against(record, head, clock=clock, version=version, facts=facts, memo=memo)
     finally:
         await record.close()
     known = [obj for obj in secrets if ObjectKey.of(obj) in record.objects]
@@ -97,10 +98,11 @@ async def against(
     facts: Facts | None = None,
     unresolved: Before | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
+    memo: Memo | None = None,
 ) -> Report:
     """What `head` changes of a cluster. Nothing is written. Raises ClusterError only when the cluster cannot be read at all."""
     known = (lambda _: facts) if facts is not None else None
-    reconciler = Reconciler(cluster, version, clock, facts=known)
+    reconciler = Reconciler(cluster, version, clock, facts=known, memo=memo or Memo())
     preview = await reconciler.preview([head])
     judge = judge_of(head.catalog)
     try:

@@ -47,7 +47,7 @@ class Repository:
     def __post_init__(self) -> None:
         if is_url(self.place):
             raise SourceError(self.place, "is a URL; history is read from a local repository", advice="clone it")
-        config = compose.source_config(f"{self.name}={self.place}" if self.name else self.place)
+        config = compose.source_config(f"{self.name or compose.likely_name(self.place)}={self.place}")
         self.name = config.name
         self._local = LocalRepository(Path(self.place))
         self._target = Target(config.target.url, path=self._local.path)

@@ -76,6 +76,14 @@ def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest
     assert run(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
 
 
+def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
+    repository: Work, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = repository.path.rename(repository.path.with_name("My_Apps"))
+    assert run(["plan", str(moved), "--base", "main", "--exit-code"]) == 2
+    assert "Plan of my-apps: main" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("form", "sign"),
     [

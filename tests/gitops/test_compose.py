@@ -59,3 +59,18 @@ def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist_is_told() -> None:
     with pytest.raises(SourceError, match="does not exist"):
         compose.read("/no/such/place")
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("/srv/My_Apps.2", "my-apps-2"),
+        ("/srv/platform", "platform"),
+        ("https://git.example.com/shop/The%20Shop.git", "the-20shop"),
+        ("/srv/___", "source"),
+        (f"/srv/{'a' * 51}_b", "a" * 51),
+    ],
+)
+def test_what_is_only_looked_at_gets_a_name_that_can_be_one(place: str, name: str) -> None:
+    assert compose.likely_name(place) == name
+    assert compose.source_config(f"{name}={place}").name == name
