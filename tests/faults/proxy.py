@@ -160,7 +160,9 @@ class Upstream:
     async def ask(
         self, method: str, path: str, body: object = None, *, user: str = "person", kind: str = "application/json"
     ) -> Answer:
-        headers = {"Authorization": f"Bearer {self.control_plane.token(user)}", "Content-Type": kind}
+        """Its answer is plain: the server packs what is longer than 128 KiB if it may."""
+        token = self.control_plane.token(user)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept-Encoding": "identity"}
         return await self.forward(
             Request(method, path, json.dumps(body).encode() if body is not None else b""), headers
         )
