@@ -1,7 +1,9 @@
 """Which cluster, and with which credentials: kubectl's rules, carried out by the `kubernetes` package.
 
 Files and plugins are read when `load` is called, and again on every call, so that rotated tokens and certificates are
-seen. Errors name files, contexts and users, and never repeat what stands in a user's entry.
+seen. Errors name files, contexts and users, and never repeat what stands in a user's entry. No private key that stands in
+a kubeconfig, or that a plugin gave, is left in a file: OpenSSL and the package pass them on by files, which go before
+`load` returns.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, `headers` for every
-    request, `namespace` where a person names none.
+    """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, its REST `client` with the
+    certificates loaded, `headers` for every request, `namespace` where a person names none.
     """
 
     name: str
     configuration: Any
+    client: Any
     headers: Mapping[str, str] = field(default_factory=dict)
     namespace: str = "default"
 
@@ -86,7 +89,7 @@ class InCluster:
                 "mount its token (automountServiceAccountToken), or give --kubeconfig"
             ) from None
         configuration.proxy = _environment_proxy(configuration.host)
-        return Endpoint(IN_CLUSTER, configuration)
+        return Endpoint(IN_CLUSTER, configuration, _client(IN_CLUSTER, configuration))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +111,23 @@ class Kubeconfig:
 
     async def _load(self) -> Endpoint:
         from kubernetes.aio.client.configuration import Configuration
-        from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
+        from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger, _cleanup_temp_files
 
         merger = KubeConfigMerger(os.pathsep.join(map(str, self.paths)))
         documents: list[dict[str, Any]] = list(merger.config_files.values())
         name = self._chosen(documents)
         configuration = Configuration()
-        await KubeConfigLoader(merger.config, active_context=name, config_base_path=None).load_and_set(configuration)
+        loader = KubeConfigLoader(merger.config, active_context=name, config_base_path=None)
+        try:
+            await loader.load_and_set(configuration)
+            client = _client(name, configuration)
+        finally:  # without an await since they were made, so they are this call's alone
+            _cleanup_temp_files()
         user = _user(documents, name)
         _check_plugin(user, configuration=configuration, context=name)
         configuration.proxy = configuration.proxy or _environment_proxy(configuration.host)
         namespace = _entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
-        return Endpoint(name, configuration, _impersonation(user), namespace)
+        return Endpoint(name, configuration, client, _impersonation(user), namespace)
 
     @property
     def _files(self) -> str:
@@ -135,6 +143,17 @@ class Kubeconfig:
         if name not in known:
             raise ConfigurationError(f"{self._files} has no context {name!r}: {choice}")
         return str(name)
+
+
+def _client(context: str, configuration: Any) -> Any:
+    """Reads the files with certificates and keys. Raises ConfigurationError."""
+    from kubernetes.aio.client.rest import RESTClientObject
+
+    configuration.connection_pool_maxsize = 0  # who sends bounds requests in flight
+    try:
+        return RESTClientObject(configuration)
+    except OSError as error:  # ssl.SSLError too
+        raise ConfigurationError(f"context {context}: its certificates cannot be used: {error}") from None
 
 
 def _user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:

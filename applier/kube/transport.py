@@ -15,7 +15,6 @@ from typing import Any, Self
 import aiohttp
 from yarl import URL
 
-from applier.errors import ConfigurationError
 from applier.kube.configuration import Endpoint, Source
 from applier.kube.exchange import Answer, BrokenError, NotSentError, Streamed
 
@@ -122,19 +121,12 @@ class HttpTransport:
 
 
 def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
-    from kubernetes.aio.client.rest import RESTClientObject
-
-    configuration = endpoint.configuration
-    configuration.connection_pool_maxsize = 0  # the client above bounds requests in flight
-    configuration.client_session_kwargs = {
+    endpoint.configuration.client_session_kwargs = {
         "trust_env": False,
         "cookie_jar": aiohttp.DummyCookieJar(),
         "timeout": aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
     }
-    try:
-        session: Any = RESTClientObject(configuration)._create_pool_manager()
-    except OSError as error:  # ssl.SSLError too
-        raise ConfigurationError(f"context {endpoint.name}: its certificates cannot be used: {error}") from None
+    session = endpoint.client._create_pool_manager()
     assert isinstance(session, aiohttp.ClientSession)
     return session
 

@@ -1,7 +1,13 @@
 """The adapter against a real API server."""
 
 import asyncio
+import base64
+import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -302,6 +308,54 @@ async def test_a_certificate_authority_that_was_replaced_is_read_again(
     file.write_text(control_plane.kubeconfig().read_text())
     assert CONFIG_MAP in (await cluster.discover()).resources
     await cluster.close()
+
+
+CONNECTS_TWICE_AND_IS_KILLED = """
+import asyncio, os, signal, sys
+from applier.errors import Denied
+from applier.kube import connect
+
+async def main():
+    for _ in range(2):
+        cluster = await connect(kubeconfig=sys.argv[1])
+        try:
+            await cluster.discover()
+        except Denied as answer:
+            print(answer.status, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("given", ["inline", "by a plugin"])
+def test_no_file_with_a_private_key_outlives_the_load(control_plane: ControlPlane, tmp_path: Path, given: str) -> None:
+    """Threat 16: neither while requests are sent nor after SIGKILL; and what is gone is not taken for there at the next load.
+
+    The server does not know this certificate's owner, and answers as it answers anybody.
+    """
+    certificate, key = control_plane.ca_file.read_bytes(), control_plane.ca_file.with_suffix(".key").read_bytes()
+    user: dict[str, Any] = {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
+    if given == "by a plugin":
+        status = {"clientCertificateData": certificate.decode(), "clientKeyData": key.decode()}
+        credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+        (tmp_path / "credential").write_text(json.dumps(credential))
+        command = {"command": "cat", "args": [str(tmp_path / "credential")]}
+        user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **command}}
+    document = json.loads(write_kubeconfig(tmp_path / "config", control_plane.url, user=user).read_text())
+    document["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(certificate).decode()
+    (tmp_path / "config").write_text(json.dumps(document))
+    left = tmp_path / "left"
+    left.mkdir()
+    command_line = [sys.executable, "-c", CONNECTS_TWICE_AND_IS_KILLED, str(tmp_path / "config")]
+    ended = subprocess.run(
+        command_line, env={**os.environ, "TMPDIR": str(left)}, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout.split()) == (-signal.SIGKILL, ["403", "403"]), ended.stderr
+    assert list(left.iterdir()) == []
 
 
 async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, namespace: str) -> None:

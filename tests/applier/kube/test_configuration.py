@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 
 from applier.errors import ConfigurationError
@@ -66,7 +67,7 @@ async def test_a_pod_reads_its_service_account(tmp_path: Path, monkeypatch: pyte
 
     token_file, authority = tmp_path / "token", tmp_path / "ca.crt"
     token_file.write_text("rotates\n")
-    authority.write_text("certificate")
+    authority.write_text(certifi.contents())
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(ConfigurationError, match="automountServiceAccountToken"):
