@@ -13,16 +13,15 @@ from typing import NoReturn
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
-from gitops.passes.conclude import source_record
 from gitops.passes.known import Pass
+from gitops.passes.statements import source_record, statuses
 from gitops.records import calendar
 from gitops.records.causes import timestamp
-from gitops.records.instance_status import instance_status
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import ROLLOUT, rollout_key
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE
+from renderer.render import OWN_NAMESPACE, source_parent
 
 
 class Recorded:
@@ -83,23 +82,13 @@ def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:
     """What the pass wrote at its end. Where everything is suspended nothing was written: all stays as it was observed."""
     if found.propagation.stopped or found.now is None:
         return
-    now = timestamp(found.now)
-    revisions = {state.catalog.source: state.catalog.revision for state in found.sources}
-    states = {state.catalog.source: state for state in found.sources}
-    for one in found.plan.sets:
-        rendered, parent = one.rendered, one.parent
-        if parent is None:
-            continue
-        if not rendered.is_source and not one.untouched:
-            remembered = found.propagation.remembered.get(rendered.parent, {})
-            commit = revisions.get(rendered.source, "")
-            yield (
-                rendered.parent,
-                {**parent, "status": instance_status(one, revision=commit, now=now, remembered=remembered)},
-            )
-        elif rendered.is_source and rendered.source in states:
-            record = source_record(states[rendered.source], found.plan, SourceRecord.read(parent), now=now)
-            yield rendered.parent, {**parent, "data": record.data()}
+    for rendered, parent, status in statuses(found.plan, found.sources, found.propagation, found.now):
+        yield rendered.parent, {**parent, "status": status}
+    for source in found.sources:
+        key = source_parent(source.catalog.source)
+        if (record := found.observed.objects.get(key)) is not None:
+            said = source_record(source, found.plan, SourceRecord.read(record), now=timestamp(found.now))
+            yield key, {**record, "data": said.data()}
     for name, state in found.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, state.data())
     yield _config_map(calendar.KEY, calendar.KEY.name, calendar.published(found.propagation.rules))
