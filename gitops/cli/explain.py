@@ -31,16 +31,22 @@ _ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Re
 
 
 @click.command()
-@click.argument("ref", nargs=-1, required=True)
+@click.argument("ref", nargs=-1)
+@click.option("--event", metavar="TYPE/NAME", help="Show instead whom a change of this object wakes, and why.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
-def command(ref: tuple[str, ...], namespace: str | None, output: str, utc: bool, choice: ClusterChoice) -> int:
+def command(
+    ref: tuple[str, ...], event: str | None, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
+) -> int:
     """Show why REF is not as Git says: what it waits for, what that waits for, when it can end, and who can act.
 
     REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window. It asks the cluster alone: what
     it shows is what the last pass wrote down.
+
+    With --event it shows which instances are looked at when that object is created, changed or deleted; with a REF only whether REF
+    is. For that, what the cluster keeps is rendered anew, so it is exact for what has been deployed.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -48,7 +54,12 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, utc: bool,
     levelgate explain deployment/shop -n prod
     levelgate explain rollout/webapp.kro.run
     levelgate explain source/platform -o json
+    levelgate explain --event configmap/settings -n prod
+    levelgate explain webapp/shop --event configmap/settings -n prod
     """
+    if event:
+        subject = typed(ref) if ref else None
+        return asyncio.run(_event(typed([event]), subject, namespace, output, Times(utc), choice))
     wanted = typed(ref)
     return asyncio.run(_explain(wanted, namespace, output, Times(utc), choice))
 
@@ -66,6 +77,26 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
         click.echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now)]))
+    return 0
+
+
+async def _event(
+    event: Ref, subject: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice
+) -> int:
+    from gitops.passes.wakes import wakes
+    from gitops.words.waking import as_json, as_text
+
+    clock = SystemClock()
+    cluster = await choice.connect()
+    try:
+        found = await wakes(cluster, event, subject, namespace or cluster.namespace, clock=clock)
+    finally:
+        await cluster.close()
+    if output == "json":
+        click.echo(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
+    else:
+        header = f"Cluster {cluster.name}, {times.full(clock.now())}, levelgate {program_version()}"
+        click.echo("\n".join([header, "", *as_text(found)]))
     return 0
 
 

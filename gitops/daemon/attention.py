@@ -6,7 +6,7 @@ already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -15,14 +15,11 @@ from applier.errors import ClusterError, KindNotServed
 from applier.observed import Observed
 from applier.plan import SetPlan
 from applier.watches import Watches
-from gitops.passes.interests import interests, members, references, root_in, subjects
+from gitops.passes.interests import Roots, interests, looked_at, members, references, subjects, woken
 from gitops.passes.known import Pass
 from gitops.passes.topology import Topology
 from renderer import keys
 from renderer.identity import ObjectKey
-
-Roots = Collection[ObjectKey] | None
-"""Instances of sources; None for everything."""
 
 
 @dataclass
@@ -72,8 +69,8 @@ class Attention:
             self._blind &= self._subjects
             await self._watches.want(self._subjects)
         waiting, self._heard = self._heard, {}
-        for change, woken in waiting.values():
-            self._told(change, woken)
+        for change, roots in waiting.values():
+            self._told(change, roots)
 
     def _members(self, one: SetPlan) -> Iterator[Subject]:
         """Members of kinds that are not watched whole."""
@@ -94,14 +91,8 @@ class Attention:
         """Whom it concerns; everything where nobody says so, and where a source does."""
         if self._last is None:
             return None
-        key, bundle = ObjectKey.of(change.object), self._last.bundle
-        labels = change.object["metadata"].get("labels") or {}
-        affected = self.topology.affected(key, labels, deleted=change.deleted)
-        if key in bundle.instances:  # who owns it cares about what it says of itself, which is worked out there
-            affected = {one: why for one, why in affected.items() if one == key or why.nodes != why.owned}
-        woken = [root_in(bundle, one) for one in affected]
-        roots = [one for one in woken if one is not None]
-        return frozenset(roots) if roots and len(roots) == len(woken) else None
+        bundle = self._last.bundle
+        return looked_at(bundle, woken(bundle, self.topology, change.object, deleted=change.deleted))
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""

@@ -18,12 +18,12 @@ from applier.plan import SetPlan
 from applier.reasons import Reason
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
-from gitops.daemon.attention import Attention, Roots
+from gitops.daemon.attention import Attention
 from gitops.daemon.fetching import Fetcher
 from gitops.daemon.work import Key, Work, Workers
 from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
 from gitops.errors import SourceError
-from gitops.passes.interests import root_in
+from gitops.passes.interests import Roots, root_in
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, admitted
 from gitops.passes.reconcile import Reconciler

@@ -1,18 +1,21 @@
-"""What a set of a plan cares about in the cluster: as entries of the index, and as subjects to watch."""
+"""What a set of a plan cares about in the cluster: as entries of the index, and as subjects to watch; and what an event comes to by them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from applier.cluster import Subject
+from applier.cluster import Object, Subject
 from applier.observed import Observed, label
 from applier.plan import SetPlan
-from gitops.passes.topology import Interests, Nodes
+from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Bundle
 from renderer.render import OWN_NAMESPACE
 from renderer.selection import Selection
+
+Roots = Collection[ObjectKey] | None
+"""Instances of sources; None for everything."""
 
 
 def interests(one: SetPlan) -> Interests:
@@ -38,6 +41,31 @@ def root_in(bundle: Bundle, parent: ObjectKey) -> ObjectKey | None:
             return parent
         parent = rendered.owner
     return None
+
+
+def woken(bundle: Bundle, topology: Topology, obj: Object, *, deleted: bool = False) -> Mapping[ObjectKey, Woken]:
+    """Which sets an event on this object wakes, and why."""
+    key = ObjectKey.of(obj)
+    found = topology.affected(key, obj["metadata"].get("labels") or {}, deleted=deleted)
+    if key in bundle.instances:  # who owns it cares about what it says of itself, which is worked out there
+        found = {one: why for one, why in found.items() if one == key or why.nodes != why.owned}
+    return found
+
+
+def looked_at(bundle: Bundle, sets: Iterable[ObjectKey]) -> Roots:
+    """The instances that a pass has to look at for these sets; everything where there is none, and where one is that of a source."""
+    roots = [root_in(bundle, one) for one in sets]
+    found = frozenset(root for root in roots if root is not None)
+    return found if roots and None not in roots else None
+
+
+def is_watched(subject: Subject, obj: Object) -> bool:
+    """Does an event on this object arrive by this watch?"""
+    key, labels = ObjectKey.of(obj), obj["metadata"].get("labels") or {}
+    selection = Selection(subject.kind, subject.namespace or None, subject.selector)
+    return (
+        key.group_kind == subject.kind and subject.name in {"", key.name} and selection.selects(key.namespace, labels)
+    )
 
 
 def subjects(observed: Observed) -> Iterator[Subject]:

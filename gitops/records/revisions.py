@@ -100,6 +100,14 @@ class Archive:
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
 
+    @property
+    def definers(self) -> Iterator[tuple[GroupKind, str]]:
+        """Each kind that is stored with the source that its definition came from, the newest revision last."""
+        for obj in sorted(self.records.values(), key=_sequence):
+            match label(obj, keys.RECORD), annotation(obj, keys.RECORD_OF).split("/"):
+                case "definition", [group, kind]:
+                    yield GroupKind(group, kind), annotation(obj, keys.RECORD_SOURCE)
+
     def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> Archive:
         """What is stored of definitions and rules, and the applied pairs of these instances; the `newer` ones take their place."""
         applied = self.stored.applied

@@ -13,7 +13,8 @@ from applier.cluster import Change, Discovery, Object
 from applier.observed import Observed
 from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
-from gitops.daemon.attention import Attention, Roots, is_news
+from gitops.daemon.attention import Attention, is_news
+from gitops.passes.interests import Roots
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -1,0 +1,119 @@
+"""Whom an event on an object would wake, and why, found in the cluster alone (S4-5, S4-17).
+
+The daemon's index is built anew, by the same functions, from what the cluster keeps: each instance as it stands there, rendered from the stored
+revision that it is at. What only Git says, and no pass has brought to the cluster yet, has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from applier.cluster import Cluster, Object
+from applier.observed import label
+from gitops.clock import Clock
+from gitops.passes.deciding import Decider
+from gitops.passes.interests import Roots, interests, is_watched, looked_at, references, root_in, subjects, woken
+from gitops.passes.observing import observe_all
+from gitops.passes.sources import SourceState
+from gitops.passes.topology import Topology, Woken
+from gitops.records.record import SourceRecord, read_records
+from gitops.records.refs import Ref, RefError, locate
+from gitops.records.revisions import Archive
+from renderer import keys
+from renderer.catalog import Catalog
+from renderer.content import Declared
+from renderer.identity import ObjectKey, applyset_id
+from renderer.model import Origin, RenderedSet
+from renderer.render import source_parent
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A set that is woken, and the pass that looks at it: over an instance of a source, or (None) over everything."""
+
+    set: RenderedSet
+    why: Woken
+    root: ObjectKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """What an event on `key` does. Where it is not `watched` no event is heard of; `roots` are the instances that are looked at, None where it is
+    everything.
+    """
+
+    key: ObjectKey
+    watched: bool
+    found: tuple[Wake, ...]
+    roots: Roots
+
+
+async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: str, *, clock: Clock) -> Wakes:
+    """Of an event on the object that `event` names, alive or not; with a `subject` only what is woken of it: an instance, a node, a source, a
+    definition or its rollout. Raises RefError, ClusterError.
+    """
+    key = await locate(cluster, event, namespace)
+    about = await locate(cluster, subject, namespace) if subject and not subject.own else None
+    obj = await cluster.get(key, metadata_only=True)
+    if obj is None:
+        version = (await cluster.discover()).resources[key.group_kind].api_version
+        obj = {"apiVersion": version, "kind": key.kind, "metadata": {"name": key.name, "namespace": key.namespace}}
+    records = await read_records(cluster)
+    states = [SourceState(one) for one in await _catalogs(cluster, records)]
+    decider = Decider(cluster, clock)
+    known = await observe_all(cluster, states, decider.seen, clock=clock)
+    catalogs = [_with_instances(state.catalog, known.observed.objects.values()) for state in states]
+    bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
+    topology = Topology()
+    for one in plan.sets:
+        topology.put(one.rendered.parent, interests(one))
+    heard = {*subjects(known.observed), *(found for one in plan.sets for found in references(one))}
+    sets = {one.parent: one for one in bundle.sets}
+    whom = woken(bundle, topology, obj)
+    found = [Wake(sets[parent], why, root_in(bundle, parent)) for parent, why in whom.items()]
+    return Wakes(
+        key,
+        any(is_watched(one, obj) for one in heard),
+        tuple(one for one in found if subject is None or _concerns(one, subject, about)),
+        looked_at(bundle, whom),
+    )
+
+
+async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]]) -> list[Catalog]:
+    """Of each source the kinds that it has defined, as far as the cluster serves them: to be rendered from their stored revisions."""
+    served = (await cluster.discover()).resources
+    archive = await Archive.observe(cluster)
+    defined = {kind: source for kind, source in archive.definers if kind in served}
+    return [
+        Catalog(name, record.target, broken={kind: Origin() for kind, source in defined.items() if source == name})
+        for name, record in records
+    ]
+
+
+def _with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
+    """With the instances of this source as the cluster has them."""
+    mine = applyset_id(source_parent(catalog.source))
+    found = [one for one in objects if label(one, keys.PARENT_ID) and label(one, keys.PART_OF) == mine]
+    return replace(catalog, objects=tuple(Declared(_asked(one), Origin(), lambda _: 0) for one in found))
+
+
+def _asked(instance: Object) -> Object:
+    """An instance as Git would say it."""
+    metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels", "annotations")}
+    body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
+    return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
+
+
+def _concerns(wake: Wake, subject: Ref, about: ObjectKey | None) -> bool:
+    match subject.own:
+        case "source":
+            return wake.set.source == subject.name
+        case "rgd" | "rollout":
+            return wake.set.definition == subject.name
+        case "window":
+            raise RefError(f"no event wakes {subject}: a window is read from Git, and opens by time")
+    nodes = {node.id for node in wake.set.nodes if node.key == about}
+    if wake.set.parent == about:
+        return not subject.node or subject.node in wake.why.nodes
+    return not nodes.isdisjoint(wake.why.nodes)
