@@ -14,7 +14,7 @@ from typing import Any, Final
 from renderer.cel import Meter, NoSuchKey, Program, to_json
 from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
 from renderer.errors import ExpressionError
-from renderer.template import parse_expression
+from renderer.expressions import parse_expression
 
 KROS: Final = ("InstanceManaged", "GraphResolved", "ResourcesReady", "Ready")
 OURS: Final = ("Healthy", "Propagated")

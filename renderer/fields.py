@@ -25,8 +25,8 @@ from renderer.cel.types import (
     Type,
     element_of,
 )
+from renderer.expressions import Expression, scan
 from renderer.schema.mistakes import child
-from renderer.template import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
 """The type of an expression that stands at a path; what is wrong with the expression itself is noted elsewhere."""

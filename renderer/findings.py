@@ -9,7 +9,8 @@ from renderer import scope
 from renderer.cel import Program
 from renderer.documents import Document
 from renderer.errors import ExpressionError, Problem
-from renderer.template import Template, TemplateError, compile_template, parse_expression
+from renderer.expressions import parse_expression
+from renderer.template import Template, TemplateError, compile_template
 
 
 class Findings:

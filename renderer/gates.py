@@ -19,10 +19,10 @@ from renderer.cel.parser import parse
 from renderer.cel.tree import Index, Literal, Logic, Name, Node
 from renderer.cel.types import BOOL, DYN, INT, STRING, MapOf, Record, Scalar, Type
 from renderer.errors import ExpressionError
+from renderer.expressions import Expression, scan
 from renderer.findings import Findings
 from renderer.gate_functions import COMMON, COUNTERS, EXTERNALS, METHODS, RATES, WINDOWS, Bindings, Rate, Scope, of_item
 from renderer.model import Origin
-from renderer.template import Expression, scan
 from renderer.views import View
 
 _FIXED: Final = COMMON | {WINDOWS, EXTERNALS}

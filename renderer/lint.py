@@ -16,6 +16,7 @@ from renderer.catalog import Catalog
 from renderer.definition import Definition
 from renderer.documents import Document
 from renderer.errors import Problem
+from renderer.expressions import Expression, scan
 from renderer.findings import join
 from renderer.identity import GroupKind
 from renderer.kinds import RGD, is_built_in
@@ -23,7 +24,7 @@ from renderer.listing import listed
 from renderer.model import Bundle, Origin, RenderedSet
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node
-from renderer.template import Expression, keys_with_expressions, path_text, scan, strings
+from renderer.template import keys_with_expressions, path_text, strings
 
 _ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
 """What the static check says already, or cannot be told while values are not known."""

@@ -12,10 +12,11 @@ from renderer.cel.check import Scope, check
 from renderer.cel.openapi import to_openapi
 from renderer.cel.types import DYN, Type
 from renderer.errors import ExpressionError
+from renderer.expressions import Expression, scan
 from renderer.findings import Findings, join
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node, scope_of
-from renderer.template import Expression, Template, compile_template, scan
+from renderer.template import Template, compile_template
 
 _PATH: Final = "spec.schema.status"
 _OWN: Final = frozenset({"state", "conditions"})

@@ -6,7 +6,8 @@ import pytest
 
 from renderer.cel import NoSuchKey
 from renderer.errors import ExpressionError
-from renderer.template import Expression, TemplateError, compile_template, parse_expression, scan
+from renderer.expressions import Expression, parse_expression, scan
+from renderer.template import TemplateError, compile_template
 
 SCANNED: list[tuple[str, tuple[str | Expression, ...]]] = [
     ("", ()),
