@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -23,3 +24,13 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+async def any_of(*awaited: Coroutine[None, None, object]) -> None:
+    """Until one of these is over; the others are cancelled."""
+    tasks = [asyncio.ensure_future(one) for one in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -74,7 +74,7 @@ def command(
     mirror = Mirror(config.target, default_cache(), credentials=Credentials(token_file=_for_git(url, token_file)))
 
     async def review() -> bool:
-        from gitops.review.forges import connected
+        from gitops.forge.connect import connected
         from gitops.review.reviewer import Reviewer
 
         clock = SystemClock()

@@ -16,7 +16,7 @@ from typing import TypeVar
 from applier.errors import ClusterError, StaleWrite
 from applier.plan import SetPlan
 from applier.reasons import Reason
-from gitops.clock import Clock
+from gitops.clock import Clock, any_of
 from gitops.compose import SourceConfig
 from gitops.daemon.attention import Attention
 from gitops.daemon.fetching import Fetcher
@@ -145,7 +145,7 @@ class Follower:
                 return found
             if self.stop.is_set():
                 return found
-            await self._any(self.clock.sleep(delay))
+            await any_of(self.clock.sleep(delay), self.stop.wait())
             waited += delay
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
         return found
@@ -177,7 +177,7 @@ class Follower:
                 if not self._wake.is_set():
                     due = self.queue.next_due
                     timer = () if due is None else (self.clock.sleep(max(SHORTEST_SLEEP, due - self.elapsed())),)
-                    await self._any(self._wake.wait(), *timer)
+                    await any_of(self._wake.wait(), self.stop.wait(), *timer)
             await self.workers.end()
         finally:
             await self.workers.cancel()
@@ -332,15 +332,6 @@ class Follower:
             self._wake.set()
         self.passed(found)
         return found
-
-    async def _any(self, *awaited: Coroutine[None, None, object]) -> None:
-        """Until one of these is over, or `stop` is set."""
-        tasks = [asyncio.ensure_future(one) for one in (*awaited, self.stop.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
 
 
 def is_refused(one: SetPlan) -> bool:

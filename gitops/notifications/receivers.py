@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from string import Formatter
 from typing import Any, Final
-from urllib.parse import quote
 
 import orjson
 
 from applier.reasons import Happening, Reason
+from gitops.forge.statuses import Status, Verdict
 from gitops.records.causes import timestamp
 from gitops.records.transitions import Transition
+from gitops.secret_file import secret_in
 
 FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 """What a template may name."""
@@ -28,9 +29,6 @@ DEFAULT_WORDS: Final = frozenset(
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
 )
 """Who says nothing else hears of these. Of what settles, only sources tell."""
-
-_LONGEST: Final = 140
-"""Characters of a description that GitHub takes (REST API, "Create a commit status")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Webhook:
     def request(self, one: Transition, text: str, cluster: str, at: datetime) -> Request:
         told = {name: value for name, value in _values(one, cluster).items() if name != "commit"}
         body = orjson.dumps({**told, "commit": one.commit, "text": text, "time": timestamp(at)})
-        digest = hmac.new(_secret(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
+        digest = hmac.new(secret_in(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
         return _json(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
 
 
@@ -64,40 +62,38 @@ class Slack:
 
     def request(self, _one: Transition, text: str, _cluster: str, _at: datetime) -> Request:
         safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return _json(_secret(self.url_file), orjson.dumps({"text": safe}), {})
+        return _json(secret_in(self.url_file), orjson.dumps({"text": safe}), {})
 
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
-    """The status of a commit at GitHub (REST API, "Create a commit status")."""
+    """The status of a commit at GitHub."""
 
     repository: str
     token_file: Path
     url: str = "https://api.github.com"
 
     def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
-        body = {"state": _state(one, failed="failure"), "context": _context(one, cluster), "description": _short(text)}
+        path, body = _status(one, text, cluster).at_github(self.repository)
         headers = {
-            "Authorization": f"Bearer {_secret(self.token_file)}",
+            "Authorization": f"Bearer {secret_in(self.token_file)}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
         }
-        return _json(f"{self.url}/repos/{self.repository}/statuses/{one.commit}", orjson.dumps(body), headers)
+        return _json(f"{self.url}{path}", orjson.dumps(body), headers)
 
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """The status of a commit at GitLab (Commits API, "Set commit pipeline status"); `url` is that of its API."""
+    """The status of a commit at GitLab; `url` is that of its API."""
 
     project: str
     token_file: Path
     url: str = "https://gitlab.com/api/v4"
 
     def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
-        body = {"state": _state(one, failed="failed"), "name": _context(one, cluster), "description": _short(text)}
-        project = quote(self.project, safe="")
-        headers = {"PRIVATE-TOKEN": _secret(self.token_file)}
-        return _json(f"{self.url}/projects/{project}/statuses/{one.commit}", orjson.dumps(body), headers)
+        path, body = _status(one, text, cluster).at_gitlab(self.project)
+        return _json(f"{self.url}{path}", orjson.dumps(body), {"PRIVATE-TOKEN": secret_in(self.token_file)})
 
 
 Channel = Webhook | Slack | GitHub | GitLab
@@ -144,22 +140,11 @@ def _values(one: Transition, cluster: str) -> dict[str, str]:
     return dict(zip(FIELDS, values, strict=True))
 
 
-def _state(one: Transition, *, failed: str) -> str:
-    if one.word is Happening.SETTLED:
-        return "success"
-    return failed if isinstance(one.word, Reason) and one.word.is_failure else "pending"
-
-
-def _context(one: Transition, cluster: str) -> str:
-    return f"levelgate/{cluster}/{one.source}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _secret(file: Path) -> str:
-    return file.read_text().split("\n", 1)[0].strip()
+def _status(one: Transition, text: str, cluster: str) -> Status:
+    failed = isinstance(one.word, Reason) and one.word.is_failure
+    settled = one.word is Happening.SETTLED
+    verdict = Verdict.SUCCESS if settled else Verdict.FAILURE if failed else Verdict.PENDING
+    return Status(one.commit, verdict, f"levelgate/{cluster}/{one.source}", text)
 
 
 def _json(url: str, body: bytes, headers: Mapping[str, Any]) -> Request:

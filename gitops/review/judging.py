@@ -8,12 +8,12 @@ from applier.cluster import CONTENT, ClusterName
 from applier.errors import ClusterError
 from applier.plan import NodePlan, Plan, Verb
 from applier.write import redefined
-from gitops.review.recorded import Recorded
+from gitops.review.recorded import Judging
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 
 
-async def refusals(due: Plan, head: Catalog, judge: Recorded, *, everything: bool) -> Mapping[ObjectKey, ClusterError]:
+async def refusals(due: Plan, head: Catalog, judge: Judging, *, everything: bool) -> Mapping[ObjectKey, ClusterError]:
     """What would be refused, by object. Judged are custom objects that the commit describes; `everything`: what is built into Kubernetes as well."""
     described = head.types.described
     changing = set(redefined(due))
@@ -34,7 +34,7 @@ def _nodes(due: Plan) -> Iterator[NodePlan]:
     return (node for one in due.sets for node in one.nodes if node.node.writable and node.node.manifest)
 
 
-def judge_of(head: Catalog) -> Recorded:
+def judge_of(head: Catalog) -> Judging:
     """A server that holds nothing and knows the kinds of the commit."""
     crds = {kind: one.crd for kind, one in head.types.described.items()}
-    return Recorded(ClusterName(CONTENT), {}, crds)
+    return Judging(ClusterName(CONTENT), {}, crds=crds)

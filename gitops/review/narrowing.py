@@ -8,6 +8,7 @@ from dataclasses import replace
 from gitops.records.refs import Ref
 from gitops.review.report import Change, Report
 from renderer.identity import ObjectKey
+from renderer.schema.plurals import plural
 
 
 def narrowed(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
@@ -28,4 +29,4 @@ def _is_called(key: ObjectKey | None, ref: Ref, namespace: str) -> bool:
     if key is None or key.name != ref.name or (namespace and key.namespace and key.namespace != namespace):
         return False
     kind, word = key.kind.lower(), ref.type.lower()
-    return word in {kind, f"{kind}s", f"{kind}.{key.group}", f"{kind}s.{key.group}"}
+    return word in {name for one in (kind, plural(kind)) for name in (one, f"{one}.{key.group}")}

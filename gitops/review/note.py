@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from gitops.forge.port import Comment, PullState
+from gitops.forge.statuses import Verdict
 from gitops.review import markdown
-from gitops.review.forge import Comment, PullState, Verdict
 from gitops.review.report import Report
 
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->$", re.MULTILINE)

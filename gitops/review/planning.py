@@ -20,7 +20,7 @@ from gitops.review.cautions import cautions
 from gitops.review.changes import Before, Changes
 from gitops.review.judging import judge_of, refusals
 from gitops.review.masking import Masks
-from gitops.review.recorded import Recorded
+from gitops.review.recorded import Judging
 from gitops.review.report import Caution, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
 from renderer.catalog import Catalog
@@ -52,7 +52,7 @@ async def between(
         left_out = _size(before)
         before = render([base], memo=memo)
         left_out -= _size(before)
-    record = Recorded(ClusterName("git"), brought(base, before, version), _crds(head.catalog))
+    record = Judging(ClusterName("git"), brought(base, before, version), crds=_crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
         report = await against(
@@ -106,7 +106,7 @@ async def against(
     preview = await reconciler.preview([head])
     judge = judge_of(head.catalog)
     try:
-        refused = await refusals(preview.due, head.catalog, judge, everything=isinstance(cluster, Recorded))
+        refused = await refusals(preview.due, head.catalog, judge, everything=isinstance(cluster, Judging))
     finally:
         await judge.close()
     masks = Masks()

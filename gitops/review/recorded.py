@@ -7,60 +7,45 @@ by the fields that the record says are ours. Nothing can be written.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from applier.cluster import CONTENT, Change, Cluster, ClusterName, Discovery, Object, Resource, Subject
-from applier.errors import ClusterError, Denied, KindNotServed
-from applier.sandbox.selectors import label_selector
+from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
+from applier.errors import ClusterError, KindNotServed
+from applier.recorded import Recorded
 from applier.sandbox.transport import cluster_of
 from gitops.sandbox import new_sandbox
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.schema.plurals import plural
 
+NOTHING_SERVED: Final = Discovery({})
 _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
 
 
 @dataclass
-class Recorded:
-    """See `applier.cluster.Cluster`. `crds` describe the custom kinds that are to be judged by, `served` are kinds beside those of Kubernetes.
+class Judging(Recorded):
+    """`crds` describe the custom kinds that are to be judged by, `discovery` has kinds that are served beside those of Kubernetes.
     Of a cluster, `is_whole`, objects hold what the server and others filled in as well.
     """
 
-    name: ClusterName
-    objects: Mapping[ObjectKey, Object]
+    discovery: Discovery = NOTHING_SERVED
     crds: Mapping[GroupKind, Object] = field(default_factory=dict)
-    served: Mapping[GroupKind, Resource] = field(default_factory=dict)
     is_whole: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._judge: Cluster = cluster_of(new_sandbox().answer)
         self._known: Discovery | None = None
         self._given: set[ObjectKey] = set()
-        self._by_kind: dict[GroupKind, list[Object]] = {}
-        for key, obj in sorted(self.objects.items()):
-            self._by_kind.setdefault(key.group_kind, []).append(obj)
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         if self._known is None:
             found = await self._judge.discover()
-            others = {kind: _resource(kind, objects) for kind, objects in self._by_kind.items()}
-            self._known = replace(found, resources={**others, **found.resources, **self.served})
+            others = {kind: _resource(kind, self.objects[keys[0]]) for kind, keys in self._by_kind.items()}
+            self._known = replace(found, resources={**others, **found.resources, **self.discovery.resources})
         return self._known
-
-    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        return self.objects.get(key)
-
-    async def list(
-        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
-    ) -> list[Object]:
-        fits = label_selector(selector)
-        return [
-            obj
-            for obj in self._by_kind.get(kind, ())
-            if namespace in (None, obj["metadata"].get("namespace") or "") and fits(obj["metadata"].get("labels") or {})
-        ]
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
@@ -99,30 +84,15 @@ class Recorded:
         except ClusterError:
             return
 
-    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        raise self._refused()
-
-    async def delete(
-        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
-    ) -> None:
-        raise self._refused()
-
-    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
-        raise self._refused()
-
     async def close(self) -> None:
         await self._judge.close()
 
-    def _refused(self) -> Denied:
-        return Denied(f"{self.name} is a record: it can be read, and nothing else")
 
-
-def _resource(kind: GroupKind, objects: Iterable[Object]) -> Resource:
+def _resource(kind: GroupKind, one: Object) -> Resource:
     """How a kind is served that only its objects tell of."""
-    one = next(iter(objects))
     version = one["apiVersion"].rpartition("/")[2]
     namespaced = bool(one["metadata"].get("namespace"))
-    return Resource(kind.group, version, kind.kind, f"{kind.kind.lower()}s", namespaced, frozenset({"get", "list"}))
+    return Resource(kind.group, version, kind.kind, plural(kind.kind), namespaced, frozenset({"get", "list"}))
 
 
 def _namespace(key: ObjectKey) -> Object | None:

@@ -13,12 +13,9 @@ from typing import Final
 
 from applier.errors import ApplierError
 from gitops import compose
-from gitops.clock import Clock
+from gitops.clock import Clock, any_of
 from gitops.errors import GitopsError, SourceError
-from gitops.passes.sources import SourceState, state_of
-from gitops.propagation.gates import Fact
-from gitops.review import note, planning
-from gitops.review.forge import (
+from gitops.forge.port import (
     Comment,
     Forge,
     ForgeError,
@@ -27,8 +24,11 @@ from gitops.review.forge import (
     PullState,
     RateLimited,
     TooLong,
-    Verdict,
 )
+from gitops.forge.statuses import Status, Verdict
+from gitops.passes.sources import SourceState, state_of
+from gitops.propagation.gates import Fact
+from gitops.review import note, planning
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.source import Mirror, Tip
@@ -86,10 +86,7 @@ class Reviewer:
                 rest = max(interval, limited.until - self.clock.now())
             except (ForgeError, SourceError) as error:
                 self.notice(0, f"{error}; trying again")
-            waiting = [asyncio.ensure_future(one) for one in (self.clock.sleep(rest.total_seconds()), self.stop.wait())]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for one in waiting:
-                one.cancel()
+            await any_of(self.clock.sleep(rest.total_seconds()), self.stop.wait())
 
     async def _guarded(self, number: int, review: Awaitable[bool]) -> bool:
         """What is wrong with one is told, and the others are reviewed."""
@@ -132,9 +129,8 @@ class Reviewer:
         else:
             judged, text = note.verdict(report, commits)
             comment = await self._write(pull, found, report, commits)
-        await self.forge.state(
-            commits.head, judged, name=f"{STATE_NAME} ({self.source})", text=text, url=comment.url or pull.url
-        )
+        name = f"{STATE_NAME} ({self.source})"
+        await self.forge.tell(Status(commits.head, judged, name, text, comment.url or pull.url))
         self._done[pull.number] = commits
         self.notice(pull.number, f"{commits.head[:7]}  {text}")
         return judged is Verdict.SUCCESS

@@ -18,13 +18,13 @@ from typing import Any, Final
 import orjson
 
 from applier import observe
-from applier.cluster import Cluster, ClusterName, Object, Resource
+from applier.cluster import Cluster, ClusterName, Discovery, Object, Resource
 from applier.observed import annotation
 from gitops.errors import GitopsError
 from gitops.records.record import read_records
 from gitops.records.revisions import KIND
 from gitops.review.masking import OF_CLUSTER, Masks
-from gitops.review.recorded import Recorded
+from gitops.review.recorded import Judging
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, SECRET
@@ -51,7 +51,7 @@ class Snapshot:
     objects: tuple[Object, ...]
     resources: tuple[Resource, ...]
 
-    def record(self, wanted: Iterable[Object] = ()) -> Recorded:
+    def record(self, wanted: Iterable[Object] = ()) -> Judging:
         """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: they are not known."""
         objects = {ObjectKey.of(obj): obj for obj in self.objects}
         for obj in wanted:
@@ -59,8 +59,8 @@ class Snapshot:
             if key.group_kind == SECRET and key in objects and _names(obj) == _names(objects[key]):
                 objects[key] = {**objects[key], "data": _encoded(obj)}
         crds = {kind: one.crd for kind, one in of_crds(self._crds, ObjectTypes()).described.items()}
-        served = {one.group_kind: one for one in self.resources}
-        return Recorded(ClusterName(self.cluster), objects, crds, served, is_whole=True)
+        served = Discovery({one.group_kind: one for one in self.resources})
+        return Judging(ClusterName(self.cluster), objects, served, crds, is_whole=True)
 
     @property
     def _crds(self) -> Iterator[Object]:

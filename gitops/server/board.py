@@ -11,13 +11,14 @@ from datetime import datetime
 from functools import cached_property
 
 from applier.plan import SetPlan
+from applier.recorded import Recorded
 from gitops.passes.known import Pass
 from gitops.propagation.rules import SourceRules
 from gitops.records.calendar import published as published_rules
 from gitops.records.calendar import rules_in
 from gitops.records.refs import Ref
 from gitops.records.standing import Standing
-from gitops.server.recorded import Recorded
+from gitops.server.recorded import recorded
 from gitops.status.explain import explain
 from gitops.status.explanation import Explanation
 from gitops.status.overview import Overview
@@ -36,9 +37,9 @@ class Board:
 
     @classmethod
     async def of(cls, found: Pass, *, cluster: str, at: datetime) -> Board:
-        recorded = Recorded(cluster, found)
+        record = recorded(cluster, found)
         plans = {one.rendered.parent: one for one in found.plan.sets if one.parent and not one.rendered.is_source}
-        return cls(found, at, await Overview.read(recorded, now=at), plans, recorded)
+        return cls(found, at, await Overview.read(record, now=at), plans, record)
 
     @property
     def cluster(self) -> str:

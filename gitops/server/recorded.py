@@ -6,13 +6,10 @@ it would be written.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager
-from typing import NoReturn
+from collections.abc import Iterator
 
-from applier.cluster import Change, ClusterName, Discovery, Object, Subject
-from applier.errors import Denied
+from applier.cluster import ClusterName, Object
+from applier.recorded import Recorded
 from gitops.passes.known import Pass
 from gitops.passes.statements import source_record, statuses
 from gitops.records import calendar
@@ -20,62 +17,13 @@ from gitops.records.causes import timestamp
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import ROLLOUT, rollout_key
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import ObjectKey
 from renderer.render import OWN_NAMESPACE, source_parent
 
 
-class Recorded:
-    """See `applier.cluster.Cluster`. What the pass did not read is absent; writing raises Denied."""
-
-    def __init__(self, name: str, found: Pass) -> None:
-        self.name = ClusterName(name)
-        self._discovery = found.observed.discovery
-        self._objects = {**found.observed.objects, **dict(_concluded(found))}
-
-    async def discover(self, *, refresh: bool = False) -> Discovery:
-        return self._discovery
-
-    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        return self._objects.get(key)
-
-    async def list(
-        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
-    ) -> builtins.list[Object]:
-        return [
-            obj
-            for key, obj in self._objects.items()
-            if key.group_kind == kind and namespace in {None, key.namespace} and _selected(obj, selector)
-        ]
-
-    async def apply(
-        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
-    ) -> Object:
-        _refuse()
-
-    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        _refuse()
-
-    async def delete(
-        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
-    ) -> None:
-        _refuse()
-
-    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
-        _refuse()
-
-    async def close(self) -> None:
-        return
-
-
-def _refuse() -> NoReturn:
-    raise Denied("this is a record of the last pass: it can be read, and nothing else")
-
-
-def _selected(obj: Object, selector: str) -> bool:
-    """By one label, or one label and its value."""
-    name, separator, value = selector.partition("=")
-    labels = obj["metadata"].get("labels") or {}
-    return not selector or (labels.get(name) == value if separator else name in labels)
+def recorded(name: str, found: Pass) -> Recorded:
+    """What the pass did not read is absent."""
+    return Recorded(ClusterName(name), {**found.observed.objects, **dict(_concluded(found))}, found.observed.discovery)
 
 
 def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:

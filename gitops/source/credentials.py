@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gitops.errors import Unauthorized
+from gitops.secret_file import secret_in
 from gitops.source.target import Target
 
 _ASKPASS = """\
@@ -96,8 +97,8 @@ class Credentials:
         if self.token_file is None:
             return set()
         try:
-            token = self.token_file.read_text(errors="replace").split("\n", 1)[0].strip()
-        except OSError:
+            token = secret_in(self.token_file)
+        except (OSError, UnicodeDecodeError):
             return set()
         pair = f"{self.username}:{token}"
         forms = {token, quote(token, safe="")} | {base64.b64encode(text.encode()).decode() for text in (token, pair)}

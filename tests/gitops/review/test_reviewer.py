@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gitops.review.forge import Forge, ForgeError, ForgeRefused, RateLimited
-from gitops.review.forges import UnknownForge, connected
+from gitops.forge.connect import UnknownForge, connected
+from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
 from gitops.review.reviewer import Reviewer
 from gitops.source import Mirror, Target
 from tests.gitops.fleet import START, StillClock

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from gitops.errors import GitopsError
+from gitops.forge.statuses import Status
 
 
 class ForgeError(GitopsError):
@@ -39,15 +40,6 @@ class PullState(StrEnum):
     OPEN = "open"
     MERGED = "merged"
     CLOSED = "closed"
-
-
-class Verdict(StrEnum):
-    """The state of a commit, as all forges know it."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    ERROR = "error"
-    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +86,5 @@ class Forge(Protocol):
 
     async def delete(self, number: int, comment: Comment) -> None: ...
 
-    async def state(self, commit: str, verdict: Verdict, *, name: str, text: str, url: str) -> None:
-        """Say of a commit how it was judged, under a name that is ours."""
+    async def tell(self, status: Status) -> None:
+        """Say of a commit how it was judged."""

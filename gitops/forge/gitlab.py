@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from gitops.review.forge import Comment, PullRequest, PullState, Verdict
-from gitops.review.rest import Rest
+from gitops.forge.port import Comment, PullRequest, PullState
+from gitops.forge.rest import Rest
+from gitops.forge.statuses import Status
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
-_VERDICTS = {Verdict.FAILURE: "failed", Verdict.ERROR: "failed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,8 @@ class GitLab:
     async def delete(self, number: int, comment: Comment) -> None:
         await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}")
 
-    async def state(self, commit: str, verdict: Verdict, *, name: str, text: str, url: str) -> None:
-        said = _VERDICTS.get(verdict, str(verdict))
-        body = {"state": said, "name": name, "description": text[:255], "target_url": url}
-        await self.rest.send("POST", f"{self._at}/statuses/{commit}", body)
+    async def tell(self, status: Status) -> None:
+        await self.rest.send("POST", *status.at_gitlab(self.project))
 
     @property
     def _at(self) -> str:

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from gitops.clock import Clock
 from gitops.errors import GitopsError
-from gitops.review.forge import Forge
-from gitops.review.github import Gitea, GitHub
-from gitops.review.gitlab import GitLab
-from gitops.review.rest import Rest
+from gitops.forge.github import Gitea, GitHub
+from gitops.forge.gitlab import GitLab
+from gitops.forge.port import Forge
+from gitops.forge.rest import Rest
 
 
 class Kind(StrEnum):

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from gitops.clock import Clock
-from gitops.review.forge import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong
+from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong
+from gitops.secret_file import secret_in
 
 if TYPE_CHECKING:
     import aiohttp
@@ -126,9 +127,11 @@ class Rest:
 
     def _token(self) -> str:
         try:
-            return self.token_file.read_text().split("\n", 1)[0].strip()
+            return secret_in(self.token_file)
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ForgeRefused(f"{self.token_file}: is no text, so no token is in it") from None
 
     def _note_limit(self, headers: Mapping[str, str]) -> None:
         """Where nothing more is allowed, nothing more is asked until it is."""

@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gitops.review.forge import Comment, PullRequest, PullState, Verdict
-from gitops.review.rest import Rest
-
-_MOST_WORDS = 140
-"""Letters of a state's description that GitHub takes."""
+from gitops.forge.port import Comment, PullRequest, PullState
+from gitops.forge.rest import Rest
+from gitops.forge.statuses import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +48,8 @@ class GitHub:
     async def delete(self, number: int, comment: Comment) -> None:
         await self.rest.send("DELETE", f"{self._at}/issues/comments/{comment.id}")
 
-    async def state(self, commit: str, verdict: Verdict, *, name: str, text: str, url: str) -> None:
-        body = {"state": str(verdict), "context": name, "description": text[:_MOST_WORDS], "target_url": url}
-        await self.rest.send("POST", f"{self._at}/statuses/{commit}", body)
+    async def tell(self, status: Status) -> None:
+        await self.rest.send("POST", *status.at_github(self.project))
 
     @property
     def _at(self) -> str:

@@ -1,0 +1,62 @@
+"""A cluster that is only a record: objects that somebody has read, or foretells. It answers reads; nothing can be written, and nothing happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from applier.cluster import Change, ClusterName, Discovery, Object, Subject
+from applier.errors import Denied
+from applier.sandbox.selectors import label_selector
+from renderer.identity import GroupKind, ObjectKey
+
+
+@dataclass
+class Recorded:
+    """See `applier.cluster.Cluster`. What is not among the `objects` is absent; whatever would write or watch raises Denied."""
+
+    name: ClusterName
+    objects: Mapping[ObjectKey, Object]
+    discovery: Discovery
+
+    def __post_init__(self) -> None:
+        self._by_kind: dict[GroupKind, list[ObjectKey]] = {}
+        for key in self.objects:
+            self._by_kind.setdefault(key.group_kind, []).append(key)
+
+    async def discover(self, *, refresh: bool = False) -> Discovery:
+        return self.discovery
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        return self.objects.get(key)
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> list[Object]:
+        fits = label_selector(selector)
+        keys = sorted(key for key in self._by_kind.get(kind, ()) if namespace in {None, key.namespace})
+        found = (self.objects[key] for key in keys)
+        return [obj for obj in found if fits(obj["metadata"].get("labels") or {})]
+
+    async def apply(
+        self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
+    ) -> Object:
+        raise self._refused()
+
+    async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
+        raise self._refused()
+
+    async def delete(
+        self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
+    ) -> None:
+        raise self._refused()
+
+    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+        raise self._refused()
+
+    async def close(self) -> None:
+        return
+
+    def _refused(self) -> Denied:
+        return Denied(f"{self.name} is a record: it can be read, and nothing else")

@@ -1,0 +1,53 @@
+"""The state of a commit, as each forge takes it: the path below its API, and the body.
+
+Sources: GitHub, REST API, "Create a commit status", whose words and path Gitea takes as well; GitLab, Commits API, "Set commit pipeline status".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import quote
+
+
+class Verdict(StrEnum):
+    """In GitHub's words."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"
+    PENDING = "pending"
+
+
+_AT_GITLAB = {Verdict.FAILURE: "failed", Verdict.ERROR: "failed"}
+_GITHUB_TAKES, _GITLAB_TAKES = 140, 255
+"""Characters of a description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How `commit` was judged, under a `name` that is ours; `url` leads to more, where there is more."""
+
+    commit: str
+    verdict: Verdict
+    name: str
+    text: str
+    url: str = ""
+
+    def at_github(self, project: str) -> tuple[str, dict[str, str]]:
+        """`project` is `owner/name`."""
+        body = {"state": str(self.verdict), "context": self.name, "description": _short(self.text, _GITHUB_TAKES)}
+        return f"/repos/{project}/statuses/{self.commit}", self._linked(body)
+
+    def at_gitlab(self, project: str) -> tuple[str, dict[str, str]]:
+        """`project` is the full path of the project, groups included."""
+        state = _AT_GITLAB.get(self.verdict, str(self.verdict))
+        body = {"state": state, "name": self.name, "description": _short(self.text, _GITLAB_TAKES)}
+        return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._linked(body)
+
+    def _linked(self, body: dict[str, str]) -> dict[str, str]:
+        return {**body, **({"target_url": self.url} if self.url else {})}
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
