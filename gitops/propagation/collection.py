@@ -12,14 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import add, sub
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from applier.reasons import Reason
 from gitops.propagation.ordered import Ordered
 from gitops.propagation.policy import Order, Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.waits import Wait
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
+_OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,16 @@ class Item:
         """Counts as updated: the grant is a reservation."""
         return self.updated or self.granted
 
+    @property
+    def passed(self) -> bool:
+        """The others do not wait for it: it has not moved and is held, or a person holds it on its way."""
+        return self.held is not None and (not self.moved or self.held.reason in _OF_PEOPLE)
+
 
 class Counters(NamedTuple):
-    """Of one wave. `updated` holds those granted as well; `held` those that are held and have not moved."""
+    """Of one wave. `held` are those that are passed: neither settled nor failed. `paused` are those of them that a person holds on their way; all
+    others that were granted or run the target are `updated`.
+    """
 
     total: int = 0
     updated: int = 0
@@ -60,6 +69,7 @@ class Counters(NamedTuple):
     failed: int = 0
     healthy: int = 0
     held: int = 0
+    paused: int = 0
 
     @property
     def in_flight(self) -> int:
@@ -101,8 +111,9 @@ def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> S
 
 
 def _counted(item: Item, found: Standing) -> Counters:
-    held = item.held is not None and not item.moved
-    return Counters(1, item.moved, found.settled, found.failed, item.healthy, held)
+    held = item.passed and not (found.settled or found.failed)
+    paused = held and item.moved
+    return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, held, paused)
 
 
 Place = tuple[int, str, int, str]

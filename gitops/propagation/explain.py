@@ -74,7 +74,7 @@ class _WaveView:
         self.hindrance = next(situation.obstacles(wave), None)
 
     def waits(self, items: Sequence[Item], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
-        unsettled = tuple(item.key for item in items if item.moved and not self._is_done(item))
+        unsettled = tuple(item.key for item in items if item.moved and not self.is_passed(item))
         waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
         lacking = self._lacking() if self.situation.lacks_availability else None
         rank = 0
@@ -94,7 +94,7 @@ class _WaveView:
 
     def is_passed(self, item: Item) -> bool:
         """Does the next wave not wait for it?"""
-        return self._is_done(item) or (item.held is not None and not item.moved)
+        return self._is_done(item) or item.passed
 
     def _is_done(self, item: Item) -> bool:
         found = self.collection.standing_of(item.key)
@@ -110,6 +110,8 @@ class _WaveView:
             return Wait(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
         if found.failed:
             return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
+        if item.passed:
+            return item.held
         if item.blocked:
             return item.blocked
         if item.updated and item.healthy:
@@ -140,7 +142,7 @@ class _WaveView:
         """
         now, bake = self.collection.now, self.own.bake
         begin = max((opens, *([self.hindrance.not_before] if self.hindrance and self.hindrance.not_before else [])))
-        ends = [self._earliest_end(item) for item in items if item.moved and not self._is_done(item)]
+        ends = [self._earliest_end(item) for item in items if item.moved and not self.is_passed(item)]
         heapify(ends)
         eligible = iter([item.key for item in items if self.collection.standing_of(item.key).eligible])
         counters, moment = self.own.counters, begin

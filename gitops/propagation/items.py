@@ -58,7 +58,8 @@ def item(
         held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
         blocked=Wait.of(gated) if gated else blocked,
     )
-    return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=gated is not None)
+    waiting = gated is not None or found.passed
+    return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=waiting)
 
 
 def _unfit(plan: SetPlan, target: Target) -> Wait | None:

@@ -99,7 +99,8 @@ class Situation:
 
     def _moved_to(self, target: Target) -> int:
         """Items of all waves with this target that are at it or were let move there."""
-        return sum(self.counters(wave).updated for wave in self.policy.all_waves if self.target(wave) == target)
+        there = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
+        return sum(counters.updated + counters.paused for counters in there)
 
     def _approvals_missing(self, target: Target) -> list[ApprovalPoint]:
         if target.is_rollback and self.policy.rollback.ignore_approvals:

@@ -74,6 +74,16 @@ class Naive:
     def failed(self, name: str) -> int:
         return sum(has_failed(item, self.policy, self.bake(name), self.now) for item in self.wave(name))
 
+    def passed(self, name: str) -> list[Item]:
+        """Held, wherever they are on their way, and neither settled nor failed."""
+        return [
+            item
+            for item in self.wave(name)
+            if item.held
+            and not is_settled(item, self.bake(name), self.now)
+            and not has_failed(item, self.policy, self.bake(name), self.now)
+        ]
+
     def exceeds(self) -> bool:
         """Have more failed, in some wave, than may?"""
         return any(
@@ -96,10 +106,10 @@ class Naive:
         lacking = sum(item.healthy for item in self.items) < needed
         found: list[str] = []
         for wave in self.policy.all_waves:
-            u = sum(map(is_updated, self.wave(wave.name)))
+            passed = self.passed(wave.name)
+            u = sum(is_updated(item) for item in self.wave(wave.name) if item not in passed)
             eligible = [item for item in self.eligible(wave.name) if not (lacking and item.healthy)]
             found += [item.key for rank, item in enumerate(eligible) if u + rank < self.frontier(wave.name)]
-            held = sum(item.held is not None and not is_updated(item) for item in self.wave(wave.name))
-            if self.settled(wave.name) + self.failed(wave.name) + held < len(self.wave(wave.name)):
+            if self.settled(wave.name) + self.failed(wave.name) + len(passed) < len(self.wave(wave.name)):
                 break
         return found

@@ -56,6 +56,36 @@ def test_a_held_canary_is_passed() -> None:
     assert rollout.step() == ["c"]
 
 
+@pytest.mark.parametrize("reason", [Reason.HELD, Reason.SUSPENDED])
+def test_one_that_a_person_holds_on_its_way_is_passed(reason: Reason) -> None:
+    """S1-12, S1-24, surface 1.2: it uses up no place, is not waited for, and does not fail; once released it counts again."""
+    rollout = Rollout(Policy(name="p", shape=Exponential(2)), items("01234567"))
+    assert rollout.run(sick="3") == ["0", "1", "23"]
+    rollout.change("3", held=Wait(reason, "somebody looks into it"))
+    assert rollout.run() == ["4", "567"]
+    assert {key: wait.reason for key, wait in rollout.waits().items()} == {"3": reason}
+    assert rollout.state.completed == Target(1)
+    rollout.change("3", held=None)
+    assert rollout.waits()["3"].reason is Reason.PROGRESSING
+
+
+def test_one_that_cannot_be_rendered_any_more_on_its_way_is_not_passed() -> None:
+    """What goes wrong at the target stops the others; only a person's word lets them pass."""
+    rollout = Rollout(Policy(name="p", shape=linear(2)), items("0123"))
+    rollout.step()
+    rollout.change("0", held=Wait(Reason.RENDER_FAILED, "no field size"))
+    rollout.apply("1")
+    assert rollout.step() == []
+
+
+def test_one_that_is_held_on_its_way_has_moved_for_an_approval_by_number() -> None:
+    """No more than three, before somebody has agreed, have ever seen the new revision."""
+    rollout = Rollout(Policy(name="p", shape=linear(2), approvals=(ApprovalPoint(after_settled=3),)), items("012345"))
+    rollout.step()
+    rollout.change("0", held=Wait(Reason.HELD, "investigating"))
+    assert rollout.run() == ["2"]
+
+
 def test_a_canary_behind_a_window_is_not_passed() -> None:
     """The calendar is no hold: it is waited for."""
     rollout = two_waves()
