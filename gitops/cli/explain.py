@@ -206,7 +206,10 @@ def _waiting(found: Explanation, times: Times) -> Iterator[str]:
 
 def _last_start(window: Window, times: Times, now: datetime) -> str:
     state = startable(window, now)
-    return f"last start {times.short(state.until, now)}" if state.until else "always"
+    if state.until is None:
+        return "always"
+    told = times.short(state.until, now)
+    return f"last start {told}" if told == times.full(state.until) else f"last start today {told}"
 
 
 def _as_json(found: Explanation) -> dict[str, Any]:

@@ -7,7 +7,7 @@ expression says of all items alike is worked out once for all of them (S1-14): o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -115,6 +115,10 @@ class Closed:
     windows: frozenset[str] = frozenset()
     error: str = ""
     awaits_opening: bool = False
+
+    def is_passed(self, past: Collection[str]) -> bool:
+        """Does it wait for windows alone, and somebody goes past all of these?"""
+        return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(past)
 
     def as_json(self) -> dict[str, Any]:
         """For a report: the expression, where it stands, and the operands with their values, or why it cannot be judged."""

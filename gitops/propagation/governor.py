@@ -90,7 +90,7 @@ def explained(permission: Permission, moves: Moves, decided: Propagation) -> Pro
         remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},
         counted=found.counted,
         awaited=found.awaited,
-        under_glass=partial(_under_glass, permission.verdicts, found),
+        under_glass=partial(_under_glass, permission, found),
     )
 
 
@@ -103,12 +103,12 @@ def hindrances(decided: Propagation, here: Situation) -> Callable[[Change], tupl
     return lambda change: tuple(asked.every(change))
 
 
-def _under_glass(verdicts: Verdicts, found: Stays, change: Change) -> tuple[str, Entry] | None:
+def _under_glass(permission: Permission, found: Stays, change: Change) -> tuple[str, Entry] | None:
     """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more."""
-    if not (entry := verdicts.under_glass(change)):
+    if not (entry := permission.under_glass(change)):
         return None
     instance = instance_of(change)
-    definition = verdicts.situation.bundle.definitions.get(instance.group_kind)
+    definition = permission.situation.bundle.definitions.get(instance.group_kind)
     known = found.remembered.get(instance, {}).get("rollout") or {"name": definition.name if definition else ""}
     return (known["name"], entry) if known["name"] else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -22,7 +22,9 @@ from renderer.resolve import laid_over, schema_value
 
 @dataclass
 class CollectionGates:
-    """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next."""
+    """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next, `past` which of them somebody
+    lets an instance pass.
+    """
 
     gates: Sequence[Gate]
     facts: Facts
@@ -30,6 +32,7 @@ class CollectionGates:
     keys: Mapping[str, ObjectKey]
     plans: Mapping[ObjectKey, SetPlan]
     windows: Mapping[str, Closing]
+    past: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
     _judge: Judge = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,9 +42,16 @@ class CollectionGates:
         """Why the conditions keep this item where it is."""
         if not self.gates:
             return None
-        closed = self._judge.closed(self._view(item))
+        past = self.past(self.keys[item])
+        closed = [one for one in self._judge.closed(self._view(item)) if not one.is_passed(past)]
         wait = as_wait(closed, self.windows)
         return replace(wait, by=self._unsettled) if wait and any(_is_for_items(one.gate) for one in closed) else wait
+
+    def overridden(self, item: str) -> frozenset[str]:
+        """The windows, by name, whose gates are closed for this item and passed."""
+        past = self.past(self.keys[item])
+        found = self._judge.closed(self._view(item)) if past else ()
+        return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
 
     def pace(self, policy: Policy) -> Pace | None:
         """The pace that the gates set, where it is none that a policy can have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -13,11 +13,12 @@ from gitops.propagation.collection import Item, collected
 from gitops.propagation.explain import progress_of
 from gitops.propagation.gates import paced
 from gitops.propagation.instance_gates import CollectionGates
+from gitops.propagation.judge import Closing
 from gitops.propagation.orders import carried_out, unanswerable
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import decide, reserve
 from gitops.propagation.situation import Situation
-from gitops.propagation.state import State, Target
+from gitops.propagation.state import Entry, State, Target
 from gitops.propagation.stays import Rollout
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
@@ -96,11 +97,14 @@ class Moves:
         keys = {item.key: key for key, item in found.items()}
         salt = ",".join(map(str, state.targets.values()))
         collection = collected(policy, baking, found.values(), now=now, salt=salt)
-        gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, here.closings(kind))
+        closings, past = here.closings(kind), self.verdicts.past
+        gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
         state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
         decision = decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
         reserve(collection, decision, now=now)
+        passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
+        decision = replace(decision, state=decision.state.noted(*passed))
         self.states[name] = replace(decision.state, waves=progress_of(policy, collection, decision.state))
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
         rollout = Rollout(name, policy, collection, decision.state, keys, gates, shut)
@@ -132,6 +136,11 @@ class Moves:
             blocked=Wait.of(shut) if shut else None,
             granted=self.targets.get(key) == target.revision,
         )
+
+    def _past_gates(self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, Closing]) -> Entry | None:
+        """For the record: that an instance moves although a gate of its definition asks for these windows."""
+        source = self.situation.plans[key].rendered.source
+        return self.verdicts.overriding(key, f"move {key}", source, [windows[name].window for name in sorted(names)])
 
     def _place(self, key: ObjectKey, member: Item, target: Target) -> None:
         """Where an instance is rendered at from here on."""

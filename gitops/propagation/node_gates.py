@@ -12,7 +12,7 @@ from typing import Any
 from applier.plan import Effect, NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Counters, Item
-from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait, paced
+from gitops.propagation.gates import Closed, Facts, Judge, Subject, View, as_wait, paced
 from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.shapes import frontier
@@ -25,13 +25,14 @@ from renderer.resolve import schema_value
 @dataclass
 class NodeGates:
     """Of one instance, in one pass: `plan` tells how its nodes are, `policy` the pace of its collections, `windows` when the answer of each
-    changes next.
+    changes next, `past` those of them that somebody lets the instance pass.
     """
 
     plan: SetPlan
     policy: Policy
     facts: Facts
     windows: Mapping[str, Closing]
+    past: frozenset[str] = frozenset()
     _judges: dict[str, Judge] = field(default_factory=dict)
     _turns: dict[str, Mapping[str, Wait]] = field(default_factory=dict)
 
@@ -39,15 +40,24 @@ class NodeGates:
         """Why this node may not be written, or deleted, now."""
         base, _, index = node.partition("/")
         written = self._gates(base, effect)
-        if written:
-            closed = self._judge(base, written).closed(self._view(node, live))
-            if closed:
-                return self._until(as_wait(closed, self.windows), base)
+        if closed := self._closed(base, written, self._view(node, live)) if written else ():
+            return self._until(as_wait(closed, self.windows), base)
         if not index or effect is Effect.PRUNE:
             return None
         if base not in self._turns:
             self._turns[base] = dict(self._waiting(base, written))
         return self._turns[base].get(node)
+
+    def overridden(self, node: str, effect: Effect, live: Mapping[str, Any] | None) -> frozenset[str]:
+        """The windows, by name, whose gates are closed for this node and passed."""
+        base = node.partition("/")[0]
+        if not self.past or not (written := self._gates(base, effect)):
+            return frozenset()
+        found = self._judge(base, written).closed(self._view(node, live))
+        return frozenset(name for one in found if one.is_passed(self.past) for name in one.windows)
+
+    def _closed(self, base: str, written: Sequence[Gate], view: View) -> list[Closed]:
+        return [one for one in self._judge(base, written).closed(view) if not one.is_passed(self.past)]
 
     def _until(self, wait: Wait | None, base: str) -> Wait | None:
         """A gate that reads the time is asked again soon."""
@@ -106,7 +116,7 @@ class NodeGates:
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
         is_slowed = False
         for place, item in enumerate(items, start=1):
-            if item.updated or (judge and judge.closed(self._view(item.key, None))):
+            if item.updated or (written and self._closed(base, written, self._view(item.key, None))):
                 continue
             sliding = policy.mode is Mode.SLIDING
             limit = frontier(policy.shape, counters.settled, counters.total, sliding=sliding)

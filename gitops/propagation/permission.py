@@ -13,6 +13,7 @@ from gitops.propagation.judge import Closing, Verdict
 from gitops.propagation.node_gates import NodeGates
 from gitops.propagation.policy import DEFAULT, Policy
 from gitops.propagation.situation import Situation
+from gitops.propagation.state import Entry
 from gitops.propagation.verdicts import Verdicts, instance_of
 from gitops.propagation.waits import Wait
 from gitops.propagation.window import Drain
@@ -63,15 +64,35 @@ class Permission:
             if closed := self.situation.conditions.closed(change.set.source):
                 yield Blocked(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
-                yield wait.blocked("Node")
+                yield self._told(wait, instance)
         verdict = self.verdicts.of(change)
         if not verdict.open and not (in_turn and self._drains(verdict, change)):
             yield self.verdicts.blocked(verdict, instance)
 
     def _at_node(self, change: Change) -> Wait | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
-        found = self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
+        found = self._asked_of(change)
         return found.wait(change.node, change.effect, change.live) if found else None
+
+    def under_glass(self, change: Change) -> Entry | None:
+        """For the record: that a change is made although windows are closed that govern it, or that its gate asks for."""
+        found = self._asked_of(change) if change.effect in _CONTENT else None
+        names = found.overridden(change.node, change.effect, change.live) if found else ()
+        return self.verdicts.under_glass(
+            change, [found.windows[name].window for name in sorted(names)] if found else ()
+        )
+
+    def _asked_of(self, change: Change) -> NodeGates | None:
+        return self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
+
+    def _told(self, wait: Wait, instance: ObjectKey) -> Blocked:
+        found = wait.blocked("Node")
+        if found.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
+            return found
+        windows = self.situation.closings(instance.group_kind)
+        return self.verdicts.refused(
+            found, instance, {windows[one.name].source for one in found.because if one.kind == "Window"}
+        )
 
     def _gates_of(self, instance: ObjectKey) -> NodeGates | None:
         """Those of the nodes of an instance; None where it is not one that is rendered."""
@@ -82,7 +103,9 @@ class Permission:
             is_rendered = instance in here.bundle.instances and instance in here.plans
             policy = self.policies.get(instance, DEFAULT)
             self._nodes[instance] = (
-                NodeGates(here.plans[instance], policy, *self._worlds[kind]) if is_rendered else None
+                NodeGates(here.plans[instance], policy, *self._worlds[kind], self.verdicts.past(instance))
+                if is_rendered
+                else None
             )
         return self._nodes[instance]
 

@@ -127,21 +127,23 @@ class Situation:
 
     def wave_windows(self, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
         """The windows that the waves of this policy name: first those of the source that says it, so that nobody replaces them by his own."""
-        rules = self._rules_of(kind)
-        return _windows(sorted(rules, key=lambda one: all(policy is not other for other in one.policies)))
+        rules = sorted(self._rules_of(kind), key=lambda one: all(policy is not other for other in one.policies))
+        return {name: one.windows[name] for name, one in _by_window(rules).items()}
 
     def facts(self, kind: GroupKind) -> Facts:
         """What the gates of a definition may read of the world."""
         revisions = self.stored.revisions.get(kind)
-        windows = {name: in_window(window, self.now) for name, window in _windows(self._rules_of(kind)).items()}
+        named = _by_window(self._rules_of(kind))
+        windows = {name: in_window(rules.windows[name], self.now) for name, rules in named.items()}
         target = TargetRevision(revisions[-1].number if revisions else 0)
         return Facts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, Closing]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
-        return {name: not_startable(window, self.now) for name, window in _windows(self._rules_of(kind)).items()}
+        named = _by_window(self._rules_of(kind))
+        return {name: not_startable(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
 
 
-def _windows(rules: Iterable[SourceRules]) -> Mapping[str, Window]:
-    """By name; of two with one name that of the rules which come first."""
-    return {name: window for one in reversed(tuple(rules)) for name, window in one.windows.items()}
+def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
+    """Whose window a name means: of two with one name that of the rules which come first."""
+    return {name: one for one in reversed(tuple(rules)) for name in one.windows}

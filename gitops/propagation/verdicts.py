@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from gitops.propagation.judge import Verdict, judge
 from gitops.propagation.people import Asked
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import OVERRIDDEN, Entry
-from gitops.propagation.window import Target
+from gitops.propagation.window import Target, Window
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 from renderer.model import RenderedSet
@@ -41,26 +42,47 @@ class Verdicts:
 
     def blocked(self, verdict: Verdict, instance: ObjectKey) -> Blocked:
         """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
-        found = closed.blocked(verdict)
+        return self.refused(closed.blocked(verdict), instance, {one.source for one in verdict.closings})
+
+    def refused(self, found: Blocked, instance: ObjectKey, sources: Iterable[str]) -> Blocked:
+        """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one."""
         asked = self.situation.asked.get(instance)
         if asked is None or not asked.glass:
             return found
         refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
         source = self.situation.plans[instance].rendered.source
-        if not refusal and not asked.glass_by and any(one.source != source for one in verdict.closings):
+        if not refusal and not asked.glass_by and any(one != source for one in sources):
             refusal = "said in Git it passes windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
         return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
 
-    def under_glass(self, change: Change) -> Entry | None:
-        """For the record: that this change is made although a window is closed, because of whom and why."""
-        asked = self.situation.asked.get(instance_of(change))
-        overridden = self.of(change).overridden
-        if asked is None or not overridden or change.effect is Effect.RECORD:
+    def under_glass(self, change: Change, gated: Iterable[Window]) -> Entry | None:
+        """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
+        if change.effect is Effect.RECORD:
             return None
-        what = f"{change.effect} {change.key} past {', '.join(closed.named(one.window) for one in overridden)}"
-        commit = self.situation.conditions.commits.get(change.set.source, "")
-        return Entry(self.situation.now, OVERRIDDEN, what, asked.glass_by or f"commit {commit[:12]}", asked.glass)
+        overridden = [one.window for one in self.of(change).overridden]
+        overridden += [one for one in gated if one not in overridden]
+        return self.overriding(instance_of(change), f"{change.effect} {change.key}", change.set.source, overridden)
+
+    def overriding(self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]) -> Entry | None:
+        """For the record: what is done past these windows, because of whom and why; None where there are none."""
+        asked = self.situation.asked.get(instance)
+        if asked is None or not (named := ", ".join(map(closed.named, windows))):
+            return None
+        commit = self.situation.conditions.commits.get(source, "")
+        by = asked.glass_by or f"commit {commit[:12]}"
+        return Entry(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
+
+    def past(self, instance: ObjectKey) -> frozenset[str]:
+        """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
+        until, everywhere = self._glass(instance)
+        if until is None or self.situation.now >= until:
+            return frozenset()
+        source = self.situation.plans[instance].rendered.source
+        named = self.situation.closings(instance.group_kind)
+        return frozenset(
+            name for name, one in named.items() if not one.window.final and (everywhere or one.source == source)
+        )
 
     def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
         glass, everywhere = self._glass(instance)

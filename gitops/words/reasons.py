@@ -126,13 +126,21 @@ def _actions(link: Link, before: Sequence[Link], source: str) -> Iterator[tuple[
         case Shut(closing=closing):
             window = closing.window
             holder = next((one for one in reversed(before) if isinstance(one, Waiting)), None)
-            if holder and holder.standing and not window.final and not holder.cause.details.get("gates"):
+            if (
+                holder
+                and holder.standing
+                and not window.final
+                and not any(one.kind == "Gate" for one in holder.cause.because)
+            ):
                 yield (
                     f"go past {holder.key.name}'s window",
                     f"levelgate break-glass {reference(holder.key)} --for 1h --reason ...",
                 )
             yield f"change window {window.name}", f"in Git: {window.origin}"
         case Waiting(key=key, cause=cause, standing=standing):
+            waits_for_it = before and isinstance(before[-1], Waiting) and before[-1].key != key
+            if waits_for_it and standing and cause.reason.is_gate and cause.reason is not Reason.HELD:
+                yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
             yield from _answers(key, cause, standing.rollout if standing else "", source)
 
 

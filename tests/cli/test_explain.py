@@ -82,7 +82,12 @@ WINDOW = """\
             Tue 2026-11-24 09:00 CET   08:00Z
             Wed 2026-11-25 09:00 CET   08:00Z
 """.splitlines()
-WAYS = ["", "Who can act", "  change window dba-hours  in Git: dba-hours.json:1"]
+WAYS = [
+    "",
+    "Who can act",
+    "  go past cart's window    levelgate break-glass link/cart -n default --for 1h --reason ...",
+    "  change window dba-hours  in Git: dba-hours.json:1",
+]
 
 
 def numbered(first: int, *links: list[str]) -> list[str]:
@@ -106,8 +111,31 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(shops: Fleet, typ
         "     when cart settles the limit rises from 4 to 8 and shop may start",
         *numbered(2, CART, WINDOW),
         "",
-        "Open, checked too: window business-hours (last start 16:30 CET).",
-        *WAYS,
+        "Open, checked too: window business-hours (last start today 16:30 CET).",
+        *WAYS[:2],
+        "  let the others pass cart  levelgate hold link/cart -n default --reason ...",
+        "  go past cart's window     levelgate break-glass link/cart -n default --for 1h --reason ...",
+        "  change window dba-hours   in Git: dba-hours.json:1",
+    ]
+
+
+def test_who_can_act_can(shops: Fleet, typed: Typed) -> None:
+    """surface 4.4, 1.2: the proposals do what they say: held, cart is passed and stays half way; with break-glass its database moves too."""
+    friday(shops)
+    shops.annotate("cart", hold="the database waits until Monday")
+    assert shops.move("two", rounds=4) == [["catalog"], ["mail", "search", "shop"]]
+    assert (
+        answer(typed, shops, "link/cart")[3]
+        == "1  Held  default/cart, node database, ConfigMap/cart-db, since 15:20 CET"
+    )
+    shops.annotate("cart", hold=None)
+    until = shops.clock.moment + timedelta(hours=1)
+    shops.annotate("cart", break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    shops.step()
+    assert shops.waits()["cart"] == "Settled"
+    overridden = [one for one in shops.rollout().decisions if one.what == "overridden"]
+    assert [(one.subject, one.by, one.why) for one in overridden] == [
+        ("update ConfigMap/default/cart-db past window dba-hours (CHG-2210)", "kubectl-annotate", "INC-7")
     ]
 
 
@@ -139,7 +167,7 @@ def test_one_that_stopped_half_way(shops: Fleet, typed: Typed, ref: str) -> None
         "",
         *numbered(1, CART, WINDOW),
         "",
-        "Open, checked too: window business-hours (last start 16:30 CET).",
+        "Open, checked too: window business-hours (last start today 16:30 CET).",
         *WAYS,
     ]
 
@@ -186,16 +214,17 @@ def test_a_window_says_what_it_holds_up(shops: Fleet, typed: Typed) -> None:
         "  Link default/cart   WindowClosed   not before Mon 2026-11-23 09:00 CET",
         "",
         *numbered(1, WINDOW),
-        *WAYS,
+        *WAYS[:2],
+        WAYS[-1],
     ]
     assert answer(typed, shops, "window/business-hours") == [
-        "window/business-hours lets pass: last start 16:30 CET.",
+        "window/business-hours lets pass: last start today 16:30 CET.",
         "Nothing waits for window/business-hours.",
     ]
 
 
 def test_a_window_that_governs_can_be_passed_by_break_glass(shops: Fleet, typed: Typed) -> None:
-    """Not one that only a gate asks for, and not one that forbids it."""
+    """Not one that forbids it."""
     shops.clock.moment = START + timedelta(hours=8)
     shops.push("two")
     shops.step()
@@ -258,7 +287,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, type
         "     behind it: after",
         "     counts as failed after 10:10 CET",
         "",
-        "Open, checked too: window business-hours (last start 16:30 CET).",
+        "Open, checked too: window business-hours (last start today 16:30 CET).",
     ]
 
 
@@ -319,7 +348,7 @@ def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
         "     ${each.metadata.name != 'api'}        link.json:1",
         '       each.metadata.name = "api"',
         "",
-        "Open, checked too: window business-hours (last start 16:30 CET).",
+        "Open, checked too: window business-hours (last start today 16:30 CET).",
         "",
         "Who can act",
         "  change the condition  in Git: link.json:1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -81,6 +81,42 @@ def test_a_gate_in_a_window_opens_with_it(fleet: Fleet) -> None:
     fleet.clock.moment = NIGHT
     fleet.step()
     assert fleet.at("one") == ["a", "b", "c"]
+
+
+def test_a_break_glass_passes_gates_that_await_a_window_and_no_others(fleet: Fleet) -> None:
+    """Surface 4.4, W26: across instances and of a node, for the one who asks and as long as he does; the record says past what."""
+    fleet.start(nights=NIGHTS)
+    fleet.gates, fleet.node_gates = ["${inWindow('nights')}"], ["${inWindow('nights') && schema.metadata.name != 'c'}"]
+    fleet.push("two")
+    assert fleet.move("two") == []
+    until = fleet.clock.moment + timedelta(hours=1)
+    for name in ("a", "c"):
+        fleet.annotate(name, break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    assert fleet.move("two") == [["a"]]
+    assert fleet.propagated("c")[0] == "GateClosed"
+    recorded = {one.subject: (one.by, one.why) for one in fleet.rollout().decisions if one.what == "overridden"}
+    assert recorded == {
+        f"{what} past window nights": ("kubectl-annotate", "INC-7")
+        for what in (
+            f"move Link.{GROUP}/default/a",
+            "update Deployment.apps/default/a-app",
+            f"move Link.{GROUP}/default/c",
+        )
+    }
+    fleet.annotate("b", break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    fleet.clock.moment = until
+    assert fleet.move("two") == []
+
+
+def test_a_break_glass_does_not_pass_a_gate_whose_window_forbids_it(fleet: Fleet) -> None:
+    fleet.start(nights={**NIGHTS, "breakGlass": "Forbidden"})
+    fleet.node_gates = ["${inWindow('nights')}"]
+    fleet.push("two")
+    until = fleet.clock.moment + timedelta(hours=1)
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    assert fleet.move("two") == []
+    told = fleet.propagated("a")[1]
+    assert told.endswith("break-glass refused: a window that governs it forbids that (breakGlass: Forbidden)")
 
 
 def test_a_gate_that_cannot_be_judged_is_closed(fleet: Fleet) -> None:
