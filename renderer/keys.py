@@ -64,6 +64,7 @@ EPOCH = "internal.levelgate.dev/epoch"
 RECORD = "internal.levelgate.dev/record"
 RECORD_OF = "internal.levelgate.dev/of"
 RECORD_SOURCE = "internal.levelgate.dev/source"
+UNREADABLE = "internal.levelgate.dev/unreadable"
 
 FINALIZER = PRUNE
 """The finalizer of instances has the same text as the annotation."""

@@ -1,29 +1,33 @@
 """What is read of the sources: servers are asked for those that are due, each server once for all of these, and a commit is taken that may be taken.
 
-A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it.
+A source that cannot be fetched keeps its last good catalog, after a start the one that was accepted, where the copy still has it; otherwise it is
+left out, which touches nothing of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.cluster import Cluster, Object
+from applier.cluster import STATUS, Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.errors import SourceError, Throttled
-from gitops.passes.history import Offer, accepted, objection, unsigned
+from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, state_of
+from gitops.records.causes import MAX_MESSAGE, timestamp
 from gitops.records.pins import Pin, pin_of
-from gitops.records.record import SourceRecord, is_approval
+from gitops.records.record import SourceRecord, Unreadable, is_approval
+from gitops.records.standing import everything_suspended
 from gitops.records.sync import Requests, requests
-from gitops.source import Mirror, Tip
+from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.render import source_parent
@@ -56,6 +60,7 @@ class Fetcher:
     _pins: dict[str, Pin | None] = field(default_factory=dict)
     _looked_up: dict[str, Object | None] = field(default_factory=dict)
     _failures: dict[Hashable, tuple[int, datetime | None]] = field(default_factory=dict)
+    _told: dict[str, Unreadable | None] = field(default_factory=dict)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
         """Read these from now on; answers which of them are to be read anew."""
@@ -88,6 +93,7 @@ class Fetcher:
             *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
         )
         self._answer(requested)
+        await asyncio.gather(*map(self._tell, due))
         return self.states
 
     @property
@@ -148,10 +154,11 @@ class Fetcher:
         for name in names:
             if name not in self._pins:
                 try:
-                    self._looked_up[name] = await self.cluster.get(source_parent(name))
+                    record = self._looked_up[name] = await self.cluster.get(source_parent(name))
                 except ClusterError:
                     continue  # the pass will say what is wrong with the cluster
-                self._pins[name] = pin_of(self._looked_up[name], self.clock.now())
+                self._pins[name] = pin_of(record, self.clock.now())
+                self._told[name] = Unreadable.of(record) if record else None
 
     async def _record(self, name: str) -> Object | None:
         """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
@@ -176,8 +183,8 @@ class Fetcher:
                 refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
         except SourceError as error:
             self._leave_alone(server, error)
-            for name in mirrors:
-                self._failed(name, error)
+            for name, mirror in mirrors.items():
+                await self._failed(name, mirror, error)
             return
         self._failures.pop(server, None)
         await asyncio.gather(*(self._follow(name, mirror, refs) for name, mirror in mirrors.items()))
@@ -191,7 +198,7 @@ class Fetcher:
                     await self._go_to(name, mirror, tip, known)
             self.errors.pop(name, None)
         except SourceError as error:
-            self._failed(name, error)
+            await self._failed(name, mirror, error)
         except ClusterError:
             self._due.add(name)  # the pass will say what is wrong with the cluster
 
@@ -199,27 +206,33 @@ class Fetcher:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
         record = await self._record(name)
         is_new = known is None or self._read_by[name] is not mirror
-        before = accepted(record, mirror.target) if known is None else "" if is_new else known.catalog.revision
+        before = Stand("")
+        if known is None:
+            before = accepted(record, mirror.target)
+        elif not is_new:
+            before = Stand(known.catalog.revision, known.version)
         unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
         commit = await asyncio.to_thread(mirror.fetch, tip)
-        offer = await asyncio.to_thread(objection, mirror, before, commit, record)
+        after = Stand(commit, tip.version if isinstance(mirror.target.ref, Versions) else "")
+        offer = await asyncio.to_thread(objection, mirror, before, after, record)
         if offer and unpinned:
-            offer = await asyncio.to_thread(objection, mirror, unpinned, commit, record)
+            offer = await asyncio.to_thread(objection, mirror, before._replace(commit=unpinned), after, record)
         if offer is None and (config := self.configs.get(name)) and config.verification:
-            offer = await asyncio.to_thread(unsigned, mirror, config.verification, before, commit, record)
+            offer = await asyncio.to_thread(unsigned, mirror, config.verification, before.commit, commit, record)
         if offer and known and known.offer == offer and not known.pin:
             return
-        if offer is None and commit != before and (config := self.configs.get(name)) and config.require_plan:
+        if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
             offer = await self._unplanned(name, mirror, commit, record, known)
         advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
         if offer is None or known is None:
             try:
-                snapshot = await asyncio.to_thread(mirror.snapshot, before if offer else commit)
+                snapshot = await asyncio.to_thread(mirror.snapshot, before.commit if offer else commit)
             except SourceError:
                 if offer is None:
                     raise
                 raise SourceError(str(mirror.target), offer.why, advice=advice) from None
             known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+            known = replace(known, version=(before if offer else after).version)
             self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         if offer:
             self.notice(name, f"HELD: {offer.why}; {advice}")
@@ -246,32 +259,63 @@ class Fetcher:
             if known and known.pin == pin and self._read_by[name] is mirror:
                 self.errors.pop(name, None)
                 return
-            before = known.unpinned or known.catalog.revision if known else await self._before_pin(name, mirror)
+            before = await self._before_pin(name, mirror, known)
             snapshot = await asyncio.to_thread(mirror.snapshot, commit)
             self.errors.pop(name, None)
         except SourceError as error:
-            self._failed(name, error)
+            await self._failed(name, mirror, error)
             return
         except ClusterError:
             self._due.add(name)
             return
         state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
         self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
-        self._read(name, mirror, replace(state, pin=pin, unpinned=before))
+        self._read(name, mirror, replace(state, pin=pin, unpinned=before.commit, version=before.version))
 
-    async def _before_pin(self, name: str, mirror: Mirror) -> str:
-        """The commit that the source was at when it was pinned, by its record."""
+    async def _before_pin(self, name: str, mirror: Mirror, known: SourceState | None) -> Stand:
+        """Where the source was when it was pinned; what this process does not know, the record tells."""
+        if known:
+            return Stand(known.unpinned or known.catalog.revision, known.version)
         record = await self._record(name)
-        return SourceRecord.read(record or {}).unpinned or accepted(record, mirror.target)
+        before = accepted(record, mirror.target)
+        return before._replace(commit=SourceRecord.read(record or {}).unpinned or before.commit)
+
+    async def _tell(self, name: str) -> None:
+        """Say in the record of a source that it cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
+        told, error = self._told.get(name), self.errors.get(name)
+        since = told.since if told else timestamp(self.clock.now())
+        due = Unreadable(since, str(error)[:MAX_MESSAGE]) if error else None
+        if due == told:
+            return
+        said = {"metadata": {"annotations": {keys.UNREADABLE: due.text() if due else None}}}
+        with suppress(ClusterError):  # it is tried again when the server is asked the next time
+            if await everything_suspended(self.cluster, self.clock.now()):
+                return
+            if await self.cluster.merge(source_parent(name), said, manager=STATUS):
+                self._told[name] = due
 
     def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
         self._read_by[name], self._states[name], self.has_moved = mirror, state, True
 
-    def _failed(self, name: str, error: SourceError) -> None:
+    async def _failed(self, name: str, mirror: Mirror, error: SourceError) -> None:
+        if name not in self._states:
+            await self._go_on(name, mirror)
         if str(error) != str(self.errors.get(name, "")):
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
+
+    async def _go_on(self, name: str, mirror: Mirror) -> None:
+        """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
+        with suppress(SourceError, ClusterError):
+            record = await self.cluster.get(source_parent(name))
+            before = accepted(record, mirror.target)
+            if not before.commit or not await asyncio.to_thread(lambda: mirror.holds(before.commit)):
+                return
+            snapshot = await asyncio.to_thread(mirror.snapshot, before.commit)
+            state = state_of(name, mirror.target, snapshot)
+            unpinned = SourceRecord.read(record or {}).unpinned
+            self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
 
 
 def rest(failures: int, *, throttled: bool) -> float:

@@ -1,6 +1,7 @@
 """May a source go from the commit that was accepted to another one? A branch goes forward; anything else waits for a person.
 
-History that was rewritten, a tag that was moved, a repository that was replaced: none of them says that what they no longer hold is to be deleted.
+History that was rewritten, a tag that was moved or taken back, a repository that was replaced: none of them says that what is no longer there is
+to be deleted.
 A commit in the configuration is its own approval, and so is a change of URL, ref or path there.
 """
 
@@ -14,6 +15,7 @@ from applier.reasons import Reason
 from gitops.records.record import SourceRecord, is_approval
 from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
 from renderer import keys
+from renderer.cel.functions.versions import semver
 
 
 class Offer(NamedTuple):
@@ -24,27 +26,49 @@ class Offer(NamedTuple):
     reason: Reason = Reason.HISTORY_REWRITTEN
 
 
-def accepted(record: Object | None, target: Target) -> str:
-    """The commit of this target that was worked on last, by the record of its source; empty where it was another target, or none."""
-    if record is None:
-        return ""
-    found = SourceRecord.read(record)
+class Stand(NamedTuple):
+    """Where a source stands: a commit, empty where it stands nowhere yet, and the tag of its version, where it follows a range of them."""
+
+    commit: str
+    version: str = ""
+
+
+def accepted(record: Object | None, target: Target) -> Stand:
+    """What of this target was worked on last, by the record of its source; nowhere where it was another target."""
+    found = SourceRecord.read(record or {"metadata": {}})
     same = (found.url, found.ref, found.path) == (str(target), str(target.ref), target.path)
-    return found.target if same else ""
+    return Stand(found.target, found.version) if same else Stand("")
 
 
-def objection(mirror: Mirror, before: str, commit: str, record: Object | None) -> Offer | None:
-    """Why the source may not go from `before` to `commit`; None where it may. Both are in the copy. Blocks."""
-    if not before or before == commit or (record and is_approval(annotation(record, keys.APPROVED), commit)):
+def objection(mirror: Mirror, before: Stand, after: Stand, record: Object | None) -> Offer | None:
+    """Why the source may not go from `before` to `after`; None where it may. Both are in the copy. Blocks."""
+    old, new = before.commit, after.commit
+    if not old or old == new or (record and is_approval(annotation(record, keys.APPROVED), new)):
         return None
     match mirror.target.ref:
-        case Commit() | Versions():
+        case Commit():
             return None
+        case Versions(versions):
+            why = _not_higher(before, after, str(versions)) if before.version else ""
+            return Offer(new, why) if why else None
         case Tag(name):
-            return Offer(commit, f"tag {name} was moved from {before[:7]} to {commit[:7]}")
-    if mirror.is_ancestor(before, commit):
+            return Offer(new, _moved(name, old, new))
+    if mirror.is_ancestor(old, new):
         return None
-    return Offer(commit, f"history was rewritten: {commit[:7]} does not follow from {before[:7]}")
+    return Offer(new, f"history was rewritten: {new[:7]} does not follow from {old[:7]}")
+
+
+def _not_higher(before: Stand, after: Stand, versions: str) -> str:
+    """A range goes to higher versions by itself, and to nothing else: what was released is not changed, and not taken back."""
+    if before.version == after.version:
+        return _moved(after.version, before.commit, after.commit)
+    if semver(after.version, True).order > semver(before.version, True).order:
+        return ""
+    return f"the highest version in {versions} was {before.version} and is {after.version} now, which is not higher"
+
+
+def _moved(tag: str, old: str, new: str) -> str:
+    return f"tag {tag} was moved from {old[:7]} to {new[:7]}"
 
 
 def unsigned(

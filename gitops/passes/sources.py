@@ -21,7 +21,8 @@ class SourceState:
     """One source as fetched: its catalog, which ref it follows, and why its deletions are held back, if they are. `governors` are the
     sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
     the requests to look now that are answered by this state, by the object that carries them. `pin` is a person's word that this commit is read
-    instead of the head of its ref, `unpinned` the commit that it was at before. The rest is as in `SourceConfig`.
+    instead of the head of its ref, `unpinned` the commit that it was at before. `version` is the tag by which it was taken, where a range of
+    versions is followed. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -39,6 +40,7 @@ class SourceState:
     synced: Mapping[ObjectKey, str] = field(default_factory=dict)
     pin: Pin | None = None
     unpinned: str = ""
+    version: str = ""
 
     def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""

@@ -68,6 +68,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         scopes={**kept, **scopes},
         passes=before.passes,
         unpinned=state.unpinned,
+        version=state.version,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -23,10 +23,29 @@ SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""
 
 
+class Unreadable(NamedTuple):
+    """A source that cannot be read from Git: since when (RFC 3339), and what Git said last. It stands in an annotation of the record, since it is
+    told where no pass is run."""
+
+    since: str
+    why: str
+
+    @classmethod
+    def of(cls, parent: Object) -> Unreadable | None:
+        """As the record tells it; None where the source can be read."""
+        found = _mapping(annotation(parent, keys.UNREADABLE))
+        return cls(str(found.get("since", "")), str(found["why"])) if found.get("why") else None
+
+    def text(self) -> str:
+        """As stored."""
+        return _dumps(self._asdict())
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
-    wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word.
+    wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word, `version`
+    the tag that `target` was taken by, where a range of versions is followed.
 
     `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`,
     `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another.
@@ -47,6 +66,8 @@ class SourceRecord:
     passes: str = ""
     synced: str = ""
     unpinned: str = ""
+    version: str = ""
+    unreadable: Unreadable | None = None
 
     @classmethod
     def read(cls, parent: Object) -> SourceRecord:
@@ -67,10 +88,12 @@ class SourceRecord:
             passes=data.get("passes", ""),
             synced=data.get("synced", ""),
             unpinned=data.get("unpinned", ""),
+            version=data.get("version", ""),
+            unreadable=Unreadable.of(parent),
         )
 
     def data(self) -> dict[str, str]:
-        """As stored; equal records give equal text."""
+        """As stored; equal records give equal text. `unreadable` stands beside it."""
         return {
             "url": self.url,
             "path": self.path,
@@ -86,6 +109,7 @@ class SourceRecord:
             "passes": self.passes,
             "synced": self.synced,
             "unpinned": self.unpinned,
+            "version": self.version,
             "instances": _dumps(
                 {
                     "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]

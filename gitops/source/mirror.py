@@ -53,6 +53,11 @@ class Tip(NamedTuple):
     name: str
     commit: str
 
+    @property
+    def version(self) -> str:
+        """The name of the tag, where it is one."""
+        return self.name.removeprefix("refs/tags/")
+
 
 class Mirror:
     """The copy of one repository below `cache`; sources with the same URL share it.
@@ -142,6 +147,14 @@ class Mirror:
                 return self._repository.snapshot(revision, self.target.path)
 
         return self._recovering(read, self._fallback(revision))
+
+    def holds(self, commit: str) -> bool:
+        """Whether the copy has the commit, a full id, in whole. Asks nobody."""
+        with self._home.shared():
+            try:
+                return self._repository.has(commit) and self._repository.is_complete(commit)
+            except DamagedCache:
+                return False
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`. False after a force push that dropped `old`, also if it was

@@ -8,9 +8,11 @@ from typing import Any
 
 from applier.reasons import Reason
 from gitops.propagation.closed import named
+from gitops.propagation.people import moment
 from gitops.propagation.waits import ordinal
 from gitops.propagation.window import Kind
 from gitops.records.causes import Cause
+from gitops.records.record import SourceRecord
 from gitops.records.standing import Standing
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from gitops.words.text import place, title
@@ -34,6 +36,14 @@ def links(chain: Sequence[Link], times: Times, now: datetime) -> Iterator[str]:
                 since = f" since {times.short(closing.since, now)}" if closing.since else ""
                 yield f"{number:<3}{named(closing.window)}, {closing.window.kind}, closed{since}"
                 yield from (f"     {line}" for line in _openings(link, times))
+
+
+def unread(source: str, record: SourceRecord, times: Times) -> Iterator[str]:
+    """Since when and why the newest commit of a source is not known; nothing where it is."""
+    if record.unreadable:
+        since = moment(record.unreadable.since)
+        yield f"{source} cannot be read{f' since {times.minute(since)}' if since else ''}: {record.unreadable.why}"
+        yield f"What was read last ({record.target[:7]}) stays in force and is healed."
 
 
 def _subject(link: Waiting, times: Times, now: datetime) -> str:
@@ -106,8 +116,8 @@ def _openings(link: Shut, times: Times) -> Iterator[str]:
     word = "ends " if link.closing.window.kind is Kind.DENY else "opens"
     if not link.opens:
         yield "never opens again" if word == "opens" else "has no end"
-    for index, moment in enumerate(link.opens):
-        yield f"{word if index == 0 else '     '}  {times.full(moment)}   {moment.astimezone(UTC):%H:%MZ}"
+    for index, opening in enumerate(link.opens):
+        yield f"{word if index == 0 else '     '}  {times.full(opening)}   {opening.astimezone(UTC):%H:%MZ}"
 
 
 def actions(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from applier.cluster import STATUS
 from applier.sandbox.wire import Request
 from gitops.cli import USAGE
+from gitops.records.record import Unreadable
+from renderer import keys
+from renderer.render import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.test_explain import DBA, SHOPS, friday, shops
 from tests.gitops.fleet import GROUP, Fleet
@@ -129,6 +133,23 @@ def test_a_settled_platform_says_so_and_shows_no_rollout(typed: Typed) -> None:
         assert lines[-1] == "Everything is as Git says."
         assert not any(line.startswith("ROLLOUT") for line in lines)
         assert f"{ROLLOUT}   r1" in typed(fleet, "status", f"rollout/{ROLLOUT}")
+
+
+def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> None:
+    """I12: how old the news is, and why."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        told = Unreadable("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
+        said = {"metadata": {"annotations": {keys.UNREADABLE: told.text()}}}
+        fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS))
+        since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"
+        lines = typed(fleet, "status").splitlines()
+        assert lines[-1] == "Everything is as Git said when it was read last."
+        for answer in (typed(fleet, "status"), typed(fleet, "explain", "source/platform")):
+            assert f"{since} refused access\n" in answer
+            assert "What was read last (0000000) stays in force and is healed.\n" in answer
+        (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
+        assert source["unreadable"] == {"since": told.since, "why": told.why}
 
 
 @pytest.fixture

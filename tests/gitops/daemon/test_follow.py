@@ -86,7 +86,7 @@ class Script:
 class Silent:
     """A mirror that cannot be reached."""
 
-    server, wanted = "https://x", ("HEAD",)
+    server, wanted, target = "https://x", ("HEAD",), Target("https://x.example.com/x.git")
 
     def refs(self, *_names: str) -> dict[str, str]:
         raise Unreachable("https://x", "no answer")

@@ -18,6 +18,8 @@ from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.records.record import SourceRecord
+from gitops.source import Versions
+from gitops.source.versions import Range
 from renderer.identity import ObjectKey
 from renderer.render import source_parent
 from tests.gitops.source.real_git import Work
@@ -33,6 +35,7 @@ class World:
     directory: Path
     notices: list[str] = field(default_factory=list)
     ref: str = ""
+    url: str = ""
     require_plan: bool = False
 
     def __post_init__(self) -> None:
@@ -44,7 +47,13 @@ class World:
         self.restart()
 
     def restart(self, *, path: str = "") -> None:
-        source = compose.source_config(f"platform={self.work.path}", ref=self.ref, path=path)
+        is_range = self.ref.startswith("semver:")
+        source = compose.source_config(
+            f"platform={self.url or self.work.path}", ref="" if is_range else self.ref, path=path
+        )
+        if is_range:
+            versions = Versions(Range.parse(self.ref.removeprefix("semver:")))
+            source = replace(source, target=replace(source.target, ref=versions))
         source = replace(source, require_plan=self.require_plan)
         self.follower = Follower(
             compose.mirrors([source], self.directory / "cache"),
@@ -179,6 +188,49 @@ def test_a_moved_tag_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(world.settle())
     assert asyncio.run(world.deployed()) == {"one"}
     assert "tag v1 was moved" in world.notices[-1]
+
+
+def released(world: World, tag: str, **files: str) -> str:
+    """A commit, and the tag of its version."""
+    commit = world.work.commit(**files)
+    world.work.git("tag", "--force", tag)
+    return commit
+
+
+def test_a_range_of_versions_goes_to_higher_ones_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that is taken back, or that is not any more what it was, waits for a person; after a restart as well."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    world = World(tmp_path, ref="semver:^1")
+    first = released(world, "v1.4.0", one=ONE)
+    asyncio.run(world.settle())
+    world.work.git("checkout", "--quiet", "-b", "hotfix")
+    second = released(world, "v1.4.1", one=ONE, two=TWO)
+
+    async def told(offered: str, why: str, version: str) -> None:
+        await world.settle()
+        record = await world.record()
+        assert (record.offered, record.version) == (offered, version)
+        assert [row["message"] for row in record.causes] == ([why] if why else [])
+
+    async def story() -> None:
+        await told("", "", "v1.4.1")  # whatever branch it is on
+        assert await world.deployed() == {"one", "two"}
+        world.work.git("tag", "--delete", "v1.4.1")
+        lower = "the highest version in ^1 was v1.4.1 and is v1.4.0 now, which is not higher"
+        await told(first, lower, "v1.4.1")
+        world.restart()
+        await told(first, lower, "v1.4.1")
+        moved = released(world, "v1.4.1", one=ONE)
+        await told(moved, f"tag v1.4.1 was moved from {second[:7]} to {moved[:7]}", "v1.4.1")
+        assert await world.deployed() == {"one", "two"}
+        released(world, "v1.10.0", one=ONE, two=TWO)
+        await told("", "", "v1.10.0")
+        world.work.git("tag", "--delete", "v1.10.0")
+        await world.settle()
+        await world.approve(moved)
+        await told("", "", "v1.4.1")
+
+    asyncio.run(story())
 
 
 async def uid(world: World, name: str) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 _IDENTITY = ("Ana Example", "ana@example.com", "2026-03-04T05:06:07+00:00")
@@ -84,10 +87,12 @@ class GitServer:
     fetches: int = 0
     offered: set[str] = field(default_factory=set)
     before_pack: Callable[[], None] = lambda: None
+    headers: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    scheme: str = "http"
 
     def url(self, name: str = "work") -> str:
-        return f"http://127.0.0.1:{self.port}/{name}/.git"
+        return f"{self.scheme}://127.0.0.1:{self.port}/{name}/.git"
 
     def authorized(self, header: str) -> bool:
         if not header.startswith("Basic "):
@@ -143,9 +148,8 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
             if server.redirect_to:
                 self._send(302, [("Location", server.redirect_to + self.path)], b"")
             elif server.status:
-                self._send(
-                    server.status, [("Content-Type", "text/plain")], authorization.encode() if server.echo else b""
-                )
+                headers = [("Content-Type", "text/plain"), *server.headers.items()]
+                self._send(server.status, headers, authorization.encode() if server.echo else b"")
             elif not server.authorized(authorization):
                 told = f"you said {authorization} {server.offered}".encode() if server.echo else b"no"
                 self._send(401, [("WWW-Authenticate", 'Basic realm="git"'), ("Content-Type", "text/plain")], told)
@@ -174,6 +178,28 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
             """Quiet."""
 
     return Handler
+
+
+class _Listening(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that went away is what some tests are about."""
+
+
+@contextmanager
+def serving(root: Path, tls: ssl.SSLContext | None = None) -> Iterator[GitServer]:
+    """The repositories below `root`, over HTTP, or HTTPS with a certificate."""
+    state = GitServer(root, scheme="https" if tls else "http")
+    with _Listening(("127.0.0.1", 0), handler_for(state)) as listening:
+        if tls:
+            listening.socket = tls.wrap_socket(listening.socket, server_side=True, do_handshake_on_connect=False)
+        state.port = listening.server_port
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield state
+        finally:
+            listening.shutdown()
+            thread.join()
 
 
 def give_away(top: Path) -> None:
