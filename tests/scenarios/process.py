@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+from gitops.cli import run as command
+
 _TIME_LIMIT = 120.0
 
 
@@ -46,9 +48,7 @@ def run(
 def _context() -> ForkServerContext:
     """What the commands import is imported before the first one begins."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        [__name__, "applier.kube", "gitops.cli.progress", "gitops.daemon.daemon", "gitops.compose"]
-    )
+    context.set_forkserver_preload([__name__, "tests.scenarios.warm"])
     return context
 
 
@@ -68,8 +68,6 @@ def _main(
         file = os.open(path, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, number)
         os.close(file)
-    from gitops.cli import run as command
-
     if before:
         before(*given)
     sys.exit(command(list(arguments)))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -13,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.properties.windows import VERBS, Daily, Watch, Written
+from tests.scenarios import process
+from tests.scenarios.at_time import stand_still
 from tests.scenarios.definitions import chain, link
 from tests.scenarios.platform import Platform
 from tests.scenarios.test_killed import KILLED, run_killed
@@ -26,8 +26,7 @@ HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9
 def run_at(platform: Platform, moment: datetime) -> None:
     """One `run --once` at this time, which ends well or says that something waits."""
     arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
-    command = (sys.executable, "-m", "tests.scenarios.at_time", moment.isoformat(), *arguments)
-    done = subprocess.run(command, env=platform.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = process.run(arguments, platform.environment, before=stand_still, given=(moment,))
     assert done.returncode in {0, 3}, done.stdout + done.stderr
 
 

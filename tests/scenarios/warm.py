@@ -1,0 +1,23 @@
+"""Imported by the process that commands are forked from, before the first of them: everything that a command may import, and what it makes once."""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+from pkgutil import walk_packages
+
+import applier
+import gitops
+import renderer
+from renderer.cel import compile_expression
+
+_IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
+
+for _package in (applier, gitops, renderer):
+    for _module in walk_packages(_package.__path__, f"{_package.__name__}."):
+        import_module(_module.name)
+for _name in _IMPORTED_LATE:
+    import_module(_name)
+compile_expression("true")
+gc.collect()
+gc.freeze()  # Or each child would copy every page when it looks for garbage for the first time.
