@@ -1,5 +1,6 @@
-"""Waiting for what another process does, bounded."""
+"""Waiting for what another process, thread or task does, bounded."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,3 +26,12 @@ def eventually(probe: Callable[[], T], *, within: float = 30.0, every: float = 0
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {within:g} s; last answer: {last}") from refusal
         time.sleep(every)
+
+
+async def until(holds: Callable[[], bool], *, within: float = 60.0) -> None:
+    """Turns the event loop until `holds` says so, and looks after each turn. After `within` seconds it raises TimeoutError: by time, since a turn is
+    over long before a real thread gets on.
+    """
+    async with asyncio.timeout(within):
+        while not holds():  # noqa: ASYNC110 - there is no event for whatever a test asks
+            await asyncio.sleep(0)

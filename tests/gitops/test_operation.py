@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
+from tests.controlplane.waiting import until
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -73,10 +73,7 @@ class Operation:
 
     async def until(self, condition: Callable[[], bool]) -> list[frozenset[str] | None]:
         """Wait for it, and for what it is heard of; answers the passes since the last time."""
-        limit = time.monotonic() + 30  # reading a commit is work of real threads
-        while not condition():
-            assert time.monotonic() < limit, f"it never happens: {self.passes}"
-            await asyncio.sleep(0)
+        await until(condition)  # reading a commit is work of real threads
         for _ in range(300):
             await asyncio.sleep(0)
         found, self.passes[:] = list(self.passes), []

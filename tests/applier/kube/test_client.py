@@ -12,6 +12,7 @@ from applier.kube import connect
 from applier.kube.configuration import Endpoint, Kubeconfig
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig
+from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "prod", "web")
 PATH = "/api/v1/namespaces/prod/configmaps/web"
@@ -151,9 +152,7 @@ async def test_requests_that_are_refused_together_renew_once(tmp_path: Path, mon
         server.script(PATH, *[refusal(401)] * 10, Reply(body=OBJECT))
         server.gate = asyncio.Event()
         gets = [asyncio.ensure_future(cluster.get(KEY)) for _ in range(10)]
-        async with asyncio.timeout(10):
-            while server.in_flight < 10:  # noqa: ASYNC110 - the server has no event for its 10th request
-                await asyncio.sleep(0)
+        await until(lambda: server.in_flight >= 10)
         server.gate.set()
         assert await asyncio.gather(*gets) == [OBJECT] * 10
         assert len(loaded) == 2
@@ -189,9 +188,7 @@ async def test_requests_in_flight_are_bounded(tmp_path: Path) -> None:
         server.gate = asyncio.Event()
         gets = [asyncio.ensure_future(cluster.get(KEY)) for _ in range(30)]
         lists = [asyncio.ensure_future(cluster.list(GroupKind("", "ConfigMap"))) for _ in range(10)]
-        async with asyncio.timeout(10):
-            while server.in_flight < 10:  # noqa: ASYNC110 - the server has no event for its 10th request
-                await asyncio.sleep(0)
+        await until(lambda: server.in_flight >= 10)
         server.gate.set()
         await asyncio.gather(*gets, *lists)
         assert server.most_in_flight == 8 + 2  # lists have two slots of their own

@@ -31,6 +31,7 @@ from gitops.propagation.propagation import Propagation
 from gitops.source import Branch, Snapshot, Target, Tip
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Bundle, RenderedNode, RenderedSet
+from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")
 LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -189,10 +190,10 @@ async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
     log: list[str] = []
     following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
     running = asyncio.ensure_future(following.forever())
-    await _until(lambda: len(script.asked) == 6)
+    await until(lambda: len(script.asked) == 6)
     assert log == ["https://x a", "fetch a"]
     following.poll("a")
-    await _until(lambda: log == ["https://x a", "fetch a", "https://x a"])
+    await until(lambda: log == ["https://x a", "fetch a", "https://x a"])
     assert len(script.asked) == 6
     await _stopped(following, running)
 
@@ -201,7 +202,7 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
     following, script, clock = follower(found())
     running = asyncio.ensure_future(following.forever())
     for passes in (1, 2, 3):
-        await _until(lambda passes=passes: len(script.asked) == passes)
+        await until(lambda passes=passes: len(script.asked) == passes)
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(script.asked) == passes
@@ -213,7 +214,7 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
 async def test_forever_looks_again_while_something_is_in_flight() -> None:
     following, script, clock = follower(found(changed=True), *[found(moving=True)] * 9, found())
     running = asyncio.ensure_future(following.forever())
-    await _until(lambda: len(script.asked) == 11)
+    await until(lambda: len(script.asked) == 11)
     await _stopped(following, running)
     assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
     assert max(clock.slept) == pytest.approx(LAST_LOOK)
@@ -224,7 +225,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
     running = asyncio.ensure_future(following.forever())
-    await _until(lambda: len(script.asked) == 9)
+    await until(lambda: len(script.asked) == 9)
     await _stopped(following, running)
     assert told == ["cluster: down; trying again"] * 8
     assert clock.slept == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
@@ -234,7 +235,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
 async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
     following, script, _ = follower(state)
     running = asyncio.ensure_future(following.forever())
-    await _until(lambda: bool(script.asked))
+    await until(lambda: bool(script.asked))
     await _stopped(following, running)
 
 
@@ -243,17 +244,9 @@ def test_a_tally_counts_sets_by_where_they_are() -> None:
     assert str(Tally.of(found(moving=True).plan.sets)).startswith("settled 0, held 0, waiting 1, failed 0")
 
 
-async def _until(condition: Any) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never happens")
-
-
 async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
     following.stop.set()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 60)
 
 
 async def test_a_pass_says_when_the_next_one_is_due() -> None:

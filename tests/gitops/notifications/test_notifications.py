@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from gitops.notifications.receivers import Request
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey
 from renderer.render import source_parent
+from tests.controlplane.waiting import until
 from tests.gitops.fleet import Fleet, StillClock
 
 COMMIT = "9c1d2e7" + "0" * 33
@@ -71,14 +72,6 @@ def secret(tmp_path: Path, text: str = "s3cret") -> Path:
     return file
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
-    for _ in range(4000):
-        if holds():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never happens")
-
-
 async def told(
     receiver: Receiver, *transitions: Transition, count: int, server: Receiving
 ) -> tuple[list[str], StillClock]:
@@ -88,7 +81,7 @@ async def told(
     delivery = Delivery("prod-eu", clock, lambda _, text: notices.append(text))
     delivery.configure([receiver])
     delivery.take(transitions)
-    await eventually(lambda: len(server.got) >= count)
+    await until(lambda: len(server.got) >= count)
     for _ in range(10):
         await asyncio.sleep(0.005)  # nothing more comes
     delivery.close()
@@ -174,7 +167,7 @@ async def test_a_receiver_that_is_gone_is_given_up_and_the_next_message_is_tried
     file = Path(__file__)
     delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", file))])
     delivery.take([SETTLED, FAILED])
-    await eventually(lambda: len(asked) == 2 * ATTEMPTS)
+    await until(lambda: len(asked) == 2 * ATTEMPTS)
     delivery.close()
     assert notices == ["team: not told: the connection failed (ClientConnectorError)"]
 
