@@ -37,6 +37,6 @@ def _member(node: RenderedNode, rendered: RenderedSet, definitions: Mapping[Grou
         node.group_kind,
         node.key.namespace,
         rgd=definition.name if definition else "",
-        node=node.id,
+        node=node.id.partition("/")[0],
         labels=rendered.manifest["metadata"].get("labels") or {},
     )

@@ -120,7 +120,8 @@ class Verdicts:
             manifest = rendered.manifest or parent or {"metadata": {}}
             owner = definitions.get(rendered.parent.group_kind)
             name = rendered.definition or (owner.name if owner else "")
-            return Target(kind, namespace, cluster, name, change.node, manifest["metadata"].get("labels") or {})
+            node = change.node.partition("/")[0]
+            return Target(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
         if definition := definitions.get(kind):
             instance = situation.bundle.instances.get(change.key)
             manifest = instance.manifest if instance and instance.manifest else change.live or {"metadata": {}}

@@ -42,8 +42,8 @@ class Drain(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be written. `namespace` is empty outside namespaces; `rgd` is the name of the definition, `node` the id of the resource
-    and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
+    """What is to be written. `namespace` is empty outside namespaces; `rgd` is the name of the definition, `node` the id of the resource (one for
+    all items of a collection) and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
     """
 
     kind: GroupKind

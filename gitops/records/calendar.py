@@ -135,7 +135,7 @@ def _target(
     selected = instance or (key if kind in definitions else None)
     if selected:
         labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
-        node = annotation(obj, keys.NODE_ID) if instance else ""
+        node = annotation(obj, keys.NODE_ID).partition("/")[0] if instance else ""
         return Target(kind, key.namespace, rgd=definitions.get(selected.group_kind, ""), node=node, labels=labels)
     return Target(kind, key.namespace, rgd=annotation(obj, keys.DEFINITION) if kind == CRD else "")
 

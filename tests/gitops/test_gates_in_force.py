@@ -240,6 +240,25 @@ def test_the_items_of_a_collection_change_exponentially_by_default() -> None:
         assert moved(fleet, "two") == [WORKERS[1:2], WORKERS[2:]]
 
 
+def test_a_window_that_names_a_collection_governs_its_items() -> None:
+    """Surface 6: `nodes` are ids of resources, so `workers` are all of them; what has no such id goes on."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.more = [workers()]
+        for spec in ({}, {"cut": {**NIGHTS, "byName": False, "selector": {"nodes": ["workers"]}}}):
+            fleet.push(**spec)
+            for _ in range(3):
+                fleet.step()
+                for name in fleet.deployed("one"):
+                    fleet.available(name)
+        assert fleet.deployed("one") == {"a-app", *WORKERS}
+        fleet.push("two")
+        fleet.move("two")
+        assert fleet.deployed("two") == {"a-app"}
+        fleet.clock.moment = NIGHT
+        fleet.step()
+        assert fleet.deployed("two") > {"a-app"}
+
+
 def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet: Fleet) -> None:
     """S1-21: taking a node out is a change of it; deleting the whole instance is somebody's word."""
     kept = {
