@@ -20,6 +20,7 @@ from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
 from gitops.records import calendar
 from gitops.records.record import read_records
+from gitops.records.revisions import Archive
 from gitops.words.calendar import Calendar, as_json, tables
 from gitops.words.text import described
 from gitops.words.times import Times
@@ -109,8 +110,11 @@ async def _of_cluster(choice: ClusterChoice) -> tuple[list[Calendar], str, list[
 async def in_cluster(cluster: Cluster) -> list[Calendar]:
     """The calendars in force, by source. Raises ClusterError."""
     rules = await calendar.read(cluster)
-    live = await calendar.targets(cluster, await read_records(cluster)) if rules else {}
-    return [Calendar.of(one, live.get(one.source, ())) for one in rules]
+    if not rules:
+        return []
+    live = await calendar.targets(cluster, await read_records(cluster))
+    gates = by_target(await (await Archive.observe(cluster)).newest_definitions(cluster))
+    return [Calendar.of(one, live.get(one.source, ()), gates) for one in rules]
 
 
 def _text(found: Sequence[Calendar], times: Times, now: datetime, count: int) -> Iterable[str]:

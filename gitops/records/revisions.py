@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,10 +18,11 @@ from applier.errors import ClusterError
 from applier.observed import annotation, is_terminating, label
 from applier.plan import Plan, SetPlan
 from renderer import keys
+from renderer.definition import Definition, DefinitionErrors
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Issued, RenderedSet
 from renderer.render import OWN_NAMESPACE
-from renderer.revision import AppliedPair, Revision, Stored
+from renderer.revision import AppliedPair, Revision, Stored, definition_of
 
 KIND = GroupKind("apps", "ControllerRevision")
 DEFINITION, APPLIED, RULES = "definition", "applied", "rules"
@@ -107,6 +109,19 @@ class Archive:
             match label(obj, keys.RECORD), annotation(obj, keys.RECORD_OF).split("/"):
                 case "definition", [group, kind]:
                     yield GroupKind(group, kind), annotation(obj, keys.RECORD_SOURCE)
+
+    async def newest_definitions(self, cluster: Cluster) -> dict[str, Definition]:
+        """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
+        stored = self.stored
+        newest = [revision.record for kind in stored.revisions if (revision := stored.newest(kind))]
+        known = (await self.read(cluster, newest)).stored
+        found = {}
+        for kind in known.revisions:
+            if (revision := known.newest(kind)) and revision.manifest is not None:
+                with suppress(DefinitionErrors):
+                    definition = definition_of(revision)
+                    found[definition.name] = definition
+        return found
 
     def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> Archive:
         """What is stored of definitions and rules, and the applied pairs of these instances; the `newer` ones take their place."""

@@ -17,6 +17,7 @@ from renderer.documents import load
 from renderer.identity import GroupKind
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.propagation.windows import manifest
+from tests.gitops.test_gates_in_force import workers
 from tests.gitops.test_windows_in_force import FREEZE, HOURS
 
 PATH = "/api/v1/namespaces/levelgate-system/configmaps/windows"
@@ -136,6 +137,21 @@ def test_the_command_shows_the_calendar_of_the_cluster(fleet: Fleet, typed: Any)
     found = json.loads(typed(fleet, "windows", "-n", "default", "-o", "json"))
     assert {one["source"] for one in found} == {"platform"}
     assert [target["target"] for target in found[0]["targets"]] == ["default"]
+
+
+def test_gates_of_live_definitions_have_rows_of_their_own(fleet: Fleet, typed: Any) -> None:
+    """surface 4.5: what may change when two windows are open, the one that governs it and the one that its gate asks for."""
+    fleet.more = [workers("${inWindow('lunch')}")]
+    lunch = {**HOURS, "schedule": {"cron": "0 12 * * *"}, "until": "14:00", "byName": True}
+    fleet.push(hours=HOURS, lunch=lunch)
+    for _ in range(3):
+        fleet.step()
+    rows = typed(fleet, "windows", "-n", "default", "--next", "1").splitlines()[6:]
+    assert [" ".join(row.split()) for row in rows] == [
+        "TARGET NOW OPENS LAST START / CLOSES",
+        "default open (now) 17:00 CET",
+        "default, in lunch open (now) 14:00 CET",
+    ]
 
 
 def test_a_cluster_without_windows_says_so(fleet: Fleet, typed: Any) -> None:
