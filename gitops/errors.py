@@ -30,7 +30,9 @@ class RefusedContent(SourceError):
 
 
 class Unreachable(SourceError):
-    """The server did not answer, or broke off. Trying again later can help."""
+    """The server did not answer, or broke off. Trying again later can help; `retry_after` is in how many seconds, where the server said so."""
+
+    retry_after: float | None = None
 
 
 class Throttled(Unreachable):

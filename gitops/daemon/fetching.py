@@ -18,7 +18,7 @@ from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
-from gitops.errors import SourceError, Throttled
+from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, state_of
@@ -35,6 +35,7 @@ from renderer.render import source_parent
 FREE: Final = 3
 LONGEST_REST: Final = 300.0
 THROTTLED_REST: Final = 60.0
+LONGEST_WANTED: Final = 3600.0
 """Seconds; see `rest`."""
 
 
@@ -171,7 +172,8 @@ class Fetcher:
 
     def _leave_alone(self, server: Hashable, error: SourceError) -> None:
         failures = self._failures.get(server, (0, None))[0] + 1
-        seconds = rest(failures, throttled=isinstance(error, Throttled))
+        wanted = error.retry_after if isinstance(error, Unreachable) else None
+        seconds = rest(failures, throttled=isinstance(error, Throttled), wanted=wanted)
         self._failures[server] = failures, self.clock.now() + timedelta(seconds=seconds)
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
@@ -318,9 +320,11 @@ class Fetcher:
             self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
 
 
-def rest(failures: int, *, throttled: bool) -> float:
+def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> float:
     """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
-    wants to be asked less often has a minute at once. (Git does not tell what it says in `Retry-After`.)
+    wants to be asked less often has a minute at once. `wanted` is what it says itself in `Retry-After` (RFC 9110, 10.2.3), heeded up to an hour.
     """
     patience = 0.0 if failures < FREE else min(2.0 ** (failures - FREE), LONGEST_REST)
+    if wanted is not None:
+        return max(patience, min(wanted, LONGEST_WANTED))
     return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience

@@ -20,6 +20,12 @@ from gitops.errors import (
     Unreachable,
 )
 
+_TRACE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \S+:\d+ .*\n?", re.MULTILINE)
+_SAYS_NOTHING = re.compile(
+    "Could not read from remote repository|Please make sure you have the correct access|^and the repository exists"
+)
+_RETRY_AFTER = re.compile(r"<= recv header: retry-after: (\d{1,6})\s*$", re.IGNORECASE | re.MULTILINE)
+
 
 class _Row(NamedTuple):
     pattern: re.Pattern[str]
@@ -38,6 +44,13 @@ _ROWS = (
         CacheUnavailable,
         "the cache directory cannot be written",
         "make room, or name another directory",
+    ),
+    _row(
+        r"certificate verification failed|certificate problem|certificate verify failed"
+        "|no alternative certificate subject name|certificate subject name .* does not match",
+        Unauthorized,
+        "the server's certificate is not vouched for",
+        "name the authority that signed it: `caFile`",
     ),
     _row(
         "host key verification failed|host identification has changed",
@@ -95,18 +108,25 @@ _ROWS = (
 )
 
 
-def explain(stderr: str, where: str) -> SourceError | None:
-    """The error that Git's words stand for, or None if they are unknown. `stderr` must hold no secret any more."""
-    for row in _ROWS:
-        if row.pattern.search(stderr):
-            said = said_by_git(stderr)
-            return row.error(where, f"{row.why} ({said})" if said else row.why, advice=row.advice)
-    return None
+def explain(stderr: str, where: str, cache: str) -> SourceError | None:
+    """The error that Git's words stand for, or None if they are unknown: `where` is the server, `cache` the directory of the copy. `stderr` must hold
+    no secret any more.
+    """
+    words = _TRACE.sub("", stderr)
+    row = next((row for row in _ROWS if row.pattern.search(words)), None)
+    if row is None:
+        return None
+    said = said_by_git(words)
+    place = cache if row.error is CacheUnavailable else where
+    error = row.error(place, f"{row.why} ({said})" if said else row.why, advice=row.advice)
+    if isinstance(error, Unreachable) and (wanted := _RETRY_AFTER.search(stderr)):
+        error.retry_after = float(wanted[1])
+    return error
 
 
 def said_by_git(stderr: str) -> str:
     """One printable line with what matters of Git's complaint, cut at 300 characters."""
-    lines = [" ".join(line.split()) for line in stderr.splitlines()]
+    lines = [" ".join(line.split()) for line in _TRACE.sub("", stderr).splitlines() if not _SAYS_NOTHING.search(line)]
     telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote: "))] or lines
     text = "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in telling if line))
     return "".join(letter for letter in text if letter.isprintable())[:300]

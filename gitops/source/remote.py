@@ -21,6 +21,8 @@ _FETCH = (
     *("--no-show-forced-updates", "--force", "--end-of-options"),
 )
 _ASKING_TIMEOUT = 60.0
+_WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
+"""Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
 
 
 class Remote:
@@ -39,6 +41,7 @@ class Remote:
         timeout = min(_ASKING_TIMEOUT, self._limits.network_timeout)
         with self._home.prepared():
             git = self._allowed(Git(self._home.path, timeout=timeout))
+            git = replace(git, environment={**git.environment, **_WITH_HEADERS})
             try:
                 lines = git.run("ls-remote", option, "--", self._target.location, *names, limit=self._limits.listing)
             except GitError as failure:
@@ -60,7 +63,7 @@ class Remote:
 
     def known(self, failure: GitError) -> SourceError | None:
         """What a failed command was, if it was the server's doing."""
-        return explain(self._presentable(failure), str(self._target))
+        return explain(self._presentable(failure), str(self._target), str(self._home.path))
 
     def failed(self, failure: GitError) -> SourceError:
         """What a failed command was; an unknown failure may pass."""

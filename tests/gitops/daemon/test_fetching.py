@@ -57,11 +57,22 @@ def test_a_server_that_wants_to_be_asked_less_often_is_left_alone_at_once() -> N
 
 
 @pytest.mark.parametrize(
-    ("failures", "throttled", "seconds"),
-    [(1, False, 0), (2, False, 0), (3, False, 1), (5, False, 4), (60, False, 300), (1, True, 60), (9, True, 300)],
+    ("failures", "throttled", "wanted", "seconds"),
+    [
+        *((1, False, None, 0), (2, False, None, 0), (3, False, None, 1), (5, False, None, 4), (60, False, None, 300)),
+        *((1, True, None, 60), (9, True, None, 300)),
+        *((1, True, 7.0, 7), (1, True, 900.0, 900), (1, False, 7.0, 7), (60, False, 7.0, 300), (1, True, 1e6, 3600)),
+    ],
 )
-def test_how_long_a_server_rests(failures: int, throttled: bool, seconds: float) -> None:
-    assert rest(failures, throttled=throttled) == seconds
+def test_how_long_a_server_rests(failures: int, throttled: bool, wanted: float | None, seconds: float) -> None:
+    assert rest(failures, throttled=throttled, wanted=wanted) == seconds
+
+
+def test_what_a_server_wants_counts() -> None:
+    error = Throttled("https://x", "429")
+    error.retry_after = 100.0
+    bad, _ = asked(error, minutes=5)
+    assert len(bad) == 3
 
 
 def test_a_server_that_answers_again_is_asked_as_ever() -> None:

@@ -80,6 +80,7 @@ class GitServer:
     token: str = ""
     cut_at: float = 1.0
     redirect_to: str = ""
+    pack_at: str = ""
     status: int = 0
     echo: bool = False
     oldest_protocol: bool = False
@@ -145,7 +146,9 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
         def _answer(self, body: bytes) -> None:
             server.requests.append(f"{self.command} {self.path}")
             authorization = self.headers.get("Authorization", "")
-            if server.redirect_to:
+            if server.pack_at and self.command == "POST":
+                self._send(307, [("Location", server.pack_at + self.path)], b"")
+            elif server.redirect_to:
                 self._send(302, [("Location", server.redirect_to + self.path)], b"")
             elif server.status:
                 headers = [("Content-Type", "text/plain"), *server.headers.items()]

@@ -128,6 +128,24 @@ def test_refusals(work: Work, cache: Path, server: GitServer, status: int, error
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
 
 
+@pytest.mark.parametrize(("status", "said", "heard"), [(429, "120", 120.0), (503, "7", 7.0), (429, "soon", None)])
+def test_when_the_server_wants_to_be_asked_again(
+    work: Work, cache: Path, server: GitServer, credentials: Credentials, status: int, said: str, heard: float | None
+) -> None:
+    """RFC 9110, 10.2.3. What else stands in the headers is seen nowhere."""
+    work.commit(a="1")
+    server.token = TOKEN
+    mirror = Mirror(Target(server.url()), cache, credentials=credentials)
+    mirror.fetch()
+    server.status, server.headers = status, {"Retry-After": said, "X-Secret": "canary"}
+    with pytest.raises(Unreachable) as caught:
+        mirror.fetch()
+    assert caught.value.retry_after == heard
+    assert_no_token(everything_about(caught.value))
+    assert "canary" not in str(caught.value)
+    assert "header" not in str(caught.value)
+
+
 def test_redirects_are_not_followed(work: Work, cache: Path, server: GitServer, credentials: Credentials) -> None:
     work.commit(a="1")
     server.redirect_to = f"http://127.0.0.1:{server.port}/elsewhere"
