@@ -23,7 +23,8 @@ def locked(file: Path, *, shared: bool, timeout: float) -> Iterator[int]:
     """Hold the lock; gives its descriptor, for child processes to inherit. Raises `CacheUnavailable` after `timeout`
     seconds.
     """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    access = os.O_RDONLY if shared else os.O_RDWR  # what has become read-only can still be read
+    descriptor = os.open(file, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _acquire(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, file, timeout)
         yield descriptor

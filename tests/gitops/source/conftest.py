@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.gitops.source.real_git import GitServer, Work, serving
+from tests.gitops.source.secure import MISSING
 
 
 @pytest.fixture
@@ -28,3 +29,8 @@ def cache(tmp_path: Path) -> Path:
 def server(tmp_path: Path) -> Iterator[GitServer]:
     with serving(tmp_path) as found:
         yield found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if count := sum(MISSING in str(report.longrepr) for report in terminalreporter.getreports("skipped")):
+        terminalreporter.write_line(f"{count} tests were skipped: {MISSING}", yellow=True, bold=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +197,23 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
         with pytest.raises(CacheUnavailable, match="another process holds the cache"):
             impatient.fetch()
     assert impatient.fetch() == commit
+
+
+def test_a_disk_without_room(work: Work, tmp_path: Path) -> None:
+    """Fault table, "disk full for git cache; read-only; inode exhaustion": told as what it is, nothing is lost, and it recovers by itself."""
+    apart = ("unshare", "--user", "--map-root-user", "--mount")
+    if subprocess.run((*apart, "true"), capture_output=True, check=False).returncode:
+        pytest.skip("nobody may mount here: `unshare --user --mount` is refused")
+    work.commit(a="1")
+    (tmp_path / "disk").mkdir()
+    program = (sys.executable, "-m", "tests.gitops.source.small_disk", str(work.path), str(tmp_path / "disk"))
+    done = subprocess.run(
+        (*apart, *program), capture_output=True, check=False, timeout=60, cwd=Path(__file__).parents[3]
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    said = json.loads(done.stdout)
+    for name in ("full", "read-only", "out of inodes"):
+        assert said[name].startswith(f"CacheUnavailable {tmp_path}/disk"), said[name]
+        assert "room" in said[name] or "check space" in said[name]
+    assert (said["readable while full"], said["readable while read-only"], said["left over"]) == (1, 1, [])
+    assert said["with room"] == said["with inodes"] == said["new"]
