@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from applier.adoption import Adoption
 from applier.cluster import Cluster
 from applier.errors import ConfigurationError
 from gitops import compose
-from gitops.cli import GARBAGE, program_version
+from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.planned import text
 from gitops.cli.typed import typed
@@ -114,7 +113,6 @@ def command(
     levelgate plan . --base main --against cluster webapp/cart -n prod
     levelgate plan . --source platform --against prod-eu.json -o sarif
     """
-    gc.set_threshold(GARBAGE)
     if file:
         refuse_beside_config(adopt="--adopt")
     if revision and (base or head):
@@ -124,7 +122,8 @@ def command(
     wanted = [typed([word]) for word in refs]
     config = read(file) if file else None
     asked = _Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
-    report, title = asyncio.run(asked.report(choice))
+    with uncollected():
+        report, title = asyncio.run(asked.report(choice))
     shown = narrowed(report, wanted, namespace)
     times = Times(utc)
     match output:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import click
 
 from applier.adoption import Adoption
 from gitops import compose
-from gitops.cli import GARBAGE, NOT_YET
+from gitops.cli import NOT_YET, uncollected
 from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
 from gitops.cli.process import Process
 from gitops.cli.progress import Progress
@@ -123,7 +123,6 @@ def command(
     levelgate run --source . --sandbox
     levelgate run --config /etc/levelgate/levelgate.yaml
     """
-    gc.set_threshold(GARBAGE)
     if file is None:
         if not sources:
             raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
@@ -155,7 +154,8 @@ def command(
             progress, found, list(follower.errors.values()), fail_on_held=fail_on_held
         ),
     )
-    return asyncio.run(process.run(wait if once else None))
+    with uncollected() if once else nullcontext():
+        return asyncio.run(process.run(wait if once else None))
 
 
 def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_on_held: bool = False) -> int:

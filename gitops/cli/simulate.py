@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import click
 import orjson
 
-from gitops.cli import GARBAGE, INTERRUPTED, program_version
+from gitops.cli import INTERRUPTED, program_version
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
@@ -90,7 +89,6 @@ def command(
     levelgate simulate . --base main --assume ready=1m..10m,fail=web-7
     levelgate simulate . --base v1.0 --policy stricter.yaml
     """
-    gc.set_threshold(GARBAGE)
     times = Times(utc)
     begins = times.read(start, "--start") if start else None
     repository = Repository(place, source)
