@@ -47,9 +47,14 @@ class Result:
     revision: str = field(default="", compare=False)
 
     @property
+    def is_concluding(self) -> bool:
+        """It says how the pass has ended."""
+        return self.action in {"status", "stored", "dropped"}
+
+    @property
     def is_bookkeeping(self) -> bool:
         """Nothing that anybody deployed was touched."""
-        return self.action in {"covered", "shrunk", "kept", "recorded", "status", "stored", "dropped"}
+        return self.is_concluding or self.action in {"covered", "shrunk", "kept", "recorded"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Follower:
     async def once(
         self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> Pass:
-        """Passes until nothing changes any more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
+        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
 
         `insist` raises where a source may not be worked on as it is now.
         """
@@ -139,9 +139,12 @@ class Follower:
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
             found = self._told(await self.reconciler.reconcile(states))
+            is_final = found.is_conclusive or not found.changed
+            if is_final and not any(map(in_flight, found.plan.sets)):
+                return found
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK
-            elif not any(map(in_flight, found.plan.sets)) or waited >= wait.total_seconds():
+            elif waited >= wait.total_seconds():
                 return found
             if self.stop.is_set():
                 return found

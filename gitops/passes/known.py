@@ -17,12 +17,14 @@ from gitops.propagation.judge import Reading
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules, Stored, in_force
 from gitops.propagation.situation import Conditions, Situation
+from gitops.records.installation import INSTALLATION
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.model import Bundle
 from renderer.object_types import ObjectTypes
+from renderer.render import source_parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ class Pass:
     @property
     def changed(self) -> int:
         return sum(1 for result in self.results if result.error is None)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Would another pass find what this one knows? It went on until nothing more was allowed, by what the server answered, nothing failed, and
+        what it wrote of that at its end are records of sources, on which nothing else rests.
+        """
+        told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
+        return self.plan.is_idle and not any(
+            result.error or (result.is_concluding and result.key not in told) for result in self.results
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,10 @@ from gitops.passes.tally import Tally
 from gitops.passes.whole import Whole
 from gitops.propagation.propagation import Propagation
 from gitops.source import Branch, Snapshot, Target, Tip
+from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render import source_parent
 from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")
@@ -100,11 +102,27 @@ def follower(
     return Follower(mirrors or {}, cast(Reconciler, script), clock, elapsed=clock.elapsed), script, clock
 
 
+def and_then(before: Pass, result: Result) -> Pass:
+    return replace(before, results=(*before.results, result))
+
+
 async def test_once_ends_at_the_first_pass_that_changes_nothing_with_nothing_in_flight() -> None:
-    following, script, clock = follower(found(changed=True), found(changed=True), found())
+    """Templates may read the status of an instance, which is written at the end of a pass; what has failed is tried again."""
+    told = and_then(found(changed=True), Result(KEY, KEY, "status"))
+    refused = and_then(found(changed=True), Result(KEY, KEY, "created", error=Unavailable("no answer")))
+    following, script, clock = follower(told, refused, found())
     await following.once(wait=timedelta(0))
     assert len(script.asked) == 3
     assert clock.slept == [FIRST_LOOK, FIRST_LOOK]
+
+
+async def test_once_does_not_look_again_at_what_a_pass_has_just_read_of_its_own_writes() -> None:
+    """Nothing that is decided rests on what the record of a source says of this pass."""
+    record, source = source_parent("platform"), SourceState(Catalog(source="platform"))
+    last = and_then(replace(found(changed=True), sources=(source,)), Result(record, record, "status"))
+    following, script, _ = follower(last)
+    await following.once(wait=timedelta(seconds=30))
+    assert len(script.asked) == 1
 
 
 async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
@@ -124,7 +142,7 @@ async def test_once_without_waiting_ends_at_once() -> None:
 
 
 async def test_a_change_starts_the_waiting_anew() -> None:
-    following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True), found())
+    following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True, moving=True), found())
     await following.once(wait=timedelta(seconds=2))
     assert clock.slept[5] == FIRST_LOOK
 
