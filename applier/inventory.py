@@ -57,6 +57,12 @@ def epoch_of(parent: Object | None) -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def target_of(parent: Object | None) -> int:
+    """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
+    text = annotation(parent, keys.TARGET) if parent else ""
+    return int(text) if text.isdecimal() else 0
+
+
 def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
     """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
 

@@ -36,6 +36,20 @@ def _metadata_text(obj: Mapping[str, object], place: str, name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _is_same(old: Object, new: Object) -> bool:
+    """One version of one object, as much of it as before."""
+    before, after = old["metadata"], new["metadata"]
+    return (
+        before.get("resourceVersion") == after.get("resourceVersion") is not None
+        and before.get("uid") == after.get("uid")
+        and (old.get("apiVersion"), len(old)) == (new.get("apiVersion"), len(new))
+    )
+
+
+def _defined(crd: Object) -> GroupKind:
+    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+
+
 def is_terminating(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
@@ -84,6 +98,20 @@ class Observed:
             objects={key: obj for key, obj in self.objects.items() if key not in dropped},
             absent=self.absent - dropped,
         )
+
+    def recalling(self, before: Mapping[ObjectKey, Object]) -> Observed:
+        """The same, with each object that has not changed since as it stands in `before`: what was worked out of it is found again by its identity.
+
+        Of a kind whose CRD has changed the server may show otherwise what is stored unchanged.
+        """
+        crds = [obj for key, obj in self.objects.items() if key.group_kind == CRD]
+        changed = {_defined(obj) for obj in crds if not ((old := before.get(ObjectKey.of(obj))) and _is_same(old, obj))}
+        same = {
+            key: old
+            for key, obj in self.objects.items()
+            if (old := before.get(key)) and _is_same(old, obj) and not (changed and key.group_kind in changed)
+        }
+        return replace(self, objects={**self.objects, **same})
 
     def succeeded(self, done: Iterable[ObjectKey]) -> Observed:
         """What once failed of these has been done since."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from datetime import timedelta
 
+from gitops.cli import GARBAGE
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import Push, Simulation
 from tests.gitops.fleet import START, Fleet
@@ -16,6 +18,7 @@ PACE = {"shape": {"linear": {"n": 6}}, "bake": "1h"}
 
 
 def main() -> None:
+    gc.set_threshold(GARBAGE)  # as the command does
     fleet = fleet_of(INSTANCES, NODES)
     fleet.push(hours=HOURS, pace=PACE)
     base = fleet.state

@@ -24,7 +24,7 @@ from renderer.revision import Revision, Stored, definition_of
 class Definitions:
     """`current` definitions by kind with the `numbers` of their revisions and the source that owns each; `issued` are those whose revision is
     not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final. `types` are the
-    kinds that are described outside of Git.
+    kinds that are described outside of Git, `known` all that each source can count on.
     """
 
     catalogs: Sequence[Catalog]
@@ -40,13 +40,13 @@ class Definitions:
     problems: list[tuple[str, Problem]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     _built: dict[str, Definition | None] = field(default_factory=dict)
-    _known: dict[str, ObjectTypes] = field(default_factory=dict)
+    known: dict[str, ObjectTypes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         elsewhere = self.types
         for catalog in self.catalogs:
             elsewhere = catalog.types.beside(elsewhere)
-        self._known = {catalog.source: catalog.types.beside(elsewhere) for catalog in self.catalogs}
+        self.known = {catalog.source: catalog.types.beside(elsewhere) for catalog in self.catalogs}
         wanted = self._union()
         broken = {kind: catalog.source for catalog in self.catalogs for kind in catalog.broken if kind not in wanted}
         for kind, definition in wanted.items():
@@ -91,10 +91,10 @@ class Definitions:
         source = self.owner[kind]
         own = next(catalog.types for catalog in self.catalogs if catalog.source == source)
         used = {node.group_kind for node in definition.nodes} - own.described.keys()
-        if used.isdisjoint(self._known[source].described):
+        if used.isdisjoint(self.known[source].described):
             self._accept(kind, definition)
             return
-        found = static.checked(definition, self._known[source])
+        found = static.checked(definition, self.known[source])
         if found.problems:
             self.problems += [(source, problem) for problem in found.problems]
             self._serve_on(kind, "does not fit the kinds that it uses")
@@ -148,7 +148,7 @@ class Definitions:
             definition = definition_of(revision)
         except DefinitionErrors:
             return None
-        types = self._known.get(self.owner.get(definition.group_kind, ""), self.types)
+        types = self.known.get(self.owner.get(definition.group_kind, ""), self.types)
         return static.checked(definition, types).definition
 
     def _breaking(self, definition: Definition, newest: Revision | None) -> str:

@@ -8,21 +8,25 @@ so that its own status does not have it rendered again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from renderer.content import Declared, placed
 from renderer.definition import Definition
 from renderer.errors import Problem
+from renderer.families import Family, Ground, Reading, Standing
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.model import Live, RenderedNode, RenderedSet, Selected
 from renderer.order import Order, Uses
-from renderer.resolve import READ_BACK, resolve, with_defaults
+from renderer.resolve import read_back, resolve, with_defaults
 from renderer.schema import SchemaMistake
 
 _Place = tuple[ObjectKey, str]
 """An instance, and the content of the definition: one that waits for its turn is rendered from two."""
+
+_Root = tuple[str, ObjectKey]
+"""A source, and an instance that it declares."""
 
 _Version = tuple[str | int, ...] | None
 """Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all); of the instance itself what is read back."""
@@ -49,6 +53,10 @@ class _Entry:
     selected: Selected
     rendered: RenderedSet
 
+    @property
+    def own(self) -> ObjectKey | None:
+        return _own(self.definition, self.manifest)
+
 
 @dataclass(frozen=True, slots=True)
 class _Defaulted:
@@ -73,6 +81,18 @@ class _Levelled:
     problems: list[Problem]
 
 
+@dataclass(slots=True)
+class _Used:
+    """What of the memo went into one family."""
+
+    sets: dict[_Place, _Entry] = field(default_factory=dict)
+    instances: dict[_Place, _Defaulted] = field(default_factory=dict)
+
+    def reading(self, live: Live) -> Reading:
+        seen = {key for one in self.sets.values() for key in one.seen if key != one.own}
+        return Reading.of(seen, {one.own for one in self.sets.values() if one.own}, live)
+
+
 @dataclass
 class Memo:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
@@ -83,7 +103,11 @@ class Memo:
     _new_instances: dict[_Place, _Defaulted] = field(default_factory=dict)
     _placed: dict[int, _Placed] = field(default_factory=dict)
     _new_placed: dict[int, _Placed] = field(default_factory=dict)
+    _families: dict[_Root, tuple[Family, _Used]] = field(default_factory=dict)
+    _new_families: dict[_Root, tuple[Family, _Used]] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
+    _ground: Ground | None = None
+    _used: _Used = field(default_factory=_Used)
     _is_part: bool = False
 
     def part(self) -> Memo:
@@ -93,7 +117,8 @@ class Memo:
             (self._instances, self._new_instances),
             (self._placed, self._new_placed),
         )
-        return Memo(*sets, *instances, *places, _is_part=True)
+        families = self._families, self._new_families
+        return Memo(*sets, *instances, *places, *families, _ground=self._ground, _is_part=True)
 
     @property
     def size(self) -> int:
@@ -107,6 +132,44 @@ class Memo:
         self._sets, self._new_sets = self._new_sets, {}
         self._instances, self._new_instances = self._new_instances, {}
         self._placed, self._new_placed = self._new_placed, {}
+        self._families, self._new_families = self._new_families, {}
+
+    def on(self, ground: Ground) -> Ground:
+        """The ground of before where it is equal: so it takes one comparison for all families."""
+        if self._ground is None or self._ground != ground:
+            self._ground = ground
+        return self._ground
+
+    def family(
+        self, source: str, declared: Declared, key: ObjectKey, ground: Ground, standing: Standing, live: Live
+    ) -> Family | None:
+        """What this instance came to last, if it can come to nothing else. Without, what is rendered from here on is its family."""
+        root, self._used = (source, key), _Used()
+        known = self._new_families.get(root) or self._families.get(root)
+        if known is None or not known[0].holds(declared, ground, standing, live):
+            return None
+        family, used = self._new_families[root] = known
+        self._new_sets |= used.sets
+        self._new_instances |= used.instances
+        return family
+
+    def keep(
+        self,
+        source: str,
+        declared: Declared,
+        ground: Ground,
+        standing: Standing,
+        live: Live,
+        node: RenderedNode,
+        sets: Mapping[ObjectKey, RenderedSet],
+        problems: Iterable[Problem],
+    ) -> None:
+        """What was rendered since `family` was asked is this."""
+        assert node.key
+        known = tuple(map(standing.of, sets))
+        others = tuple({one.key for it in sets.values() for one in it.nodes if one.key} - sets.keys())
+        family = Family(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
+        self._new_families[source, node.key] = family, self._used
 
     def placed(self, declared: Declared, *, namespaced: bool) -> RenderedNode:
         """As `content.placed`."""
@@ -135,7 +198,7 @@ class Memo:
         known = self._new_instances.get(place) or self._instances.get(place)
         if known is None or known.definition is not definition or known.declared is not declared:
             known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
-        self._new_instances[place] = known
+        self._new_instances[place] = self._used.instances[place] = known
         return known.manifest, known.mistakes
 
     def resolve(
@@ -161,7 +224,7 @@ class Memo:
                 owner=owner,
             )
             known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, rendered)
-        self._new_sets[place] = known
+        self._new_sets[place] = self._used.sets[place] = known
         return known.rendered
 
 
@@ -186,7 +249,7 @@ def _holds(
 
 
 def _own(definition: Definition, manifest: Manifest) -> ObjectKey | None:
-    """The instance itself, of which nothing is read but what `resolve.READ_BACK` names, unless one of its nodes is of its own kind."""
+    """The instance itself, of which nothing is read but `resolve.read_back`, unless one of its nodes is of its own kind."""
     key = ObjectKey.of(manifest)
     return None if any(node.group_kind == key.group_kind for node in definition.nodes) else key
 
@@ -194,9 +257,9 @@ def _own(definition: Definition, manifest: Manifest) -> ObjectKey | None:
 def _version(obj: Mapping[str, Any] | None, is_own: bool) -> _Version:
     if obj is None:
         return None
-    metadata = obj["metadata"]
     if is_own:
-        return tuple(metadata.get(name, "") for name in READ_BACK)
+        return read_back(obj)
+    metadata = obj["metadata"]
     return metadata.get("uid", ""), metadata.get("resourceVersion", ""), len(obj)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from renderer import crd, keys
@@ -16,6 +17,8 @@ from renderer.content import Declared, source_node
 from renderer.definition import Definition
 from renderer.definitions import Definitions
 from renderer.errors import Problem
+from renderer.families import Ground, Standing
+from renderer.families import Place as Place
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, digest, key_hash
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo, Surroundings
@@ -29,13 +32,6 @@ from renderer.schema import SchemaMistake
 
 SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
-
-
-class Place(NamedTuple):
-    """Revisions of an instance: the one that it is rendered from, and the one that it is to move to; 0: the newest."""
-
-    revision: int = 0
-    aim: int = 0
 
 
 class _Assigned(NamedTuple):
@@ -99,7 +95,21 @@ class _Render:
         self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
         self.around = Surroundings(world.live, self.definitions.current, self.scopes, world.selected)
         self.instances: dict[ObjectKey, RenderedSet] = {}
+        self.standing = Standing(world.places, world.stored.applied, world.gated, self.definitions.numbers)
+        self.ground = memo.on(
+            Ground(
+                self.definitions.current,
+                self.definitions.numbers,
+                self.definitions.held,
+                world.defined,
+                self.scopes,
+                world.selected,
+                world.stored.revisions,
+                tuple(self.definitions.known.values()),
+            )
+        )
         self.nodes_of_instance = 0
+        self.is_shared = False
 
     def bundle(self) -> Bundle:
         declared = {
@@ -187,11 +197,28 @@ class _Render:
         found = self.memo.placed(declared, namespaced=is_namespaced(kind, self.scopes))
         assert found.key is not None
         if kind in self.definitions.current:
-            return self._instance(source, declared, found.manifest, found.key)
+            return self._family(source, declared, found.manifest, found.key)
         if error := self._undefined(kind):
             self._hold(found.key, error, manifest=found.manifest, source=source, owner=source_parent(source))
             return replace(found, error=found.error or error)
         return found
+
+    def _family(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+        """An instance of a source with all that are nested in it; as it was last, where nothing of that has changed."""
+        live = self.world.live
+        known = self.memo.family(source, declared, key, self.ground, self.standing, live)
+        if known and self.instances.keys().isdisjoint(known.sets):
+            self.instances |= known.sets
+            self.problems += known.problems
+            return known.node
+        instances, problems = len(self.instances), len(self.problems)
+        self.is_shared = key in self.instances
+        node = self._instance(source, declared, manifest, key)
+        if not (self.is_shared or self.definitions.unread):
+            mine = dict(islice(reversed(self.instances.items()), len(self.instances) - instances))
+            found = self.problems[problems:]
+            self.memo.keep(source, declared, self.ground, self.standing, live, node, mine, found)
+        return node
 
     def _instance(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
         owner = source_parent(source)
@@ -357,7 +384,10 @@ class _Render:
         )
         self.nodes_of_instance += len(nodes)
         for node in nodes:
-            if not node.key or node.external or node.key in self.instances:
+            if not node.key or node.external:
+                continue
+            if node.key in self.instances:
+                self.is_shared = True
                 continue
             if node.group_kind in self.definitions.current and node.writable:
                 at = self._assigned(node.key, _given(node.manifest), source=source, owner=key)

@@ -36,6 +36,11 @@ READ_BACK = ("uid", "creationTimestamp")
 """Metadata of a live instance that its expressions see; nothing else of it is read."""
 
 
+def read_back(live: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+    """What is read of a live instance itself; None where there is none."""
+    return None if live is None else tuple(live["metadata"].get(name, "") for name in READ_BACK)
+
+
 def resolve(
     definition: Definition,
     instance: Manifest,

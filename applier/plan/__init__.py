@@ -18,6 +18,7 @@ from applier.member import Member
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.brake import brake
+from applier.plan.carrying import Around, Common
 from applier.plan.comparing import Comparisons
 from applier.plan.nodes import Judge
 from applier.plan.values import (
@@ -97,13 +98,21 @@ class _Planner:
 
     def __post_init__(self) -> None:
         self.wanted: dict[ObjectKey, list[str]] = {}
+        contested: set[ObjectKey] = set()
         for rendered in self.bundle.sets:
             for node in rendered.nodes:
                 if node.key and not node.external:
-                    self.wanted.setdefault(node.key, []).append(rendered.id)
+                    sets = self.wanted.setdefault(node.key, [])
+                    sets.append(rendered.id)
+                    if len(sets) > 1:
+                        contested.add(node.key)
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
-        kinds = {key.group_kind for key in self.bundle.instances}
-        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, self.gates, self.comparisons)
+        kinds = frozenset(key.group_kind for key in self.bundle.instances)
+        self.asked: list[Answered] = []
+        gates = self.gates.noting(self.asked)
+        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, gates, self.comparisons)
+        common = self.comparisons.carried.under(Common.of(self.observed, self.records, kinds, self.to_the_end))
+        self.around = Around(common, self.observed, self.gates, self.wanted, frozenset(contested))
 
     @cached_property
     def dependents(self) -> Mapping[str, tuple[Member, ...]]:
@@ -114,10 +123,24 @@ class _Planner:
         going: dict[ObjectKey, Orphan] = {}
         sets = []
         for rendered in self.sets.values():
-            decided = self._unless_stuck(self._begun(self._set(rendered, going.get(rendered.parent))))
+            decided = self._planned(rendered, going.get(rendered.parent))
             going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is Fate.DELETE}
             sets.append(decided)
         return Plan(tuple(sets))
+
+    def _planned(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
+        """The plan of a set; of an instance that is wanted the one of before, where nothing of it has changed."""
+        if rendered.parent not in self.bundle.instances:
+            return self._finished(rendered, going)
+        if carried := self.comparisons.carry(rendered, self.around):
+            return carried
+        self.asked.clear()
+        found = self._finished(rendered, None)
+        self.comparisons.carried.keep(found, self.around, tuple(self.asked))
+        return found
+
+    def _finished(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
+        return self._unless_stuck(self._begun(self._set(rendered, going)))
 
     def _begun(self, plan: SetPlan) -> SetPlan:
         """Before the first write of a set in an epoch the epoch is put on its parent, and only there where nobody else has written: so who was
@@ -167,7 +190,7 @@ class _Planner:
             return self._unwanted(rendered, parent, current, going)
         if why := self.gates.suspended.get(rendered.parent):
             nodes = self.judge.nodes(rendered, ready_to_write=False)
-            return SetPlan(rendered, parent, current, nodes, target=_target(parent), error=why)
+            return SetPlan(rendered, parent, current, nodes, target=inventory.target_of(parent), error=why)
         if rendered.error:
             return SetPlan(rendered, parent, current, error=Blocked(Reason.RENDER_FAILED, rendered.error))
         if rendered.held:
@@ -222,11 +245,11 @@ class _Planner:
         desired = inventory.scope_of(_own(rendered), rendered.parent)
         if rendered.before:
             desired |= inventory.scope_of(_own(rendered.before), rendered.parent)
-        target = self.gates.targets.get(rendered.parent) or _target(parent)
+        target = self.gates.targets.get(rendered.parent) or inventory.target_of(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
         if not rendered.is_source and parent is not None:
             covered = covered and inventory.tool_of(parent) == inventory.TOOL
-            covered = covered and _has_finalizer(parent) and target == _target(parent)
+            covered = covered and _has_finalizer(parent) and target == inventory.target_of(parent)
         nodes = self.judge.nodes(rendered, ready_to_write=covered)
         superset = current | desired if not covered and (rendered.is_source or _is_ours(parent)) else None
         orphans = self._orphans(rendered, nodes, current)
@@ -314,12 +337,6 @@ class _Planner:
             return inventory.read_scope(parent) if parent else Scope()
         except ForeignSet:
             return Scope()
-
-
-def _target(parent: Object | None) -> int:
-    """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
-    text = annotation(parent, keys.TARGET) if parent else ""
-    return int(text) if text.isdecimal() else 0
 
 
 def _is_ours(parent: Object | None) -> bool:

@@ -12,7 +12,8 @@ from applier import member
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation
 from applier.ownership import Lost, ownership
-from applier.plan.values import Verb
+from applier.plan.carrying import Around, Carried
+from applier.plan.values import SetPlan, Verb
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet
@@ -27,44 +28,56 @@ _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 @dataclass(frozen=True, slots=True)
 class _Compared:
     node: RenderedNode
-    parent: ObjectKey
     deps: Collection[str]
     version: tuple[str, str, int]
     verdict: Verdict
 
 
+_OfSet = dict[ObjectKey, _Compared]
+
+
 @dataclass
 class Comparisons:
-    """Owned by whoever plans again and again. What is no longer asked for is forgotten by `turn`."""
+    """Owned by whoever plans again and again. What is no longer asked for is forgotten by `turn`. `carried` are the plans of whole sets."""
 
-    _known: dict[ObjectKey, _Compared] = field(default_factory=dict)
-    _new: dict[ObjectKey, _Compared] = field(default_factory=dict)
+    carried: Carried = field(default_factory=Carried)
+    _known: dict[ObjectKey, _OfSet] = field(default_factory=dict)
+    _new: dict[ObjectKey, _OfSet] = field(default_factory=dict)
     _is_part: bool = False
 
     def part(self) -> Comparisons:
         """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
-        return Comparisons(self._known, self._new, _is_part=True)
+        return Comparisons(self.carried.part(), self._known, self._new, _is_part=True)
 
     @property
     def size(self) -> int:
         """Members that are remembered."""
-        return len(self._known) + len(self._new)
+        return sum(len(members) for one in (self._known, self._new) for members in one.values())
 
     def turn(self) -> None:
         """A new plan begins."""
         if self._is_part:
             return
         self._known, self._new = self._new, {}
+        self.carried.turn()
+
+    def carry(self, rendered: RenderedSet, around: Around) -> SetPlan | None:
+        """The plan of a set at which nothing has changed, with what was compared for it."""
+        found = self.carried.take(rendered, around)
+        if found and rendered.parent in self._known:
+            self._new.setdefault(rendered.parent, self._known[rendered.parent])
+        return found
 
     def verdict(self, rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
         """Of a member that was written from this manifest: heal it, record it, or nothing."""
         assert node.key is not None
         metadata = live["metadata"]
-        seen = node, rendered.parent, deps, (metadata["uid"], metadata["resourceVersion"], len(live))
-        known = self._new.get(node.key) or self._known.get(node.key)
-        if known is None or known.node is not node or (known.parent, known.deps, known.version) != seen[1:]:
+        seen = node, deps, (metadata["uid"], metadata["resourceVersion"], len(live))
+        mine = self._new.setdefault(rendered.parent, {})
+        known = mine.get(node.key) or self._known.get(rendered.parent, {}).get(node.key)
+        if known is None or known.node is not node or (known.deps, known.version) != seen[1:]:
             known = _Compared(*seen, _verdict(rendered, node, live, deps))
-        self._new[node.key] = known
+        mine[node.key] = known
         return known.verdict
 
 

@@ -81,7 +81,7 @@ class Decider:
                 observed = await observe.select(self.cluster, observed, selections)
                 observed = await observe.look(self.cluster, observed, unknown)
                 observed = await observe.refer(self.cluster, observed, references)
-                known = replace(known, observed=observed)
+                known = replace(known, observed=observed.recalling(self.seen.objects))
                 continue
             known = replace(known, observed=observed)
             if to_the_end:

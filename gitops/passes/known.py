@@ -112,10 +112,11 @@ class Known:
 @dataclass(slots=True)
 class Seen:
     """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, how the cluster's CRDs describe
-    their kinds, and the rules of each source with what they were read from.
+    their kinds, the rules of each source with what they were read from, and objects: what has not changed since is told by its identity.
     """
 
     archive: Archive = field(default_factory=Archive)
+    objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
     types: ObjectTypes = field(default_factory=ObjectTypes)
     reading: Reading | None = None
     rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)

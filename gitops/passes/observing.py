@@ -52,6 +52,7 @@ async def observe_all(
     missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
+    observed = observed.recalling(seen.objects)
     seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
@@ -91,6 +92,7 @@ async def observe_part(
     absent = frozenset(key for key in before.absent if key.group_kind == CRD)
     observed = Observed(before.discovery, objects, absent, sets=part.ids)
     observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
+    observed = observed.recalling(before.objects)
     seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
     conditions = replace(
         known.conditions,

@@ -136,11 +136,13 @@ class Reconciler:
             )
         self.deeds.clear()
         await self._announce(end.transitions, known.now)
+        observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
         self.decider.seen.archive = known.archive.storing(end.objects)
+        self.decider.seen.objects = observed.objects
         return Pass(
             bundle,
             decided,
-            known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind),
+            observed,
             (*results, *end.results),
             known.propagation,
             end.errors,

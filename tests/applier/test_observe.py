@@ -160,3 +160,44 @@ async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once()
 async def test_a_kind_of_which_everything_has_to_be_known_stops_the_pass_where_it_cannot_be_read() -> None:
     with pytest.raises(Unavailable):
         await observe(Converting(), [], kinds=(), whole=[CONFIG_MAP])
+
+
+def versioned(name: str, version: str, **more: object) -> Object:
+    found = member(name)
+    return {**found, **more, "metadata": {**found["metadata"], "resourceVersion": version}}
+
+
+BARE: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bare", "namespace": "default"}}
+
+
+def test_what_has_not_changed_is_told_by_its_identity() -> None:
+    """Another version, more of the same one, and what has none at all are new."""
+    before = {key(name): versioned(name, "1") for name in ("same", "newer", "more")} | {key("bare"): BARE}
+    now = [versioned("same", "1"), versioned("newer", "2"), versioned("more", "1", status={}), {**BARE}]
+    found = Observed(Discovery({})).seen(now).recalling(before)
+    assert [name for name in ("same", "newer", "more", "bare") if found.objects[key(name)] is before[key(name)]] == [
+        "same"
+    ]
+    assert found.objects[key("more")]["status"] == {}
+
+
+def test_what_a_changed_crd_shows_is_new_at_the_same_version() -> None:
+    """A server leaves out what a schema no longer has, without another version of the object."""
+    names = {"group": "example.com", "names": {"kind": "Link"}}
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": names}
+    link = {
+        "apiVersion": "example.com/v1",
+        "kind": "Link",
+        "metadata": {"name": "l", "uid": "u", "resourceVersion": "5"},
+    }
+
+    def shown(version: str) -> Observed:
+        described = {**crd, "metadata": {"name": "links.example.com", "uid": "c", "resourceVersion": version}}
+        return Observed(Discovery({})).seen([described, dict(link), versioned("a", "1")])
+
+    before = shown("1").objects
+    here = ObjectKey("example.com", "Link", "", "l")
+    assert shown("1").recalling(before).objects[here] is before[here]
+    changed = shown("2").recalling(before).objects
+    assert changed[here] is not before[here]
+    assert changed[key("a")] is before[key("a")]

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from applier.observed import Observed
 from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
+from applier.plan.nodes import Judge
 from gitops.passes import deciding
 from renderer import memo
 from renderer.catalog import Catalog, load
+from renderer.identity import ObjectKey
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedSet
-from renderer.render import World, render
+from renderer.render import World, render, source_parent
 from renderer.resolve import resolve
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
@@ -69,6 +71,34 @@ def test_files_with_the_same_bytes_are_not_read_again() -> None:
     assert after.definitions[kind] is before.definitions[kind]
     assert after.objects[0].manifest["spec"] == {"text": "two"}
     assert load({"x.json": files["x.json"]}, previous=after).definitions == {}
+
+
+def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that finds one of them changed renders and plans that one, and what is common to all. The status of an instance is no change of it."""
+    judged, rendered = list[ObjectKey](), list[ObjectKey]()
+    nodes, family = Judge.nodes, Memo.family
+
+    def judging(judge: Judge, one: RenderedSet, **named: Any) -> Any:
+        judged.append(one.parent)
+        return nodes(judge, one, **named)
+
+    def remembered(memo: Memo, source: str, declared: Any, key: ObjectKey, *ground: Any) -> Any:
+        found = family(memo, source, declared, key, *ground)
+        if found is None:
+            rendered.append(key)
+        return found
+
+    with Fleet(names=("i0", "i1", "i2")) as fleet:
+        fleet.start()
+        fleet.step()
+        monkeypatch.setattr(Judge, "nodes", judging)
+        monkeypatch.setattr(Memo, "family", remembered)
+        fleet.step()
+        assert set(judged) == {source_parent("platform")}
+        fleet.ready("i1", ready=False)
+        fleet.step()
+        assert {one.name for one in judged} == {"source-platform", "i1"}
+        assert {one.name for one in rendered} == {"i1"}
 
 
 def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
