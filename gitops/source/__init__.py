@@ -6,6 +6,7 @@ Nothing is ever checked out, and nothing that a repository holds is ever run.
 
 from gitops.source.credentials import Credentials
 from gitops.source.mirror import Mirror, Tip, default_cache
+from gitops.source.reverting import Irreversible, Reversal
 from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
 from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
@@ -18,11 +19,13 @@ __all__ = [
     "Credentials",
     "File",
     "Head",
+    "Irreversible",
     "Limits",
     "LocalRepository",
     "Mirror",
     "Range",
     "Ref",
+    "Reversal",
     "Snapshot",
     "SourceProblem",
     "Tag",

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound, SourceError
+from gitops.source import reverting
 from gitops.source.credentials import Credentials
 from gitops.source.home import Home, sweep
 from gitops.source.process import Git, GitError
 from gitops.source.remote import Remote, first_of, with_peeled
 from gitops.source.repository import Repository
+from gitops.source.reverting import Reversal
 from gitops.source.signatures import Verification, first_unsigned
 from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
 from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
@@ -191,6 +193,20 @@ class Mirror:
         """Where the histories of two commits that are here part; None where they have nothing in common."""
         with self._home.shared():
             return self._repository.merge_base(one, other)
+
+    def reverted(self, reversal: Reversal) -> str:
+        """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
+        with self._changing(sha256=len(reversal.onto) == 64) as git:
+            return reverting.reverted(git, reversal)
+
+    def push(self, commit: str, branch: str, credentials: Credentials) -> None:
+        """Give the server a branch at this commit, which it must not have yet, in the name of these credentials."""
+        remote = Remote(self.target, self._home, credentials=credentials, limits=self._limits)
+        with self._home.exclusive() as held:
+            try:
+                remote.push(replace(self._git, held=(held,)), commit, f"refs/heads/{branch}")
+            except GitError as failure:
+                raise remote.failed(failure) from None
 
     def resolve(self, rev: str) -> str:
         """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.

@@ -20,6 +20,7 @@ _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
     *("--no-show-forced-updates", "--force", "--end-of-options"),
 )
+_PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
 _ASKING_TIMEOUT = 60.0
 _WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
 """Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
@@ -60,6 +61,11 @@ class Remote:
         objects = (git.git_dir or self._home.path) / "objects"
         fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
         self._allowed(fetching).run(*_FETCH, self._target.location, *refspecs)
+
+    def push(self, git: Git, commit: str, name: str) -> None:
+        """Make a ref of this full name, which is not there yet, from the repository of `git`. Raises `GitError`."""
+        pushing = self._allowed(replace(git, timeout=self._limits.network_timeout))
+        pushing.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 
     def known(self, failure: GitError) -> SourceError | None:
         """What a failed command was, if it was the server's doing."""
