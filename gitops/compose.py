@@ -11,6 +11,7 @@ from pathlib import Path
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
 from gitops.errors import SourceError
+from gitops.forge.connect import Place
 from gitops.source import (
     Credentials,
     LocalRepository,
@@ -38,7 +39,7 @@ class SourceConfig:
 
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
     With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan;
-    `verification` says who has to have signed it.
+    `verification` says who has to have signed it. `forge` is where reverts of what was halted are proposed.
     """
 
     name: str
@@ -53,6 +54,7 @@ class SourceConfig:
     governs_all: bool = False
     require_plan: bool = False
     verification: Verification | None = None
+    forge: Place | None = None
 
 
 def source_config(

@@ -20,12 +20,15 @@ from renderer.identity import GroupKind, Manifest, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One stored revision. `record` names what it is stored in; `manifest` is None until that has been read."""
+    """One stored revision. `record` names what it is stored in, `commit` the one that brought it, shortened; `manifest` is None until it has been
+    read.
+    """
 
     number: int
     digest: str
     record: str
     manifest: Manifest | None = None
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,12 @@ def command(
     mirror = Mirror(config.target, default_cache(), credentials=Credentials(token_file=_for_git(url, token_file)))
 
     async def review() -> bool:
-        from gitops.forge.connect import connected
+        from gitops.forge.connect import Place
         from gitops.review.reviewer import Reviewer
 
         clock = SystemClock()
-        found, rest = connected(url, token_file, clock, kind=forge or "", api=api, project=project, login=login)
+        place = Place.of(url, token_file, kind=forge or "", api=api, project=project, login=login)
+        found, rest = place.connect(clock)
         try:
             reviewer = Reviewer(found, mirror, config.name, clock, program_version(), notice=_notice)
             if number:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from applier.adoption import TOOLS, AdoptPolicy
 from applier.reasons import Happening, Reason
+from gitops.forge.connect import Kind
 from renderer.render import OWN_NAMESPACE
 
 API_VERSION: Final = "levelgate.dev/v1alpha1"
@@ -49,6 +50,7 @@ _SOURCE: Final = _fields(
     prune={"type": "boolean"},
     suspend=_TEXT,
     requirePlan={"type": "boolean"},
+    forge=_fields("tokenFile", kind=_one_of(Kind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
     verify=_fields("mode", mode=_one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
 )
 _EXTERNAL: Final = _fields(

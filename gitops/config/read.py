@@ -22,6 +22,7 @@ from gitops.config.form import ADOPT, FORM, NOT_YET_OF_SOURCES
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
 from gitops.externals import External
+from gitops.forge.connect import Place, UnknownForge
 from gitops.notifications.receivers import (
     DEFAULT_TEMPLATE,
     DEFAULT_WORDS,
@@ -253,6 +254,7 @@ class _Reader:
             governs_all=value.get("policies") == "All",
             require_plan=value.get("requirePlan", False),
             verification=self._verification(f"{path}.verify", value.get("verify")),
+            forge=self._forge(f"{path}.forge", value.get("forge"), target),
         )
 
     def _external(self, path: str, value: dict[str, Any]) -> External | None:
@@ -317,6 +319,24 @@ class _Reader:
             known_hosts_file=files.get("knownHostsFile"),
             ca_file=files.get("caFile"),
         )
+
+    def _forge(self, path: str, value: Mapping[str, str] | None, target: Target) -> Place | None:
+        if not value or "tokenFile" not in value:
+            return None
+        token = self._file(f"{path}.tokenFile", value["tokenFile"])
+        if "url" in value and not self._parsed(f"{path}.url", _http, value["url"]):
+            return None
+        try:
+            return Place.of(
+                target.url,
+                token,
+                kind=value.get("kind", ""),
+                api=value.get("url", ""),
+                project=value.get("repository", ""),
+            )
+        except UnknownForge as error:
+            self.found.fail(path, str(error))
+            return None
 
     def _verification(self, path: str, value: Mapping[str, str] | None) -> Verification | None:
         if not value:

@@ -19,12 +19,14 @@ from gitops.compose import SourceConfig
 from gitops.config import Config, ConfigErrors, read
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
+from gitops.daemon.proposing import Proposer
 from gitops.daemon.schedule import Schedule
 from gitops.daemon.watch import FileWatch, RefWatch
 from gitops.daemon.workqueue import OPENING, RESYNC
 from gitops.errors import SourceError
 from gitops.externals import External, Externals
 from gitops.notifications import Delivery
+from gitops.passes.known import Pass
 
 NOTICE: Final = "configuration"
 """Under this name it is told what becomes of the file."""
@@ -62,6 +64,12 @@ class Daemon:
                 stack.callback(self._delivery.close)
                 self._delivery.configure(self.config.notifications)
                 self.follower.reconciler.announced = self._delivery.take
+                self._proposer = Proposer(
+                    self.follower.reconciler.cluster, self.follower.clock, self.notice, self.follower.hint
+                )
+                stack.callback(self._proposer.close)
+                self._proposer.configure(self.config.sources, self.follower.mirrors)
+                self.follower.passed = partial(self._passed, self.follower.passed)
                 self._look_out()
                 self._listen()
                 if self.file is not None:
@@ -82,6 +90,10 @@ class Daemon:
                 )
                 async with attention as self.follower.attention:
                     await self.follower.forever()
+
+    def _passed(self, tell: Callable[[Pass], None], found: Pass) -> None:
+        tell(found)
+        self._proposer.heed(found)
 
     def reread(self) -> None:
         """Take the file as it is now; where it is wrong, tell it and go on."""
@@ -109,6 +121,7 @@ class Daemon:
         self._look_out()
         self._listen()
         self._delivery.configure(config.notifications)
+        self._proposer.configure(config.sources, self.follower.mirrors)
         self.follower.hint()
 
     def _tell(self, config: Config) -> None:

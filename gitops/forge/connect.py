@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from gitops.clock import Clock
@@ -21,6 +23,7 @@ class Kind(StrEnum):
     GITEA = "gitea"
 
 
+_SCP: Final = re.compile(r"[^/@]+@(?P<host>[^/:]+):(?P<path>.+)")
 _KNOWN: Final = {"github.com": Kind.GITHUB, "gitlab.com": Kind.GITLAB, "codeberg.org": Kind.GITEA}
 
 
@@ -28,37 +31,71 @@ class UnknownForge(GitopsError):
     """It is not said where pull requests are; the text says what to add."""
 
 
-def connected(
-    url: str, token_file: Path, clock: Clock, *, kind: str = "", api: str = "", project: str = "", login: str = ""
-) -> tuple[Forge, Rest]:
-    """The forge of the repository at `url`, and its connection, to be closed by the caller. Raises UnknownForge."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One repository at one forge: the URL of its `api`, what that calls it, and the file with the token. `login` is our name there, for tokens that
+    may not ask for it.
+    """
+
+    kind: Kind
+    api: str
+    project: str
+    token_file: Path
+    login: str = ""
+
+    @classmethod
+    def of(
+        cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
+    ) -> Place:
+        """Where the repository at `url` is, as far as that tells; the rest has to be said. Raises UnknownForge."""
+        server = _server(url)
+        if not (kind or server.host in _KNOWN):
+            raise UnknownForge(f"{server.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
+        found = Kind(kind) if kind else _KNOWN[server.host]
+        project = project or server.path
+        if not project or not (api or server.host):
+            raise UnknownForge(
+                f"{url}: does not say where its forge is; name the URL of its API (--api, or `url`), "
+                "and what it calls the repository (--project, or `repository`)"
+            )
+        return cls(found, (api or _api(found, server)).rstrip("/"), project, token_file, login)
+
+    def connect(self, clock: Clock) -> tuple[Forge, Rest]:
+        """The forge, and its connection, to be closed by the caller."""
+        match self.kind:
+            case Kind.GITHUB:
+                rest = Rest(self.api, self.token_file, clock, accept="application/vnd.github+json")
+                return GitHub(rest, self.project, self.login), rest
+            case Kind.GITEA:
+                rest = Rest(self.api, self.token_file, clock, scheme="token ")
+                return Gitea(rest, self.project, self.login), rest
+            case Kind.GITLAB:
+                rest = Rest(self.api, self.token_file, clock, header="PRIVATE-TOKEN", scheme="")
+                return GitLab(rest, self.project, self.login), rest
+
+
+class _Server(NamedTuple):
+    """What a URL says; `port` only where the web is asked at it, too."""
+
+    host: str
+    port: int | None
+    path: str
+
+
+def _server(url: str) -> _Server:
+    if scp := _SCP.fullmatch(url):
+        return _Server(scp["host"].lower(), None, scp["path"].strip("/").removesuffix(".git"))
     parts = urlsplit(url)
-    host = (parts.hostname or "").lower()
-    if not (kind or host in _KNOWN):
-        raise UnknownForge(f"{host or url}: which kind of forge is it? Add --forge github, gitlab or gitea")
-    found = Kind(kind) if kind else _KNOWN[host]
-    project = project or parts.path.strip("/").removesuffix(".git")
-    if not project or not (api or host):
-        raise UnknownForge(f"{url}: does not say where its forge is; add --api URL and --project OWNER/NAME")
-    base = (api or _api(found, host, parts.port)).rstrip("/")
-    match found:
-        case Kind.GITHUB:
-            rest = Rest(base, token_file, clock, accept="application/vnd.github+json")
-            return GitHub(rest, project, login), rest
-        case Kind.GITEA:
-            rest = Rest(base, token_file, clock, scheme="token ")
-            return Gitea(rest, project, login), rest
-        case Kind.GITLAB:
-            rest = Rest(base, token_file, clock, header="PRIVATE-TOKEN", scheme="")
-            return GitLab(rest, project, login), rest
+    port = parts.port if parts.scheme in {"http", "https"} else None
+    return _Server((parts.hostname or "").lower(), port, parts.path.strip("/").removesuffix(".git"))
 
 
-def _api(kind: Kind, host: str, port: int | None) -> str:
-    server = f"https://{host}{f':{port}' if port else ''}"
+def _api(kind: Kind, server: _Server) -> str:
+    web = f"https://{server.host}{f':{server.port}' if server.port else ''}"
     match kind:
         case Kind.GITHUB:
-            return "https://api.github.com" if host == "github.com" else f"{server}/api/v3"
+            return "https://api.github.com" if server.host == "github.com" else f"{web}/api/v3"
         case Kind.GITLAB:
-            return f"{server}/api/v4"
+            return f"{web}/api/v4"
         case Kind.GITEA:
-            return f"{server}/api/v1"
+            return f"{web}/api/v1"

@@ -51,6 +51,18 @@ class GitHub:
     async def tell(self, status: Status) -> None:
         await self.rest.send("POST", *status.at_github(self.project))
 
+    async def default_branch(self) -> str:
+        return str((await self.rest.get(self._at))["default_branch"])
+
+    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+        owner = self.project.partition("/")[0]
+        found = await self.rest.pages(f"{self._at}/pulls", state="all", head=f"{owner}:{branch}", **self.page)
+        return [_pull(one) for one in found if _is_from(one, self.project, branch)]
+
+    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        asked = {"head": branch, "base": base, "title": title, "body": body}
+        return _pull(await self.rest.send("POST", f"{self._at}/pulls", asked))
+
     @property
     def _at(self) -> str:
         return f"/repos/{self.project}"
@@ -73,3 +85,9 @@ def _pull(found: Mapping[str, Any]) -> PullRequest:
 def _comment(found: Mapping[str, Any]) -> Comment:
     author = (found.get("user") or {}).get("login", "")
     return Comment(found["id"], author, found.get("body") or "", found.get("html_url", ""))
+
+
+def _is_from(found: Mapping[str, Any], project: str, branch: str) -> bool:
+    """Whoever forks may have a branch of the same name."""
+    head = found["head"]
+    return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

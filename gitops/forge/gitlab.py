@@ -56,6 +56,17 @@ class GitLab:
     async def tell(self, status: Status) -> None:
         await self.rest.send("POST", *status.at_gitlab(self.project))
 
+    async def default_branch(self) -> str:
+        return str((await self.rest.get(self._at))["default_branch"])
+
+    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+        found = await self.rest.pages(self._requests, source_branch=branch, state="all", per_page=100)
+        return [_pull(one) for one in found if one.get("source_project_id") == one.get("target_project_id")]
+
+    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        asked = {"source_branch": branch, "target_branch": base, "title": title, "description": body}
+        return _pull(await self.rest.send("POST", self._requests, asked))
+
     @property
     def _at(self) -> str:
         return f"/projects/{quote(self.project, safe='')}"

@@ -88,3 +88,11 @@ class Forge(Protocol):
 
     async def tell(self, status: Status) -> None:
         """Say of a commit how it was judged."""
+
+    async def default_branch(self) -> str: ...
+
+    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+        """Those that ask to merge this branch of the repository itself, in any state."""
+
+    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        """Ask to merge a branch that is there already."""

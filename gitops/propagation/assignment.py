@@ -13,11 +13,11 @@ from gitops.propagation.state import ANY_TARGET, Entry, State, Target
 from renderer.revision import Revision
 
 
-def newest(revisions: Sequence[Revision], *, commit: str = "") -> Target:
+def newest(revisions: Sequence[Revision]) -> Target:
     """The newest of all stored revisions of a definition, oldest first, as a target."""
     last = revisions[-1]
     same = [older.number for older in revisions[:-1] if older.digest == last.digest]
-    return Target(last.number, commit, reverts=max(same, default=0))
+    return Target(last.number, last.commit, reverts=max(same, default=0))
 
 
 def aim(policy: Policy, state: State, target: Target, *, now: datetime) -> State:

@@ -15,11 +15,11 @@ from applier.cluster import Object
 from applier.observed import annotation
 from gitops.propagation.people import asked_by
 from gitops.propagation.policy import Policy
-from gitops.propagation.state import HALTED, Approval, Entry, Halt, RefusedOrder, State
+from gitops.propagation.state import HALTED, MOST_TEXT, PROPOSED, Approval, Entry, Halt, RefusedOrder, Revert, State
 from renderer import keys
 
-REQUESTS: Final = (keys.RESUME, keys.APPROVE, keys.HALT)
-"""Annotations of a record that are orders, in the order in which they are carried out."""
+REQUESTS: Final = (keys.PROPOSED, keys.RESUME, keys.APPROVE, keys.HALT)
+"""Annotations of a record that are orders, in the order in which they are carried out; the first is the program's own word."""
 
 REQUEST_KEYS: Final = (*REQUESTS, keys.APPROVE_REASON, keys.REQUESTED_BY)
 """All annotations of requests; none of them is left once they are answered."""
@@ -60,6 +60,8 @@ def carried_out(
     for request in asked:
         try:
             match request.key:
+                case keys.PROPOSED:
+                    state = proposed(state, request.said, now=now)
                 case keys.HALT:
                     state = halt(state, by=request.by, why=request.why, now=now)
                 case keys.RESUME:
@@ -72,9 +74,9 @@ def carried_out(
 
 
 def unanswerable(state: State, asked: Iterable[Request], *, now: datetime) -> State:
-    """The state of a rollout of which nothing can be read now. It can be halted; everything else is refused."""
+    """The state of a rollout of which nothing can be read now. It can be halted, and told of; everything else is refused."""
     for request in asked:
-        if request.key == keys.HALT:
+        if request.key in {keys.PROPOSED, keys.HALT}:
             state = carried_out(state, [request], Policy(), {}, now=now)
         else:
             state = _refused(state, request, "no instance of this rollout can be read now; ask again", now)
@@ -124,6 +126,18 @@ def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now:
     approvals = tuple(Approval(number, after, now, by, why) for number in missing)
     entries = [Entry(now, "approved", f"r{number} after {after}", by, why) for number in missing]
     return replace(state, approvals=(*state.approvals, *approvals)).noted(*entries)
+
+
+def proposed(state: State, said: str, *, now: datetime) -> State:
+    """Know what became of the revert of a halted target: `r13 URL`, or `r13` and why there is none. Of what is halted no more nothing is kept."""
+    target, _, told = said[:MOST_TEXT].partition(" ")
+    revert = Revert(url=told) if told.startswith(("https://", "http://")) else Revert(why=told)
+    halts = tuple(
+        replace(one, revert=revert) if one.revert and f"r{one.target}" == target else one for one in state.halts
+    )
+    if halts == state.halts:
+        return state
+    return replace(state, halts=halts).noted(Entry(now, PROPOSED, target, why=str(revert)))
 
 
 def _reasoned(what: str, why: str) -> None:

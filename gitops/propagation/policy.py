@@ -40,6 +40,7 @@ class Mode(StrEnum):
 
 class OnHalt(StrEnum):
     STOP = "Stop"
+    PROPOSE_REVERT = "ProposeRevert"
     ROLL_BACK = "RollBack"
 
 

@@ -15,10 +15,10 @@ from datetime import datetime
 from applier.reasons import Reason
 from gitops.propagation.assignment import shape_of
 from gitops.propagation.collection import Collection, Counters, Item, Place
-from gitops.propagation.policy import ApprovalPoint, Governs, Mode, NewInstances, Policy, Wave
+from gitops.propagation.policy import ApprovalPoint, Governs, Mode, NewInstances, OnHalt, Policy, Wave
 from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import frontier
-from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, State, Target
+from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, Revert, State, Target
 from gitops.propagation.waits import Wait
 from renderer.listing import listed
 
@@ -72,8 +72,7 @@ class Situation:
         """Why nothing of this wave may start, whatever its pace; the one that a person should hear of first."""
         target, earlier = self.target(wave), self._earlier(wave)
         if halt := self.state.halt_of(target):
-            since = f"{halt.since:%Y-%m-%dT%H:%M:%SZ}"
-            yield Wait(Reason.HALTED, f"{target} is halted since {since} by {halt.by}: {halt.why}")
+            yield Wait(Reason.HALTED, str(replace(halt, target=target.revision)))
         incomplete = [one for one in earlier if self.target(one) == target and not is_complete(self.counters(one))]
         if incomplete:
             counters = self.counters(incomplete[0])
@@ -223,7 +222,8 @@ def _concluded(policy: Policy, collection: Collection, state: State, now: dateti
         allowed = max(policy.max_failures.at_most(counters.total), state.forgiven.get(wave.name, 0))
         if counters.failed > allowed and not is_over and not state.halt_of(target):
             why = f"{counters.failed} of {counters.total} failed in wave {wave.name}, {allowed} may"
-            halt = Halt(target.revision, now, OURSELVES, why)
+            revert = Revert() if policy.on_halt is OnHalt.PROPOSE_REVERT else None
+            halt = Halt(target.revision, now, OURSELVES, why, revert)
             state = replace(state, halts=(*state.halts, halt)).noted(Entry(now, HALTED, str(target), why=why))
         if is_complete(counters) and not state.halt_of(target) and state.passed.get(wave.name) != target:
             state = replace(state, passed={**state.passed, wave.name: target})

@@ -6,10 +6,10 @@ cannot be read is halted, because a halt may be what it said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import orjson
@@ -22,9 +22,11 @@ OVERRIDDEN: Final = "overridden"
 """The decision to change something in spite of a closed window."""
 HALTED: Final = "halted"
 """The decision that nothing more moves to a target."""
+PROPOSED: Final = "proposed"
+"""The decision of what becomes of a revert that was to be proposed."""
 ANY_TARGET: Final = 0
 """The target of a halt that holds whatever the target is."""
-_MOST_TEXT: Final = 500
+MOST_TEXT: Final = 500
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -52,13 +54,31 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Revert:
+    """What became of the proposal to take back what was halted: the `url` of the pull request, or `why` there is none; neither: nobody tried yet."""
+
+    url: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.url:
+            return f"a revert is proposed: {self.url}"
+        return f"no revert is proposed: {self.why}" if self.why else "a revert is going to be proposed"
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
-    """A latch: nothing more moves to `target` until there is another, or until somebody resumes."""
+    """A latch: nothing more moves to `target` until there is another, or until somebody resumes. `revert`: the policy wants one proposed."""
 
     target: int
     since: _Moment
     by: str
     why: str
+    revert: Revert | None = None
+
+    def __str__(self) -> str:
+        told = f"r{self.target} is halted since {self.since:%Y-%m-%dT%H:%M:%SZ} by {self.by}: {self.why}"
+        return f"{told}; {self.revert}" if self.revert else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ class State:
         decides the same anew, and a record that changed each time would be all that it ever wrote.
         """
         short = [
-            replace(entry, subject=entry.subject[:_MOST_TEXT], by=entry.by[:_MOST_TEXT], why=entry.why[:_MOST_TEXT])
+            replace(entry, subject=entry.subject[:MOST_TEXT], by=entry.by[:MOST_TEXT], why=entry.why[:MOST_TEXT])
             for entry in entries
         ]
         known = {
@@ -141,7 +161,7 @@ class State:
         """As a ConfigMap's data."""
         return {
             name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
-            for name, value in asdict(self).items()
+            for name, value in asdict(self, dict_factory=_without_nothing).items()
             if value
         }
 
@@ -153,3 +173,7 @@ class State:
             return msgspec.convert(known, cls)
         except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
             return cls(halts=(Halt(ANY_TARGET, now, OURSELVES, f"the record of this rollout cannot be read: {error}"),))
+
+
+def _without_nothing(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None}

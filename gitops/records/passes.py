@@ -16,7 +16,7 @@ import orjson
 
 from applier.execute import Result
 from applier.reasons import Blocked, Reason
-from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, Entry, State
+from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from renderer.identity import ObjectKey
 
@@ -137,14 +137,14 @@ def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
 
 
 def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Entry]:
-    """What people said, what halted, and what was done past a window, since the last pass that is kept; each once."""
+    """What people said, what halted and what was proposed of it, and what was done past a window, since the last pass that is kept; each once."""
     told = {(one.what, one.subject, one.by, one.why) for passed in same for one in passed.words}
     since = known[-1].at if known else None
     decided = [
         one
         for state in happened.states.values()
         for one in state.decisions
-        if (one.by != OURSELVES or one.what in {OVERRIDDEN, HALTED})
+        if (one.by != OURSELVES or one.what in {OVERRIDDEN, HALTED, PROPOSED})
         and (since is None or one.at.replace(microsecond=0) >= since)
     ]
     yield from (one for one in decided if (one.what, one.subject, one.by, one.why) not in told)

@@ -95,7 +95,8 @@ class Archive:
             number = _number(annotation(obj, keys.REVISION))
             match label(obj, keys.RECORD), of:
                 case "definition", [group, kind]:
-                    revisions.setdefault(GroupKind(group, kind), []).append(Revision(number, content, name, data))
+                    revision = Revision(number, content, name, data, annotation(obj, keys.COMMIT))
+                    revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
                     pair = AppliedPair(number, content, name, annotation(obj, keys.RECORD_SOURCE), data)
                     applied[ObjectKey(*of)] = pair

@@ -13,7 +13,7 @@ from typing import Any, Final
 from applier.cluster import Object
 from applier.execute import Result
 from applier.reasons import Happening, Reason
-from gitops.propagation.state import HALTED, OVERRIDDEN
+from gitops.propagation.state import HALTED, OVERRIDDEN, PROPOSED
 from gitops.records import passes
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
@@ -124,6 +124,8 @@ def of_source(
                 yield about(Happening.BREAK_GLASS_USED, told)
             elif word.what == HALTED:
                 yield about(Reason.HALTED, told)
+            elif word.what == PROPOSED:
+                yield about(Reason.HALTED, f"{word.subject}: {word.why}")
 
 
 def bounded(found: Iterable[Transition]) -> tuple[Transition, ...]:

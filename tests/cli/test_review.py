@@ -20,7 +20,7 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert run(["review", place, "--token-file", str(token), "--pr", "3"]) == USAGE
     assert "--pr goes with --once" in capsys.readouterr().err
     assert run(["review", place, "--token-file", str(token), "--once"]) == 1
-    assert "Add --forge github, gitlab or gitea" in capsys.readouterr().err
+    assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.stem)

@@ -122,9 +122,13 @@ class Fleet:
                 self.rules[f"{name}.json"] = json.dumps({**manifest, "spec": spec})
         files = {"link.json": self._definition(), **self.rules}
         files |= {f"{name}.json": json.dumps(self._instance(name)) for name in self.names}
-        self.commits += 1
         data = {name: text.encode() for name, text in files.items()}
-        self.catalog = load(data, source="platform", revision=f"{self.commits:040d}", previous=self.catalog)
+        self.catalog = load(data, source="platform", revision=self.committed(files), previous=self.catalog)
+
+    def committed(self, files: Mapping[str, str]) -> str:
+        """The id of the commit that holds these."""
+        self.commits += 1
+        return f"{self.commits:040d}"
 
     def _definition(self) -> str:
         app = {

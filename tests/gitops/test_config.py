@@ -173,11 +173,34 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, and the URL is one of https; take it out"),
         ("credentials: {username: me}", "sources[0].credentials.username: counts beside tokenFile only, the file with the token or password"),
         ("verify: {mode: Head}", "sources[0].verify: names no keys; write allowedSignersFile, or keyringFile for OpenPGP"),
+        ("forge: {kind: svn, tokenFile: levelgate.yaml}", "sources[0].forge.kind: 'svn' is not one of github, gitlab, gitea"),
+        ("forge: {kind: gitea}", "sources[0].forge.tokenFile: is required and not given"),
+        ("forge: {tokenFile: levelgate.yaml}", "sources[0].forge: x.example.com: which forge? Say github, gitlab or gitea (--forge, or `kind`)"),
+        ("forge: {kind: gitea, url: ftp://x, tokenFile: levelgate.yaml}", "sources[0].forge.url: is not the URL of a web server; write https://HOST/PATH"),
         ("serviceAccount: x", "sources[0].serviceAccount: is not supported yet: all writes are made as Levelgate itself; take it out"),
     ],
 )  # fmt: skip
 def test_mistakes_of_a_source(tmp_path: Path, line: str, told: str) -> None:
     assert one(tmp_path, line) == [f"6: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("said", "api", "project"),
+    [
+        ("{kind: gitea, tokenFile: token}", "https://x.example.com/api/v1", "acme/a"),
+        (
+            "{kind: gitlab, url: 'https://y.test/api/v4/', repository: b/c, tokenFile: token}",
+            "https://y.test/api/v4",
+            "b/c",
+        ),
+    ],
+)
+def test_where_reverts_are_proposed(tmp_path: Path, said: str, api: str, project: str) -> None:
+    (tmp_path / "token").touch()
+    config = written(tmp_path, f"sources:\n- {{name: a, url: 'https://x.example.com/acme/a.git', forge: {said}}}\n")
+    (source,) = config.sources
+    assert source.forge is not None
+    assert (source.forge.api, source.forge.project, source.forge.token_file) == (api, project, tmp_path / "token")
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,10 @@ def test_waves_that_are_new_in_the_policy_take_part() -> None:
 
 def test_a_rollback_is_a_revision_with_the_content_of_an_older_one() -> None:
     """S1-26: a revert gets a new number; the digest tells."""
-    stored = [Revision(number, digest, f"r{number}") for number, digest in ((1, "x"), (2, "y"), (3, "x"))]
-    assert newest(stored, commit="c").reverts == 1
+    stored = [
+        Revision(number, digest, f"r{number}", commit=f"c{number}") for number, digest in ((1, "x"), (2, "y"), (3, "x"))
+    ]
+    assert (newest(stored).reverts, newest(stored).commit) == (1, "c3")
     assert newest(stored[:2]).is_rollback is False
 
 

@@ -159,7 +159,10 @@ spec:
         ("spec: {bake: 300}", "spec.bake: 300 is not text; put it in quotes"),
         ("spec: {maxFailures: -1}", "spec.maxFailures: -1 is below 0"),
         ("spec: {maxFailures: ten}", "spec.maxFailures: 'ten' is neither a whole number nor a percentage such as 25%"),
-        ("spec: {onHalt: Rollback}", "spec.onHalt: 'Rollback' is not one of Stop, RollBack; did you mean 'RollBack'?"),
+        (
+            "spec: {onHalt: Rollback}",
+            "spec.onHalt: 'Rollback' is not one of Stop, ProposeRevert, RollBack; did you mean 'RollBack'?",
+        ),
         ("spec: {bakes: 5m}", "spec.bakes: no field 'bakes'; did you mean 'bake'?"),
         ("specs: {bake: 5m}", "specs: no field 'specs'; what the policy says stands in spec"),
         ("spec: [bake]", 'spec: ["bake"] is not an object'),

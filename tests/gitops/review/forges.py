@@ -24,6 +24,7 @@ class Pull:
     state: str = "open"
     branch: str = "topic"
     body: str = ""
+    fork: bool = False
 
 
 @dataclass
@@ -89,6 +90,7 @@ class FakeForge:
             at = "/projects/{project}"
             return [
                 ("GET", "/user", self._user),
+                ("GET", at, self._about),
                 ("GET", f"{at}/merge_requests", self._list),
                 ("POST", f"{at}/merge_requests", self._propose),
                 ("GET", f"{at}/merge_requests/{{number}}", self._get),
@@ -101,6 +103,7 @@ class FakeForge:
         at = "/repos/acme/platform"
         return [
             ("GET", "/user", self._user),
+            ("GET", at, self._about),
             ("GET", f"{at}/pulls", self._list),
             ("POST", f"{at}/pulls", self._propose),
             ("GET", f"{at}/pulls/{{number}}", self._get),
@@ -114,13 +117,16 @@ class FakeForge:
     async def _user(self, _: web.Request) -> web.Response:
         return web.json_response({"login": BOT, "username": BOT})
 
+    async def _about(self, _: web.Request) -> web.Response:
+        return web.json_response({"default_branch": "main"})
+
     async def _list(self, request: web.Request) -> web.Response:
         wanted = {"open": {"open"}, "opened": {"open"}}.get(
             request.query.get("state", ""), {"open", "closed", "merged"}
         )
         found = [one for one in self.pulls.values() if one.state in wanted]
-        if branch := request.query.get("source_branch"):
-            found = [one for one in found if one.branch == branch]
+        if branch := request.query.get("source_branch") or request.query.get("head", "").partition(":")[2]:
+            found = [one for one in found if one.branch == branch or self.kind == "gitea"]
         return self._paged(request, [self._pull(one) for one in found])
 
     async def _get(self, request: web.Request) -> web.Response:
@@ -133,6 +139,9 @@ class FakeForge:
             said[name] for name in (("source_branch", "target_branch") if self.kind == "gitlab" else ("head", "base"))
         )
         text = said["description" if self.kind == "gitlab" else "body"]
+        if any((one.branch, one.state, one.fork) == (branch, "open", False) for one in self.pulls.values()):
+            message = f"A pull request already exists for acme:{branch}."
+            return web.json_response({"message": message}, status=422 if self.kind == "github" else 409)
         made = Pull(max(self.pulls, default=0) + 1, "0" * 40, base, branch=branch, body=f"{said['title']}\n{text}")
         self.pulls[made.number] = made
         return web.json_response(self._pull(made), status=201)
@@ -179,7 +188,7 @@ class FakeForge:
                 "target_branch": one.base,
                 "state": {"open": "opened"}.get(one.state, one.state),
                 "web_url": f"https://forge.test/acme/platform/-/merge_requests/{one.number}",
-                "source_project_id": 1,
+                "source_project_id": 2 if one.fork else 1,
                 "target_project_id": 1,
             }
         merged = {"merged": one.state == "merged"} if self.kind == "gitea" else {}
@@ -188,7 +197,11 @@ class FakeForge:
         return {
             "number": one.number,
             "state": "open" if one.state == "open" else "closed",
-            "head": {"sha": one.head, "ref": one.branch, "repo": {"full_name": "acme/platform"}},
+            "head": {
+                "sha": one.head,
+                "ref": one.branch,
+                "repo": {"full_name": "mallory/platform" if one.fork else "acme/platform"},
+            },
             "base": {"ref": one.base, "sha": "0" * 40},
             "html_url": f"https://forge.test/acme/platform/pull/{one.number}",
             **merged,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gitops.forge.connect import UnknownForge, connected
+from gitops.forge.connect import Place, UnknownForge
 from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
 from gitops.review.reviewer import Reviewer
 from gitops.source import Mirror, Target
-from tests.gitops.fleet import START, StillClock
+from tests.gitops.fleet import StillClock
 from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
@@ -60,14 +60,10 @@ class Review:
 
         async def go() -> None:
             async with self.forge.serving() as forge:
-                found, rest = connected(
-                    str(self.repository.path),
-                    self.token,
-                    self.clock,
-                    kind=forge.kind,
-                    api=forge.url,
-                    project="acme/platform",
+                where = Place.of(
+                    str(self.repository.path), self.token, kind=forge.kind, api=forge.url, project="acme/platform"
                 )
+                found, rest = where.connect(self.clock)
                 mirror = Mirror(Target(str(self.repository.path)), self.repository.path.parent / "cache")
                 told: Forge = found
                 reviewer = Reviewer(told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one))
@@ -321,17 +317,24 @@ def test_a_next_page_elsewhere_is_not_asked(on_github: Review) -> None:
     on_github.run(led_astray)
 
 
-def test_which_forge_it_is_follows_from_the_url_or_has_to_be_said(tmp_path: Path) -> None:
-    clock = StillClock(START)
-    for url, api in (
-        ("https://github.com/acme/platform.git", "https://api.github.com"),
-        ("https://gitlab.com/acme/teams/platform", "https://gitlab.com/api/v4"),
-        ("https://codeberg.org/acme/platform", "https://codeberg.org/api/v1"),
-    ):
-        assert connected(url, tmp_path, clock)[1].api == api
-    with pytest.raises(UnknownForge, match="Add --forge"):
-        connected("https://git.example.com/acme/platform", tmp_path, clock)
-    assert (
-        connected("https://git.example.com/a/b", tmp_path, clock, kind="gitea")[1].api
-        == "https://git.example.com/api/v1"
-    )
+@pytest.mark.parametrize(
+    ("url", "kind", "api", "project"),
+    [
+        ("https://github.com/acme/platform.git", "", "https://api.github.com", "acme/platform"),
+        ("https://gitlab.com/acme/teams/platform", "", "https://gitlab.com/api/v4", "acme/teams/platform"),
+        ("https://codeberg.org/acme/platform", "", "https://codeberg.org/api/v1", "acme/platform"),
+        ("git@github.com:acme/platform.git", "", "https://api.github.com", "acme/platform"),
+        ("ssh://git@git.example.com:2222/a/b.git", "gitea", "https://git.example.com/api/v1", "a/b"),
+        ("https://git.example.com:8443/a/b", "github", "https://git.example.com:8443/api/v3", "a/b"),
+    ],
+)
+def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: str, api: str, project: str) -> None:
+    place = Place.of(url, tmp_path, kind=kind)
+    assert (place.api, place.project) == (api, project)
+
+
+def test_which_forge_it_is_has_to_be_said_otherwise(tmp_path: Path) -> None:
+    with pytest.raises(UnknownForge, match="Say github, gitlab or gitea"):
+        Place.of("https://git.example.com/acme/platform", tmp_path)
+    with pytest.raises(UnknownForge, match="--project"):
+        Place.of("/srv/platform", tmp_path, kind="gitea")
