@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -71,6 +71,7 @@ class Fleet:
     about: dict[str, str] = field(default_factory=dict)
     image: str = "one"
     clock: StillClock = field(default_factory=StillClock)
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     catalog: Catalog | None = None
     commits: int = 0
     writes: int = 0
@@ -78,7 +79,7 @@ class Fleet:
 
     def __enter__(self) -> Self:
         self.sandbox = Sandbox(clock=self.clock.seconds)
-        self._loop = asyncio.new_event_loop()
+        self._loop = self.new_loop()
         self.restart()
         return self
 
