@@ -29,7 +29,7 @@ from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
 
 RECORDS = "levelgate-system"
 QUIET_PASSES = 5
-LONGEST_LIFE = 60.0
+LONGEST_LIFE = 300.0
 
 Object = dict[str, Any]
 Files = Mapping[str, str]
