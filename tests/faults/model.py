@@ -12,26 +12,23 @@ be switched off one by one, to see that the checks see it.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import combinations, permutations, product
 from typing import NamedTuple
 
-Graph = tuple[frozenset[int] | None, ...]
-"""For each object what it uses; None where the commit does not want the object."""
+from tests.faults.graphs import Graph, ancestors, level, wanted
 
 
 class Live(NamedTuple):
-    """An object: which commit it was written from, what that says it uses, what its record says, what it really still uses, whether it is being
-    deleted.
+    """An object: which commit it was written from, what that says it uses, what its record says, what it really still uses, how deep it is in the
+    graph of its commit, whether it is being deleted.
     """
 
     commit: int
     wants: frozenset[int]
     recorded: frozenset[int]
     using: frozenset[int]
+    level: int = 0
     going: bool = False
 
     @property
@@ -62,6 +59,9 @@ class Write(NamedTuple):
     scope: frozenset[int] = frozenset()
     cut: frozenset[int] = frozenset()
 
+    def __str__(self) -> str:
+        return f"{self.verb} {self.node}"
+
 
 class State(NamedTuple):
     slots: tuple[Slot, ...]
@@ -84,6 +84,9 @@ class Rules:
     ancestors_first: bool = True
 
 
+ALL = Rules()
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """States that were seen, and the first breach with the way that led there."""
@@ -99,7 +102,7 @@ class Breach(Exception):
 
 def explore(
     history: Sequence[Graph],
-    rules: Rules = Rules(),
+    rules: Rules = ALL,
     *,
     meddle: bool = True,
     visit: Callable[[State], None] = lambda _: None,
@@ -117,11 +120,11 @@ def explore(
                     seen[after] = (state, name)
                     pending.append(after)
         except Breach as breach:
-            return Found(len(seen), str(breach), _path(seen, state))
+            return Found(len(seen), str(breach), path(seen, state))
     return Found(len(seen))
 
 
-def _path(seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+def path(seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
     steps = []
     while found := seen[state]:
         state, name = found
@@ -133,31 +136,42 @@ def _steps(state: State, history: Sequence[Graph], rules: Rules) -> Iterator[tup
     """What may happen next. Raises Breach."""
     if state.commit + 1 < len(history):
         yield "commit", state._replace(commit=state.commit + 1)
+    yield from passing(state)
+    yield from meddling(state)
+    if state.round:
+        yield "crash", state._replace(round=frozenset())
+        for write in state.round:
+            after = carried_out(state._replace(round=state.round - {write}), write, history, rules)
+            yield str(write), after
+    elif writes := decide(state, history[state.commit], rules):
+        yield "round", state._replace(round=writes)
+    else:
+        check_rest(state, history[state.commit])
+
+
+def passing(state: State) -> Iterator[tuple[str, State]]:
+    """What time brings: finalizers go, and what was written becomes healthy."""
     for node, slot in enumerate(state.slots):
         if isinstance(slot, Live):
             if slot.going:
                 yield f"{node} is gone", _with(state, node, None)
             if not slot.is_healthy:
                 yield f"{node} is healthy", _with(state, node, slot._replace(using=slot.wants))
-            if not state.meddled and not slot.going:
-                yield f"person deletes {node}", _with(state, node, slot._replace(going=True))._replace(meddled=True)
-                yield f"person replaces {node}", _with(state, node, Foreign())._replace(meddled=True)
-        elif slot is None and not state.meddled:
+
+
+def meddling(state: State) -> Iterator[tuple[str, State]]:
+    """What a person may do, once."""
+    for node, slot in enumerate(() if state.meddled else state.slots):
+        if isinstance(slot, Live) and not slot.going:
+            yield f"person deletes {node}", _with(state, node, slot._replace(going=True))._replace(meddled=True)
+            yield f"person replaces {node}", _with(state, node, Foreign())._replace(meddled=True)
+        elif slot is None:
             yield f"foreign {node}", _with(state, node, Foreign())._replace(meddled=True)
-    if state.round:
-        yield "crash", state._replace(round=frozenset())
-        for write in state.round:
-            after = _carried_out(state._replace(round=state.round - {write}), write, history, rules)
-            yield f"{write.verb} {write.node}", after
-    elif writes := decide(state, history[state.commit], rules, history):
-        yield "round", state._replace(round=writes)
-    elif not any(isinstance(slot, Live) and (slot.going or not slot.is_healthy) for slot in state.slots):
-        _check_rest(state, history[state.commit])
 
 
-def decide(state: State, graph: Graph, rules: Rules, history: Sequence[Graph]) -> frozenset[Write]:
+def decide(state: State, graph: Graph, rules: Rules) -> frozenset[Write]:
     """One round: the scope first, then what may be applied, then what may go, then the scope again."""
-    desired = frozenset(node for node, uses in enumerate(graph) if uses is not None)
+    desired = wanted(graph)
     if rules.superset_first and not desired <= state.scope:
         return frozenset({Write("cover", scope=state.scope | desired)})
     writes = frozenset(_applies(state, graph, rules))
@@ -167,7 +181,7 @@ def decide(state: State, graph: Graph, rules: Rules, history: Sequence[Graph]) -
     orphans = live.keys() - desired
     if not rules.member_proof:
         orphans |= {node for node, slot in enumerate(state.slots) if isinstance(slot, Foreign)} - desired
-    going = frozenset(_deletion(state, node) for node in wave(live, orphans, rules, history))
+    going = frozenset(_deletion(state, node) for node in wave(live, orphans, rules))
     if going or orphans:
         return going
     exact = desired.union(live)
@@ -200,7 +214,7 @@ def _is_current(slot: Slot, commit: int) -> bool:
     return isinstance(slot, Live) and slot.commit == commit and not slot.going
 
 
-def wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequence[Graph]) -> set[int]:
+def wave(live: dict[int, Live], orphans: set[int], rules: Rules) -> set[int]:
     """Orphans that no live member records; where there are none, the deepest of each circle of mixed generations."""
     users = {
         node: {
@@ -214,14 +228,14 @@ def wave(live: dict[int, Live], orphans: set[int], rules: Rules, history: Sequen
     if not rules.recorded_dependencies:
         return able
     free = {node for node in able if not users[node]}
-    return free or _circle(able, users, live, history)
+    return free or _circle(able, users, live)
 
 
-def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live], history: Sequence[Graph]) -> set[int]:
-    above = {node: _reached(users, node) for node in able}
+def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live]) -> set[int]:
+    above = {node: reached(users, node) for node in able}
     closed = [node for node in able if all(user in able and node in above[user] for user in above[node])]
     past = {node for node in closed if not any(node in live[user].using for user in users[node] if user in live)}
-    levels = {node: level(history[live[node].commit], node) for node in able if node in live}
+    levels = {node: live[node].level for node in able if node in live}
     return {
         node
         for node in closed
@@ -229,7 +243,8 @@ def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live], h
     }
 
 
-def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
+def reached(edges: dict[int, set[int]], start: int) -> set[int]:
+    """All that edges lead to from there, itself if they come back."""
     found: set[int] = set()
     pending = [*edges.get(start, ())]
     while pending:
@@ -240,7 +255,7 @@ def _reached(edges: dict[int, set[int]], start: int) -> set[int]:
     return found
 
 
-def _carried_out(state: State, write: Write, history: Sequence[Graph], rules: Rules) -> State:
+def carried_out(state: State, write: Write, history: Sequence[Graph], rules: Rules) -> State:
     """What the server makes of one write, whatever has happened since it was decided. Raises Breach."""
     if write.verb in {"cover", "shrink"}:
         return _covered(state._replace(scope=write.scope), write)
@@ -263,17 +278,18 @@ def _carried_out(state: State, write: Write, history: Sequence[Graph], rules: Ru
 
 def _applied(state: State, write: Write, slot: Live | None, history: Sequence[Graph], rules: Rules) -> State:
     graph = history[write.commit]
-    wanted = graph[write.node]
-    assert wanted is not None
+    uses = graph[write.node]
+    assert uses is not None
     if write.verb == "record":
-        return _with(state, write.node, slot._replace(recorded=wanted)) if slot else state
-    for other in wanted:
+        return _with(state, write.node, slot._replace(recorded=uses)) if slot else state
+    for other in uses:
         before = state.slots[other]
         if not state.meddled and not (isinstance(before, Live) and before.commit >= write.commit and not before.going):
             raise Breach(f"I3: {write.node} is applied before {other}")
     kept = slot.using if slot else frozenset()
-    recorded = wanted | (slot.recorded if slot and rules.keep_dropped else frozenset())
-    live = Live(write.commit, wanted, recorded, wanted | kept, going=bool(slot and slot.going))
+    recorded = uses | (slot.recorded if slot and rules.keep_dropped else frozenset())
+    depth, going = level(graph, write.node), bool(slot and slot.going)
+    live = Live(write.commit, uses, recorded, uses | kept, depth, going)
     return _covered(_with(state, write.node, live), write)
 
 
@@ -288,11 +304,14 @@ def _check_users(state: State, gone: int, *, without: frozenset[int] = frozenset
     """A circle has to be cut somewhere; all others go before what they use."""
     uses = {node: set(slot.using) for node, slot in enumerate(state.slots) if isinstance(slot, Live)}
     for user, used in uses.items():
-        if user not in without | {gone} and gone in used and user not in _reached(uses, gone):
+        if user not in without | {gone} and gone in used and user not in reached(uses, gone):
             raise Breach(f"I4: {gone} is deleted while {user} uses it")
 
 
-def _check_rest(state: State, graph: Graph) -> None:
+def check_rest(state: State, graph: Graph) -> None:
+    """Where time brings nothing any more. Raises Breach."""
+    if any(True for _ in passing(state)):
+        return
     if any(uses is not None and isinstance(slot, Foreign) for uses, slot in zip(graph, state.slots, strict=True)):
         return  # what is below it waits for a person
     for node, uses in enumerate(graph):
@@ -303,73 +322,9 @@ def _check_rest(state: State, graph: Graph) -> None:
             isinstance(slot, Live) and (slot.commit != state.commit or slot.recorded != uses)
         ):
             raise Breach(f"I7: at rest, {node} is {slot}")
-    if state.scope != frozenset(node for node, uses in enumerate(graph) if uses is not None):
+    if state.scope != wanted(graph):
         raise Breach(f"I7: at rest, the scope is {set(state.scope)}")
 
 
 def _with(state: State, node: int, slot: Slot) -> State:
     return state._replace(slots=(*state.slots[:node], slot, *state.slots[node + 1 :]))
-
-
-@cache
-def ancestors(graph: Graph, node: int) -> frozenset[int]:
-    """All that an object rests on."""
-    uses = graph[node] or frozenset()
-    return uses.union(*(ancestors(graph, other) for other in uses))
-
-
-@cache
-def level(graph: Graph, node: int) -> int:
-    return max((1 + level(graph, other) for other in graph[node] or ()), default=0)
-
-
-@cache
-def graphs(size: int) -> tuple[Graph, ...]:
-    """All graphs without circles over some of `size` objects."""
-    found = set()
-    for count in range(size + 1):
-        for order in permutations(range(size), count):
-            choices = [
-                [frozenset(some) for length in range(place + 1) for some in combinations(order[:place], length)]
-                for place in range(count)
-            ]
-            for uses in product(*choices):
-                graph: list[frozenset[int] | None] = [None] * size
-                for node, used in zip(order, uses, strict=True):
-                    graph[node] = used
-                found.add(tuple(graph))
-    return tuple(sorted(found, key=_order))
-
-
-def _order(graph: Graph) -> list[list[int]]:
-    return [[-1] if uses is None else sorted(uses) for uses in graph]
-
-
-def renamed(history: Sequence[Graph], names: Sequence[int]) -> tuple[Graph, ...]:
-    """The same history with other names for the objects."""
-    result = []
-    for graph in history:
-        new: list[frozenset[int] | None] = [None] * len(graph)
-        for node, uses in enumerate(graph):
-            new[names[node]] = None if uses is None else frozenset(names[other] for other in uses)
-        result.append(tuple(new))
-    return tuple(result)
-
-
-def histories(size: int, commits: int) -> Iterator[tuple[Graph, ...]]:
-    """All histories of so many commits over up to `size` objects, of those that differ in names only one."""
-    for history in product(graphs(size), repeat=commits):
-        forms = (renamed(history, names) for names in permutations(range(size)))
-        if all(_orders(history) <= _orders(form) for form in forms):
-            yield history
-
-
-def _orders(history: Sequence[Graph]) -> list[list[list[int]]]:
-    return [_order(graph) for graph in history]
-
-
-def sampled(size: int, commits: int, *, seed: int, count: int) -> Iterator[tuple[Graph, ...]]:
-    """Some of those that are too many."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        yield tuple(rng.choice(graphs(size)) for _ in range(commits))
