@@ -168,7 +168,8 @@ def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list
 
 
 def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observed: Observed) -> set[ObjectKey]:
-    """Orphans that wait for one another and for nobody else: of each such circle those that are only used in the past, else the deepest level.
+    """Orphans that wait for one another and for nobody else: of each such circle those that nobody in it really uses any more, else the deepest
+    level of those that really use one another.
 
     A commit that turned a dependency round, and died, leaves such. What a circle needs is no part of it and goes after it.
     """
@@ -176,12 +177,12 @@ def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observe
     waits_for = {key: [user.key for user in found] for key, found in users.items()}
     above = {key: graph.ancestors(waits_for, [key]) for key in members}
     closed = [key for key in members if all(user in members and key in above[user] for user in above[key])]
-    past = {key for key in closed if all(_is_past(key, user, observed) for user in users[key])}
-    deepest = {key: max(members[user].level or 0 for user in above[key]) for key in closed}
+    used_by = {key: [user.key for user in users[key] if not _is_past(key, user, observed)] for key in closed}
+    over = {key: graph.ancestors(used_by, [key]) for key in closed}
     return {
         key
         for key in closed
-        if key in past or (past.isdisjoint(above[key]) and (members[key].level or 0) == deepest[key])
+        if all(key in over[user] and (members[user].level or 0) <= (members[key].level or 0) for user in over[key])
     }
 
 

@@ -234,12 +234,12 @@ def wave(live: dict[int, Live], orphans: set[int], rules: Rules) -> set[int]:
 def _circle(able: set[int], users: dict[int, set[int]], live: dict[int, Live]) -> set[int]:
     above = {node: reached(users, node) for node in able}
     closed = [node for node in able if all(user in able and node in above[user] for user in above[node])]
-    past = {node for node in closed if not any(node in live[user].using for user in users[node] if user in live)}
-    levels = {node: live[node].level for node in able if node in live}
+    used_by = {node: {user for user in users[node] if node in live[user].using} for node in closed}
+    over = {node: reached(used_by, node) for node in closed}
     return {
         node
         for node in closed
-        if node in past or (past.isdisjoint(above[node]) and levels[node] == max(levels[user] for user in above[node]))
+        if all(node in over[user] and live[user].level <= live[node].level for user in over[node])
     }
 
 

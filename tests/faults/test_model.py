@@ -62,7 +62,7 @@ def as_listed(node: int, slot: Live) -> Object:
     return found
 
 
-A, B, C = 0, 1, 2
+A, B, C, D = 0, 1, 2, 3
 TURNED = ((frozenset(), frozenset({A}), frozenset({A, B})), (frozenset({C}), frozenset(), frozenset()), (None,) * 3)
 
 
@@ -76,3 +76,21 @@ def test_a_circle_of_records_is_cut_where_nobody_uses_it_any_more() -> None:
     }
     found = judge(as_listed(node, slot) for node, slot in live.items())
     assert [name for name, orphan in found.items() if orphan.allowed] == [str(B)]
+
+
+def test_of_a_circle_of_records_only_those_go_that_really_use_one_another() -> None:
+    """I4: found by the model with four objects and three commits, the last of which wants nothing, before D is healthy.
+
+    By their records all use one another; in truth only C and D do. A and B, which D uses as well, are as deep as C, and have to wait.
+    """
+    turned = (frozenset({B, C}), frozenset({C}), frozenset(), frozenset({A, B, C}))
+    history = (turned, (frozenset(), frozenset({A}), frozenset({A, D}), frozenset()), (None,) * 4)
+    assert breaches([explore(history, meddle=False)]) == []
+    live = {
+        A: Live(1, frozenset(), frozenset({B, C}), frozenset()),
+        B: Live(1, frozenset({A}), frozenset({A, C}), frozenset({A}), level=1),
+        C: Live(1, frozenset({A, D}), frozenset({A, D}), frozenset({A, D}), level=1),
+        D: Live(1, frozenset(), frozenset({A, B, C}), frozenset({A, B, C})),
+    }
+    found = judge(as_listed(node, slot) for node, slot in live.items())
+    assert [name for name, orphan in found.items() if orphan.allowed] == [str(C)]
