@@ -12,11 +12,12 @@ from typing import Final
 from applier.plan import NodePlan
 from gitops.records.standing import State
 
-WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 172, 52, 60, 16, 34, 8
+WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MOST: Final = 120
 """Boxes of one picture."""
 
-_LONGEST: Final = 19
+_LONGEST, _LONGEST_KIND = 17, 21
+"""Letters that fit into a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,12 @@ class Box:
 
     @property
     def label(self) -> str:
-        text = f"{self.id} ×{self.count}" if self.count > 1 else self.id
-        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        return _short(f"{self.id} ×{self.count}" if self.count > 1 else self.id, _LONGEST)
+
+    @property
+    def of(self) -> str:
+        """Its kind, as far as it fits."""
+        return _short(self.kind, _LONGEST_KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,10 @@ def graph(nodes: Sequence[NodePlan]) -> Graph:
         tallest + HEIGHT + EDGE,
         len(items) - len(shown),
     )
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def base(node: str) -> str:

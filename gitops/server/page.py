@@ -150,14 +150,33 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
     }
 
 
-def _causes(board: Board) -> Iterator[tuple[ObjectKey | None, str, Cause, str]]:
-    """What is not as Git says: the instance or the source, why, and what it waits for."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is not as Git says: an instance, or a source (`key` is None), why, and what it waits for. `more` instances of its kind and state wait for
+    the same.
+    """
+
+    key: ObjectKey | None
+    name: str
+    cause: Cause
+    by: str
+    state: str = ""
+    more: int = 0
+
+
+def _causes(board: Board) -> Iterator[Row]:
+    """The worst first. Whoever waits for the same is one row; what failed has one for each."""
     waiting = [one for one in board.overview.instances if not one.is_settled]
+    found: dict[tuple[object, ...], Row] = {}
     for one in sorted(waiting, key=lambda one: (list(State).index(one.state), one.key)):
         cause = one.reasons[0]
-        yield one.key, place(one.key), cause, blocker(one, cause)
+        row = Row(one.key, place(one.key), cause, blocker(one, cause), one.state)
+        alone = one.key if cause.reason.is_failure else None
+        same = (one.source, one.key.group_kind, one.state, cause.reason, row.by, cause.until, alone)
+        found[same] = replace(found[same], more=found[same].more + 1) if same in found else row
+    yield from found.values()
     for source, cause in board.overview.causes:
-        yield None, f"source/{source}", cause, blocker(None, cause)
+        yield Row(None, f"source/{source}", cause, blocker(None, cause))
 
 
 def levels(plan: SetPlan | None) -> list[tuple[int, list[tuple[State, int]]]]:

@@ -18,6 +18,7 @@ DAYS: Final = 7
 SCALE: Final = 1000
 """Units of length of the whole line."""
 
+_LAST_LABEL: Final = 930
 MOST: Final = 40
 _MOST_BARS: Final = 100
 
@@ -40,6 +41,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Day:
+    """A midnight. `label` is empty where there is no room for it."""
+
     x: int
     label: str
 
@@ -55,7 +58,8 @@ def days(now: datetime) -> list[Day]:
     """Midnights, UTC, of the days that are shown."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     starts = [midnight + timedelta(days=number) for number in range(1, DAYS + 1)]
-    return [Day(_x(start, now), f"{start:%a %d}") for start in starts if _x(start, now) < SCALE]
+    places = [(x, start) for start in starts if (x := _x(start, now)) < SCALE]
+    return [Day(x, f"{start:%a %d}" if x <= _LAST_LABEL else "") for x, start in places]
 
 
 def _row(source: str, window: Window, now: datetime) -> Row:
@@ -63,6 +67,12 @@ def _row(source: str, window: Window, now: datetime) -> Row:
     opens = not active if window.kind is Kind.DENY else startable(window, now).open
     bars = tuple(_bars(window, now))
     change = next_change(window, Times(utc=True), now)
+    if change == "none":
+        change = "for good"
+    elif window.kind is Kind.DENY:
+        change = change.replace("closes", "ends") if active else f"begins {change}"
+    elif not active:
+        change = f"opens {change}"
     return Row(
         window.name,
         source,

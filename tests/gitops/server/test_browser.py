@@ -44,8 +44,13 @@ CONTRASTS: Final = """() => {
 }"""
 
 WIDER: Final = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
-  .filter((one) => !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth)
-  .map((one) => `${one.tagName} ${one.className}`)"""
+  .filter((one) => one.getBoundingClientRect().right > innerWidth).map((one) => `${one.tagName} ${one.className}`)"""
+
+OVERFLOWING: Final = """() => [...document.querySelectorAll(".drawing a")].flatMap((box) => {
+  const {left, right, top, bottom} = box.querySelector(".box").getBoundingClientRect();
+  const inside = (one) => one.left >= left && one.right <= right && one.top >= top && one.bottom <= bottom;
+  return [...box.querySelectorAll("text")].filter((one) => !inside(one.getBoundingClientRect())).map((one) => one.textContent);
+})"""
 
 REACHABLE: Final = "() => document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]').length"
 
@@ -122,14 +127,14 @@ async def test_the_keyboard_reaches_everything(browsing: Browsing, path: str) ->
 async def test_everything_can_be_read(
     browsing: Browsing, path: str, scheme: Literal["light", "dark"], width: int
 ) -> None:
-    """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5. And the page itself is never wider than the screen."""
+    """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5. The page itself is never wider than the screen, and no text than its box."""
     async with scene(names=tuple("abcdefg")) as seen:
         await held(seen)
         seen.seen.passed(in_all_states(await seen.step()))
         path = path.replace("/i0", "/a")
         async with browsing.page(seen, path, color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
             found: list[Any] = await page.evaluate(CONTRASTS)
-            overflow = await page.evaluate(WIDER)
+            overflow = [*await page.evaluate(WIDER), *await page.evaluate(OVERFLOWING)]
     assert len(found) > 30
     assert [one for one in found if one[0] < 4.5] == []
     assert overflow == []

@@ -62,12 +62,28 @@ async def test_it_says_what_the_commands_say() -> None:
     assert "WindowClosed" in overview
     assert "window/prod" in overview
     assert "waits for window prod (CHG-2210), opens 2026-11-24T08:00Z (Tue 09:00 Europe/Berlin)" in overview
-    assert "holds back default · Mon 2026-11-23 08:00 UTC" in " ".join(overview.split())
+    assert "holds back default · opens Mon 2026-11-23 08:00 UTC" in " ".join(overview.split())
     assert "Not before Tue 2026-11-24 08:00 UTC" in " ".join(one.split())
     assert "1  WindowClosed  default/i0" in one
     assert "levelgate break-glass link/i0 -n default --for 1h" in one
     assert "level 0" in one
     assert "level 1" in one
+
+
+async def test_whoever_waits_for_the_same_is_told_once() -> None:
+    """With two hundred instances behind one window the rollouts and windows stay in sight; what failed is told one by one."""
+    async with scene(names=tuple(f"i{number}" for number in range(7))) as seen:
+        await held(seen)
+        text = " ".join(Tags(await seen.page()).text.split())
+        assert text.count("waits for window prod") == 1
+        assert "and 6 more WindowClosed" in text
+        found = await seen.step()
+        failed = Blocked(Reason.APPLY_FAILED, "no quota")
+        sets = tuple(one if one.rendered.is_source else replace(one, error=failed) for one in found.plan.sets)
+        seen.seen.passed(replace(found, plan=replace(found.plan, sets=sets)))
+        text = " ".join(Tags(await seen.page()).text.split())
+        assert text.count("ApplyFailed no quota") == 7
+        assert " more ApplyFailed" not in text
 
 
 async def test_an_instance_that_is_not_there_is_told_so() -> None:
