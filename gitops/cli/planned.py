@@ -118,8 +118,8 @@ def _steps(report: Report, times: Times) -> Iterator[str]:
     for step in report.steps:
         when = times.minute(step.at) if step.at else "then" if step.after else "at once"
         yield f"  {when:<22} {f'{step.what} {listed(step.refs, most=_FEW)}'.strip()}"
-        if step.after:
-            yield f"  {'':<22} {step.after}"
+        for more in filter(None, (step.after, step.room and f"window {step.room}")):
+            yield f"  {'':<22} {more}"
 
 
 def _wrapped(head: str, message: str, file: str = "", line: int = 0) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from gitops.review.report import Change, Difference, Gate, Report, Step
+from gitops.review.report import Change, Difference, Gate, Report, Room, Step
 
 _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "unchanged", "unknown", "failed")
 
@@ -57,7 +57,18 @@ def _gate(gate: Gate) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {"what": step.what, "refs": list(step.refs), "at": _time(step.at), "after": step.after}
+    told = {"what": step.what, "refs": list(step.refs), "at": _time(step.at), "after": step.after}
+    return {**told, "window": _room(step.room) if step.room else None}
+
+
+def _room(room: Room) -> dict[str, Any]:
+    """Lengths in seconds."""
+    return {
+        "open": int(room.open_for.total_seconds()),
+        "needs": int(room.needs.total_seconds()),
+        "recorded": room.is_recorded,
+        "enough": room.is_enough,
+    }
 
 
 def _time(moment: datetime | None) -> str | None:

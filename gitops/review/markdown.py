@@ -116,7 +116,8 @@ def _start(step: Step) -> str:
 
 
 def _what(step: Step) -> str:
-    return f"{_cell(step.what)} {_names(step.refs)}".strip()
+    room = f"<br>window {step.room}" if step.room else ""
+    return f"{_cell(step.what)} {_names(step.refs)}".strip() + room
 
 
 def _names(names: Sequence[str]) -> str:

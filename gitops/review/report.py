@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from applier.reasons import Reason
+from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 
@@ -126,15 +127,36 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """For how long after its start a step may go on before a window closes, and how long it `needs`: as long as it took last, where that
+    `is_recorded`, else as long as its policies let it take.
+    """
+
+    open_for: timedelta
+    needs: timedelta
+    is_recorded: bool = False
+
+    @property
+    def is_enough(self) -> bool:
+        return self.needs <= self.open_for
+
+    def __str__(self) -> str:
+        about = f"about {length(self.needs)}, as it took last" if self.is_recorded else f"{length(self.needs)} at most"
+        verdict = "long enough" if self.is_enough else "too short, what is left goes on when it opens again"
+        return f"open for {length(self.open_for)}, needs {about}: {verdict}"
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
-    a sentence, `refs` the instances or objects, in their order.
+    a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
     """
 
     what: str
     refs: tuple[str, ...]
     at: datetime | None = None
     after: str = ""
+    room: Room | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from applier.reasons import Reason
 from gitops.passes.known import Preview
 from gitops.propagation.policy import ALL
 from gitops.review.report import Action, Change, Gate, Step
+from gitops.review.room import Rooms
 from renderer.identity import ObjectKey
 
 _OF_ROLLOUT = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.PROGRESSING, Reason.BAKING})
@@ -26,7 +27,8 @@ class _When(NamedTuple):
 
 def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     """In the order in which they can start."""
-    found: dict[_When, dict[str, None]] = {}
+    found: dict[_When, list[Change]] = {}
+    rooms = Rooms(preview)
     gone = {change.key for change in changes if change.action is Action.DELETE}
     free = {change.instance for change in changes if change.node and not _held(change)}
     for change in changes:
@@ -34,10 +36,12 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
             continue
         instance = change.instance
         for when in _when(preview, change, leaves=instance in gone, alone=instance in free):
-            name = place(instance) if instance else change.ref
-            found.setdefault(when, {}).setdefault(name)
+            found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):
-        yield Step(when.what, tuple(found[when]), when.at, when.after)
+        begins = when.at or (None if when.rank else preview.situation.now)
+        room = rooms.of(found[when], begins) if begins else None
+        names = dict.fromkeys(place(one.instance) if one.instance else one.ref for one in found[when])
+        yield Step(when.what, tuple(names), when.at, when.after, room)
 
 
 def place(key: ObjectKey) -> str:

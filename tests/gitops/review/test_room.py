@@ -1,0 +1,109 @@
+"""Is a window long enough for what a plan starts in it? (the comment on a pull request, docs/plans.md)"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import click
+import pytest
+
+from gitops.cli.planned import text
+from gitops.review import planning
+from gitops.review.as_json import as_json
+from gitops.review.markdown import comment
+from gitops.review.report import Report, Room
+from gitops.words.times import Times
+from tests.gitops.fleet import Fleet
+from tests.gitops.review.commits import planned
+
+MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}
+
+
+def room(report: Report) -> Room | None:
+    """Of the step that waits for the calendar."""
+    (found,) = [step.room for step in report.steps if step.at]
+    return found
+
+
+def files(image: str, instances: int, window: object, policy: object) -> dict[str, str]:
+    fleet = Fleet(names=tuple(f"i{number}" for number in range(instances)))
+    fleet.push(image)
+    assert fleet.catalog
+    found = {file: content.data.decode() for file, content in fleet.catalog.contents.items()}
+    for kind, spec in (("PropagationWindow", window), ("PropagationPolicy", policy)):
+        manifest = {
+            "apiVersion": "levelgate.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": kind.lower()},
+            "spec": spec,
+        }
+        found[f"{kind}.json"] = json.dumps(manifest)
+    return found
+
+
+def report_of(window: dict[str, object], policy: object, instances: int = 5) -> Report:
+    rules = {**MONDAY, **window}, policy
+    return planned(files("one", instances, *rules), files("two", instances, *rules))
+
+
+@pytest.mark.parametrize(
+    ("policy", "minutes"),
+    [
+        ({"shape": {"linear": {"n": 5}}}, 20),
+        ({"shape": {"linear": {"n": 2}}}, 60),
+        ({"shape": {"linear": {"n": 2}}, "bake": "30m"}, 150),
+        ({"shape": {"exponential": {"factor": 2}}}, 80),
+        ({"shape": {"linear": {"n": 5}}, "progressDeadline": "45m"}, 90),
+    ],
+)
+def test_batches_bake_and_deadlines_count(policy: object, minutes: int) -> None:
+    """Two levels of each of five instances, with the progress deadline for each level: nothing is recorded."""
+    found = room(report_of({"duration": "2h"}, policy))
+    assert found == Room(timedelta(hours=2), timedelta(minutes=minutes))
+    assert found.is_enough is (minutes <= 120)
+
+
+def test_what_is_left_of_a_window_is_counted_to_its_last_start() -> None:
+    """In the cutoff nothing is started."""
+    found = room(report_of({"duration": "2h", "cutoff": "90m"}, {"shape": {"linear": {"n": 2}}}))
+    assert found == Room(timedelta(minutes=30), timedelta(hours=1))
+    assert not found.is_enough
+
+
+def test_all_forms_tell_it() -> None:
+    report = report_of({"duration": "15m"}, {"shape": {"linear": {"n": 5}}})
+    said = "window open for 15m, needs 20m at most: too short, what is left goes on when it opens again"
+    assert said in click.unstyle("\n".join(text(report, Times(utc=True))))
+    assert said in comment(report)
+    (step,) = [step for step in as_json(report)["steps"] if step["at"]]
+    assert step["window"] == {"open": 900, "needs": 1200, "recorded": False, "enough": False}
+
+
+def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
+    with Fleet(names=("a",)) as fleet:
+        fleet.start()
+        fleet.push("two")
+        found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, version="1"))
+    assert [step.room for step in found.steps] == [None]
+
+
+def test_what_is_recorded_counts_before_deadlines() -> None:
+    """The last move took four minutes from its first write to being healthy; of an instance that lost its health since nothing is known."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.start()
+        fleet.push("two")
+        fleet.step()
+        fleet.clock.moment += timedelta(minutes=4)
+        fleet.ready("a")
+        fleet.step()
+        fleet.push("three", monday={**MONDAY, "duration": "2h"})
+
+        def planned_now() -> Room | None:
+            found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, version="1"))
+            return room(found)
+
+        assert planned_now() == Room(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
+        fleet.ready("a", ready=False)
+        fleet.step()
+        assert planned_now() == Room(timedelta(hours=2), timedelta(minutes=20))
