@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -23,11 +24,11 @@ MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
 
 
-def run_at(platform: Platform, moment: datetime) -> None:
-    """One `run --once` at this time, which ends well or says that something waits."""
+def run_at(platform: Platform, moment: datetime, codes: Collection[int] = (0, 3)) -> None:
+    """One `run --once` at this time, which ends with one of these codes: well, or saying that something waits (3) or failed (1)."""
     arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
     done = process.run(arguments, platform.environment, before=stand_still, given=(moment,))
-    assert done.returncode in {0, 3}, done.stdout + done.stderr
+    assert done.returncode in codes, done.stdout + done.stderr
 
 
 def rule(kind: str, name: str, spec: dict[str, Any]) -> str:
@@ -141,13 +142,15 @@ def test_a_commit_on_saturday_starts_on_monday_at_the_minute(platform: Platform)
     assert content_writes(platform, mark) == ["one-a", "one-b"]
 
 
-def rollout(platform: Platform, text: str, **rules: str) -> None:
-    """Commit four instances whose definition says `text`, and files with rules."""
+def rollout(platform: Platform, text: str, names: str = "abcd", **rules: str) -> None:
+    """Commit instances whose definition says `text`, a canary first, and files with rules."""
     app = slow("app")
     app["template"]["data"]["text"] = text
-    files: dict[str, str | None] = {
-        f"{name}.json": link(platform.group, platform.namespace, name) for name in ("a", "b", "c", "d")
-    }
+    files: dict[str, str | None] = {}
+    for name in names:
+        one = json.loads(link(platform.group, platform.namespace, name))
+        one["metadata"]["labels"] = {"tier": "canary" if name == names[0] else "prod"}
+        files[f"{name}.json"] = json.dumps(one)
     files |= {"def.json": definition(platform.group, app), **{f"{name}.json": text for name, text in rules.items()}}
     platform.repository.commit(files)
 
@@ -191,9 +194,114 @@ def test_people_order_by_kubectl(platform: Platform) -> None:
     make_ready(platform, "d-app", "two")
     run_at(platform, MONDAY)
     assert content_writes(platform, mark) == ["a-app", "b-app", "d-app", "c-app"]
-    decisions = json.loads(json.loads(platform.kubectl("get", record, "-n", ours, "-o", "json"))["data"]["decisions"])
-    told = [(one["what"], one["by"]) for one in decisions if one["by"] != "levelgate"]
+    told = [(one["what"], one["by"]) for one in decisions(platform) if one["by"] != "levelgate"]
     assert told == [(what, "kubectl-annotate") for what in ("halted", "resumed", "approved")]
+
+
+TEN = "abcdefghij"
+
+
+@pytest.mark.parametrize(
+    ("names", "spec", "sick", "rounds", "halted", "repairs"),
+    [
+        (TEN, {"shape": {"exponential": {"factor": 2}}}, "d", ["a", "b", "cd", ""], "1 of 10 failed", ["ab", "cd", ""]),
+        (
+            TEN[:6],
+            {"shape": {"linear": {"n": 2}}, "maxFailures": 1, "rollback": {"shape": {"linear": {"n": 6}}}},
+            "ac",
+            ["ab", "cd", ""],
+            "2 of 6 failed",
+            ["abcd", ""],
+        ),
+    ],
+    ids=["one of ten never becomes ready", "more fail than may"],
+)
+def test_a_bad_revision_halts_and_the_revert_repairs_what_had_moved(
+    platform: Platform,
+    names: str,
+    spec: dict[str, Any],
+    sick: str,
+    rounds: list[str],
+    halted: str,
+    repairs: list[str],
+) -> None:
+    """S1-16, S1-32, S1-33, B1, B10: it holds the others, halts the rollout when its time is over, and who has not moved is never touched."""
+    rollout(platform, "one", names)
+    run_at(platform, MONDAY)
+    annotate_all(platform, names, "one")
+    run_at(platform, MONDAY)
+    rollout(platform, "two", names, policy=policy(**spec))
+    moment, found = MONDAY, []
+    for _ in rounds:
+        found.append(moved(platform, moment, codes=(0, 1, 3)))
+        annotate_all(platform, set(found[-1]) - set(sick), "two")
+        moment += timedelta(minutes=11)
+    assert found == rounds
+    assert set(reasons(platform).values()) == {"Settled", "Unhealthy", "Halted"}
+    assert halted in next(one["why"] for one in decisions(platform) if one["what"] == "halted")
+    rollout(platform, "one", names)
+    found = []
+    for _ in repairs:
+        found.append(moved(platform, moment))
+        annotate_all(platform, found[-1], "one")
+    assert found == repairs
+    assert set(reasons(platform).values()) == {"Settled"}
+
+
+def moved(platform: Platform, moment: datetime, codes: Collection[int] = (0, 3)) -> str:
+    """Whose ConfigMap one pass has written, as one text."""
+    mark = platform.audit.mark()
+    run_at(platform, moment, codes)
+    return "".join(sorted(name.removesuffix("-app") for name in content_writes(platform, mark)))
+
+
+def annotate_all(platform: Platform, names: Iterable[str], text: str) -> None:
+    """All these are ready."""
+    if members := [f"{name}-app" for name in names]:
+        platform.kubectl("annotate", "--overwrite", "configmap", *members, f"ready={text}", "-n", platform.namespace)
+
+
+def decisions(platform: Platform) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(rollout_record(platform)["data"]["decisions"])
+    return found
+
+
+def test_after_the_canary_a_person_has_to_agree(platform: Platform) -> None:
+    """Surface 1.2, 6: the wave bakes, then waits for an approval; the commands say who and why, and nothing else is opened by it."""
+    waves = [
+        {"name": tier, "selector": {"matchLabels": {"tier": tier}}, "bake": bake, "shape": {"linear": {"n": 3}}}
+        for tier, bake in (("canary", "30m"), ("prod", "0s"))
+    ]
+    asked = [{"after": {"wave": "canary"}, "by": ["leads"]}]
+    rollout(platform, "one")
+    run_at(platform, MONDAY)
+    annotate_all(platform, "abcd", "one")
+    run_at(platform, MONDAY)
+    rollout(platform, "two", policy=policy(waves=waves, approvals=asked))
+    now = MONDAY + timedelta(hours=1)
+    assert moved(platform, now) == "a"
+    annotate_all(platform, "a", "two")
+    for minutes, reason in ((0, "WaveNotReached"), (29, "WaveNotReached"), (30, "ApprovalRequired")):
+        assert moved(platform, now + timedelta(minutes=minutes)) == ""
+        assert reasons(platform) == {"a": "Baking" if minutes < 30 else "Settled", **dict.fromkeys("bcd", reason)}
+    now += timedelta(minutes=30)
+    of_c = ("-n", platform.namespace, "--reason", "a game is running")
+    platform.levelgate("hold", f"chains.{platform.group}/c", *of_c, check=0)
+    order(platform, "approve", "--after", "canary", "--reason", "looks good")
+    assert moved(platform, now) == "bd"
+    annotate_all(platform, "bd", "two")
+    platform.levelgate("release", f"chains.{platform.group}/c", "-n", platform.namespace, check=0)
+    order(platform, "halt", "--reason", "INC-7")
+    assert moved(platform, now) == ""
+    assert reasons(platform)["c"] == "Halted"
+    order(platform, "resume", "--reason", "INC-7 is over")
+    assert moved(platform, now) == "c"
+    told = {(one["what"], one["why"]) for one in decisions(platform) if one["why"]}
+    assert told == {("approved", "looks good"), ("halted", "INC-7"), ("resumed", "INC-7 is over")}
+
+
+def order(platform: Platform, command: str, *arguments: str) -> None:
+    platform.levelgate(command, f"rollout/chains.{platform.group}", *arguments, check=0)
 
 
 DRAINS = ("Level", "None", "Rollout", "Unit")
@@ -227,8 +335,7 @@ def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> No
     mark = platform.audit.mark()
     run_at(platform, until - timedelta(minutes=1))
     assert set(content_writes(platform, mark)) == {"glass-beside", "glass-after"}
-    decisions = json.loads(rollout_record(platform)["data"]["decisions"])
-    overridden = {(one["by"], one["why"]) for one in decisions if one["what"] == "overridden"}
+    overridden = {(one["by"], one["why"]) for one in decisions(platform) if one["what"] == "overridden"}
     assert overridden == {("kubectl-annotate", "INC-7")}
     platform.repository.commit(instances(platform, "three"))
     mark = platform.audit.mark()
