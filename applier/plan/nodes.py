@@ -26,6 +26,7 @@ from renderer.render import member_dependencies
 from renderer.stored import carries
 
 _BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
+_NOT_FRESH = "its status does not speak of the newest generation yet"
 """What waits for ancestors. Repairs do not."""
 
 
@@ -113,7 +114,8 @@ class Judge:
             return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
-        healthy = live is not None and self._is_healthy(node, live)
+        health = self._health(node, live)
+        healthy = health.status is status.Status.CURRENT
         proven = healthy and live is not None and carries(live, node.manifest, node.hash) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, needs, healthy=proven))
         verb, lost = self._verb(rendered, node, live, deps)
@@ -140,6 +142,7 @@ class Judge:
             _takes(node, live),
             lost,
             self._adoption(rendered),
+            "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
         )
 
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
@@ -151,7 +154,7 @@ class Judge:
         )
         if live is None or label(live, keys.PART_OF) != rendered.id:
             return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
-        healthy = self._is_healthy(node, live)
+        healthy = self._health(node, live).status is status.Status.CURRENT
         ready, _ = self._may_dependents_start(node, live, healthy)
         return NodePlan(node, Verb.UNKNOWN, live, ready=ready, healthy=healthy, blocked=why)
 
@@ -164,7 +167,8 @@ class Judge:
             verb = Verb.LOOK if node.key and not self.observed.is_known(node.key) else Verb.NONE
             awaited = ", ".join(node.waiting) or f"{node.key} to exist"
             return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))
-        ready, why = self._may_dependents_start(node, live, self._is_healthy(node, live))
+        healthy = self._health(node, live).status is status.Status.CURRENT
+        ready, why = self._may_dependents_start(node, live, healthy)
         return NodePlan(node, Verb.NONE, live, ready=ready, healthy=True, blocked=above or why)
 
     def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verdict:
@@ -248,12 +252,14 @@ class Judge:
     def _adoption(self, rendered: RenderedSet) -> Adoption:
         return self.records.adoption.get(rendered.source, NEVER)
 
-    def _is_healthy(self, node: RenderedNode, live: Object) -> bool:
-        if annotation(live, keys.HEALTH) == "ignore":
-            return True
-        if node.ready.verdict is False or not status.is_fresh(live):
-            return False
-        return status.health(live, is_instance=node.group_kind in self.instance_kinds).status is status.Status.CURRENT
+    def _health(self, node: RenderedNode, live: Object | None) -> status.Health:
+        if live is not None and annotation(live, keys.HEALTH) == "ignore":
+            return status.Health(status.Status.CURRENT)
+        if live is not None and node.ready.verdict is False:
+            return status.Health(status.Status.IN_PROGRESS, node.ready.why)
+        if live is not None and not status.is_fresh(live):
+            return status.Health(status.Status.IN_PROGRESS, _NOT_FRESH)
+        return status.health(live, is_instance=node.group_kind in self.instance_kinds)
 
     def _may_dependents_start(self, node: RenderedNode, live: Object, healthy: bool) -> tuple[bool, Blocked | None]:
         """Rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
@@ -266,9 +272,7 @@ class Judge:
             return healthy, None if healthy else Blocked(Reason.PROGRESSING, "not healthy yet", at=node.key)
         if node.ready.verdict is not None:
             if node.ready.verdict and not status.is_fresh(live):
-                return False, Blocked(
-                    Reason.PROGRESSING, "its status does not speak of the newest generation yet", at=node.key
-                )
+                return False, Blocked(Reason.PROGRESSING, _NOT_FRESH, at=node.key)
             return node.ready.verdict, None if node.ready.verdict else Blocked(
                 Reason.PROGRESSING, node.ready.why, at=node.key
             )

@@ -131,8 +131,9 @@ class NodePlan:
     """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live, as
     its controller has seen it last.
 
-    Fields of managers whose names begin with one of `takes` are taken over; a claim of any other manager is a conflict to report. `lost` are the
-    fields that are to be healed, and who has them; `adoption` is what its source may adopt.
+    `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
+    taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
+    what its source may adopt.
     """
 
     node: RenderedNode
@@ -146,6 +147,7 @@ class NodePlan:
     takes: tuple[str, ...] = ()
     lost: tuple[Lost, ...] = ()
     adoption: Adoption = NEVER
+    sick: str = ""
 
     @property
     def is_current(self) -> bool:

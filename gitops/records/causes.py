@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from applier.plan import SetPlan
+from applier.plan import NodePlan, SetPlan
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.people import moment
 from renderer.identity import ObjectKey
@@ -55,6 +55,7 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
         for node in plan.nodes
         if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
     }
+    causes |= {node.node.id: Blocked(Reason.PROGRESSING, node.sick) for node in plan.nodes if _is_only_sick(node)}
     behind: dict[str, list[str]] = {}
     for node in plan.nodes:
         if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
@@ -66,6 +67,11 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
         (orphan.member.node or str(orphan.member.key), orphan.blocked, ()) for orphan in plan.orphans if orphan.blocked
     ]
     return sorted(rows, key=lambda row: _severity(row[1].reason))
+
+
+def _is_only_sick(node: NodePlan) -> bool:
+    """As Git says, and not healthy: nothing else keeps it."""
+    return node.blocked is None and node.is_current and bool(node.sick)
 
 
 def _severity(reason: Reason) -> int:

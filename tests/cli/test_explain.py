@@ -371,3 +371,41 @@ def test_what_is_not_there_is_an_error_that_says_what_is(shops: Fleet, typed: Ty
 
 def test_a_reference_that_names_nothing_is_wrong_usage(shops: Fleet, typed: Typed) -> None:
     assert "names nothing" in typed(shops, "explain", "shop", code=USAGE)
+
+
+def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, typed: Typed) -> None:
+    """Issue of gates: the node, what kstatus says of it, since when, and when that counts as a failure."""
+    pods = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "w", "image": "IMAGE"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "w"}}, "template": pods}
+    workers = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "${schema.metadata.name}-w"},
+        "spec": spec,
+    }
+    shops.more = [{"id": "workers", "template": workers}]
+    shops.push("two")
+    shops.step()
+    shops.ready("api")
+    path = "/apis/apps/v1/namespaces/default/deployments/api-w"
+    counts = {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 1, "availableReplicas": 1}
+    shops.request("PATCH", f"{path}/status", {"status": counts}, "application/merge-patch+json")
+    shops.step(timedelta(minutes=2))
+    assert answer(typed, shops, "link/api")[:7] == [
+        "Link default/api is at r2 (0000000) and not settled since 10:00 CET.",
+        "Nothing has failed.",
+        "",
+        "1  Progressing  default/api, node workers, Deployment/api-w, since 10:00 CET",
+        "     1 of 3 available",
+        "     counts as failed after 10:12 CET",
+        "",
+    ]
+    shops.step(timedelta(minutes=11))
+    assert answer(typed, shops, "link/api")[1:6] == [
+        "Time alone does not help: somebody has to act.",
+        "",
+        "1  Unhealthy  default/api, since 10:13 CET",
+        "     not healthy at r2 within the progress deadline",
+        "",
+    ]
+    assert "  Progressing  workers 1 of 3 available" in answer(typed, shops, "link/api")
