@@ -127,6 +127,11 @@ class Cluster(Protocol):
     ) -> None:
         """Delete exactly this object; success when absent already. Raises StaleWrite if uid or resourceVersion differ."""
 
+    def impersonating(self, user: str) -> Cluster:
+        """The same cluster, asked in the name of this user, with the rights that the server grants to it and no other. Raises Denied where one
+        may not do so.
+        """
+
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a
         gap, entering or iterating raises ClusterError (KindNotServed, Denied, Unavailable), and what was missed has to be read.

@@ -66,13 +66,15 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Executor:
     """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
-    the term of leadership, 0 where nobody leads.
+    the term of leadership, 0 where nobody leads. `users` maps a source to whose rights its members are written with, where these are not our own;
+    parents are our records, and always written with our own.
     """
 
     cluster: Cluster
     version: str
     revisions: Mapping[str, str]
     epoch: int = 0
+    users: Mapping[str, str] = field(default_factory=dict)
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
@@ -89,6 +91,10 @@ class Executor:
         if touched:
             merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
         return merged
+
+    @property
+    def _writer(self) -> Writer:
+        return Writer(self.cluster, self.revisions, self.users)
 
     def _merged(self, plan: Plan, observed: Observed, answers: list[_Answer]) -> Outcome:
         of = {one.rendered.parent: one.rendered.source for one in plan.sets}
@@ -174,7 +180,7 @@ class Executor:
         result = Result(
             plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
         )
-        return await _attempt(result, partial(Writer(self.cluster, self.revisions).write, plan, node))
+        return await _attempt(result, partial(self._writer.write, plan, node))
 
     async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> _Answer:
         """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
@@ -183,18 +189,18 @@ class Executor:
         key, metadata = node.node.key, node.live["metadata"]
         result = Result(plan.rendered.parent, key, "deleted to be replaced", node.node.level, node.node.id)
         return await _attempt(
-            result, partial(self._remove, key, metadata["uid"], metadata["resourceVersion"], observed)
+            result, partial(self._remove, plan, key, metadata["uid"], metadata["resourceVersion"], observed)
         )
 
     async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> _Answer:
         gone = orphan.member
         result = Result(plan.rendered.parent, gone.key, "deleted", gone.level, gone.node)
-        return await _attempt(result, partial(self._remove, gone.key, gone.uid, gone.resource_version, observed))
+        return await _attempt(result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed))
 
-    async def _remove(self, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
+    async def _remove(self, plan: SetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
         if found := await inside(self.cluster, key, observed):
             raise Invalid(f"not deleted: it still holds {found}")
-        await self.cluster.delete(key, uid=uid, resource_version=resource_version)
+        await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=resource_version)
 
     async def _release(self, plan: SetPlan, orphan: Orphan) -> _Answer:
         """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
@@ -207,7 +213,7 @@ class Executor:
             }
         }
         result = Result(plan.rendered.parent, key, "released", orphan.member.level, orphan.member.node)
-        return await _attempt(result, partial(self.cluster.merge, key, body, manager=PARENT))
+        return await _attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
 
     async def _finish(self, plan: SetPlan) -> _Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
 from renderer.identity import GroupKind, ObjectKey
@@ -51,6 +51,9 @@ class Fenced:
     ) -> None:
         self.check()
         await self.cluster.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
+
+    def impersonating(self, user: str) -> Cluster:
+        return replace(self, cluster=self.cluster.impersonating(user))
 
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         return self.cluster.watch(subject)

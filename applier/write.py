@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from applier import member
@@ -32,15 +32,21 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """`revisions` maps a source to the commit that it is rendered from."""
+    """`revisions` maps a source to the commit that it is rendered from, `users` to whose rights it has, where these are not our own."""
 
     cluster: Cluster
     revisions: Mapping[str, str]
+    users: Mapping[str, str] = field(default_factory=dict)
 
     async def write(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """The object as stored, or as it would be. Raises ClusterError."""
         act = self._adopt if node.verb is Verb.ADOPT else self._apply
         return await act(plan, node, dry_run=dry_run)
+
+    def cluster_of(self, plan: SetPlan) -> Cluster:
+        """Where members of this set are written, dry runs included. There is no way back to our own rights."""
+        user = self.users.get(plan.source)
+        return self.cluster.impersonating(user) if user else self.cluster
 
     async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
         """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
@@ -98,7 +104,7 @@ class Writer:
         entries = migrated(live, adoption.managers)
         if entries is not None and not dry_run:
             seen = {name: live["metadata"][name] for name in ("uid", "resourceVersion")}
-            await self.cluster.merge(key, {"metadata": {**seen, "managedFields": entries}}, manager=CONTENT)
+            await self.cluster_of(plan).merge(key, {"metadata": {**seen, "managedFields": entries}}, manager=CONTENT)
         return await self._apply(plan, node, dry_run=dry_run)
 
     async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
@@ -113,12 +119,13 @@ class Writer:
         )
         adopted = node.live if node.verb is Verb.ADOPT else None
         takes = (*node.takes, *node.adoption.takes(adopted)) if adopted else node.takes
+        cluster = self.cluster_of(plan)
         try:
-            return await self.cluster.apply(body, manager=CONTENT, dry_run=dry_run)
+            return await cluster.apply(body, manager=CONTENT, dry_run=dry_run)
         except FieldConflict as conflict:
             if not all(_manager_of(cause.message).startswith(takes) for cause in conflict.causes):
                 raise
-            return await self.cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
+            return await cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
 
 
 def redefined(plan: Plan) -> Iterator[GroupKind]:

@@ -37,6 +37,8 @@ class SourceConfig:
     """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked. Unless it
     `prunes`, what Git no longer wants of it stays.
 
+    Its members are written with the rights of the `service_account` (`NAMESPACE/NAME`), empty: with our own.
+
     `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
     With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan;
     `verification` says who has to have signed it. `forge` is where reverts of what was halted are proposed.
@@ -50,11 +52,17 @@ class SourceConfig:
     brake: Brake = BRAKE
     prunes: bool = True
     suspend: str = ""
+    service_account: str = ""
     depends_on: tuple[str, ...] = ()
     governs_all: bool = False
     require_plan: bool = False
     verification: Verification | None = None
     forge: Place | None = None
+
+    @property
+    def user(self) -> str:
+        """As the API server calls the service account; empty where there is none."""
+        return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 
 def source_config(

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -92,10 +93,17 @@ class Client:
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
         self._sleep, self._rng = sleep, rng
+        self._user: dict[str, str] = {}
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
         self._slots = asyncio.Semaphore(concurrency)
         self._list_slots = asyncio.Semaphore(max(2, concurrency // 4))
+
+    def impersonating(self, user: str) -> Client:
+        """It asks in the name of this user, and shares slots, counts and the transport with this one."""
+        found = copy(self)
+        found._user = {"Impersonate-User": user}
+        return found
 
     async def ask(self, call: Call) -> Answer:
         """The answer, 2xx or 304. Raises ClusterError.
@@ -124,7 +132,7 @@ class Client:
         """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
         self.requests[call.verb] += 1
         try:
-            async with self.transport.stream(call.path, headers=call.headers, silence=silence) as answer:
+            async with self.transport.stream(call.path, headers=call.headers | self._user, silence=silence) as answer:
                 self.answers[call.verb, answer.status] += 1
                 if answer.status >= 400:
                     raise _refused(call, Answer(answer.status, answer.headers, answer.body)).error
@@ -142,7 +150,9 @@ class Client:
     async def _try(self, call: Call) -> Answer | _Refusal:
         self.requests[call.verb] += 1
         try:
-            answer = await self.transport.send(call.method, call.path, headers=call.headers, body=call.body)
+            answer = await self.transport.send(
+                call.method, call.path, headers=call.headers | self._user, body=call.body
+            )
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
             return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final)

@@ -10,6 +10,7 @@ import builtins
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from copy import copy
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -63,6 +64,11 @@ class KubeCluster:
     @property
     def answers(self) -> Counter[tuple[str, int]]:
         return self._client.answers
+
+    def impersonating(self, user: str) -> KubeCluster:
+        found = copy(self)
+        found._client = self._client.impersonating(user)
+        return found
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await (self._discovery.refresh() if refresh else self._discovery.current())

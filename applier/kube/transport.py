@@ -96,7 +96,9 @@ class HttpTransport:
     ) -> aiohttp.ClientResponse:
         """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
-        merged = {**headers, **self._endpoint.headers, **await self._authorization()}
+        # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
+        own = {} if "Impersonate-User" in headers else self._endpoint.headers
+        merged = {**headers, **own, **await self._authorization()}
         return await self._session.request(
             method, url, headers=merged, allow_redirects=False, **self._options, **options
         )

@@ -121,10 +121,14 @@ class _Planner:
     def plan(self) -> Plan:
         """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
         going: dict[ObjectKey, Orphan] = {}
+        left: dict[ObjectKey, str] = {}
         sets = []
         for rendered in self.sets.values():
             decided = self._planned(rendered, going.get(rendered.parent))
+            if not rendered.source:
+                decided = replace(decided, left=left.get(rendered.parent, ""))
             going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is Fate.DELETE}
+            left |= {orphan.member.key: decided.source for orphan in decided.orphans}
             sets.append(decided)
         return Plan(tuple(sets))
 

@@ -181,7 +181,7 @@ class SetPlan:
     `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
     nobody said. `stays` says why it is not moved to where Git wants it, `deadlock` that it never will be as things are, `error` why nothing of it
     may be touched, `stuck` why its parent could not be written in this pass. An `untouched` set is one of which nothing is known but that it may
-    still be wanted: its status stays as well.
+    still be wanted: its status stays as well. `left` is the source that nothing of wants it any more.
     """
 
     rendered: RenderedSet
@@ -200,6 +200,12 @@ class SetPlan:
     error: Blocked | None = None
     stuck: Blocked | None = None
     untouched: bool = False
+    left: str = ""
+
+    @property
+    def source(self) -> str:
+        """The source that it belongs to, or did until it was to go."""
+        return self.rendered.source or self.left
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:

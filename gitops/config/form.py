@@ -49,6 +49,7 @@ _SOURCE: Final = _fields(
     ),
     prune={"type": "boolean"},
     suspend=_TEXT,
+    serviceAccount=_TEXT,
     requirePlan={"type": "boolean"},
     forge=_fields("tokenFile", kind=_one_of(Kind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
     verify=_fields("mode", mode=_one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
@@ -91,8 +92,3 @@ FORM: Final = _fields(
     listen=_TEXT,
     hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )
-
-NOT_YET_OF_SOURCES: Final = {
-    "serviceAccount": "all writes are made as Levelgate itself",
-}
-"""Fields that are to come, with what is so today. They are refused: whoever writes one relies on it."""

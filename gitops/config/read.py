@@ -18,7 +18,7 @@ from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.address import address
-from gitops.config.form import ADOPT, FORM, NOT_YET_OF_SOURCES
+from gitops.config.form import ADOPT, FORM
 from gitops.durations import duration
 from gitops.errors import GitopsError, RefusedUrl
 from gitops.externals import External
@@ -40,11 +40,13 @@ from renderer import documents, schema
 from renderer.content import Declared
 from renderer.errors import Problem
 from renderer.model import Origin
+from renderer.render import OWN_NAMESPACE
 from renderer.scope import suggestion
 
 T = TypeVar("T")
 
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
+_ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _SHORTEST: Final = timedelta(seconds=1)
 _SHORTEST_AGE: Final = timedelta(seconds=3)
 _REFS: Final[Mapping[str, Callable[[str], Ref]]] = {
@@ -185,19 +187,12 @@ class _Reader:
     def _form(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""
         self.value = value
-        for index, one in enumerate(self._list("sources")):
-            self._not_yet(f"sources[{index}].", one, NOT_YET_OF_SOURCES)
         for mistake in schema.validate(FORM, value):
             self.found.fail(mistake.path, mistake.message)
             if match := _LIST_FIELD.match(mistake.path):
                 value[match[1]][int(match[2])].pop(match[3], None)
             elif "[" not in mistake.path:
                 value.pop(mistake.path.partition(".")[0], None)
-
-    def _not_yet(self, path: str, value: dict[str, Any], words: Mapping[str, str]) -> None:
-        for name in [name for name in value if name in words]:
-            self.found.fail(f"{path}{name}", f"is not supported yet: {words[name]}; take it out")
-            del value[name]
 
     def _list(self, name: str) -> list[dict[str, Any]]:
         found = self.value.get(name)
@@ -250,12 +245,20 @@ class _Reader:
             brake=Brake(**(value.get("brake") or {})),
             prunes=value.get("prune", True),
             suspend=value.get("suspend", ""),
+            service_account=self._account(f"{path}.serviceAccount", value.get("serviceAccount", "")),
             depends_on=tuple(value.get("dependsOn") or ()),
             governs_all=value.get("policies") == "All",
             require_plan=value.get("requirePlan", False),
             verification=self._verification(f"{path}.verify", value.get("verify")),
             forge=self._forge(f"{path}.forge", value.get("forge"), target),
         )
+
+    def _account(self, path: str, text: str) -> str:
+        """`NAMESPACE/NAME`; one without a namespace is in Levelgate's own."""
+        named = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
+        if named and not _ACCOUNT.fullmatch(named):
+            self.found.fail(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
+        return named
 
     def _external(self, path: str, value: dict[str, Any]) -> External | None:
         http = value.get("http") or {}

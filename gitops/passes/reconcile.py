@@ -81,7 +81,7 @@ class Reconciler:
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         catalogs, known = await self._observe(sources)
         known = await self._in_term(known)
-        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch, users_of(sources))
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
@@ -180,7 +180,7 @@ class Reconciler:
         with self.stage("observe"):
             known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = await self._in_term(known)
-        executor = Executor(self.cluster, self.version, revisions, known.records.epoch)
+        executor = Executor(self.cluster, self.version, revisions, known.records.epoch, users_of(sources))
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
@@ -237,7 +237,7 @@ class Reconciler:
         begun = await self._heeding(begun)
         freely = replace(begun, propagation=Propagation())
         bundle, due, known = await self.decider.decide(catalogs, freely, to_the_end=True)
-        rehearsal = await Writer(self.cluster, {}).rehearse(due, known.observed)
+        rehearsal = await Writer(self.cluster, {}, users_of(sources)).rehearse(due, known.observed)
         if rehearsal.observed.failures != known.observed.failures:
             known = replace(known, observed=rehearsal.observed)
             bundle, due, known = await self.decider.decide(catalogs, known, to_the_end=True)
@@ -302,3 +302,8 @@ class Reconciler:
         except ClusterError as error:
             return error
         return None
+
+
+def users_of(sources: Sequence[SourceState]) -> Mapping[str, str]:
+    """Whose rights the members of each source are written with, where these are not our own."""
+    return {state.catalog.source: state.user for state in sources if state.user}

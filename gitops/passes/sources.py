@@ -22,7 +22,7 @@ class SourceState:
     sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
     the requests to look now that are answered by this state, by the object that carries them. `pin` is a person's word that this commit is read
     instead of the head of its ref, `unpinned` the commit that it was at before. `version` is the tag by which it was taken, where a range of
-    versions is followed. The rest is as in `SourceConfig`.
+    versions is followed. `user` is whose rights its members are written with, empty: our own. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -34,6 +34,7 @@ class SourceState:
     brake: Brake = BRAKE
     prunes: bool = True
     suspend: str = ""
+    user: str = ""
     depends_on: tuple[str, ...] = ()
     governors: frozenset[str] = frozenset()
     offer: Offer | None = None
@@ -50,6 +51,7 @@ class SourceState:
             brake=config.brake,
             prunes=config.prunes,
             suspend=config.suspend,
+            user=config.user,
             depends_on=config.depends_on,
             governors=governors - {config.name},
         )

@@ -31,6 +31,7 @@ class AuditEvent:
 
     `request` is the JSON body of a write: an object, or a list for a JSON patch; None where there was none. `response` is
     the object as stored, or a Status; None for reads.
+    `impersonated` is in whose name the user asked, if not in its own.
     `time` is when the server received the request, `answered` when it was done with it, both in microseconds.
     """
 
@@ -47,6 +48,7 @@ class AuditEvent:
     answered: datetime
     request: Any = field(repr=False)
     response: Any = field(repr=False)
+    impersonated: str = ""
 
     @property
     def is_write(self) -> bool:
@@ -161,4 +163,5 @@ def _event(entry: _Entry) -> AuditEvent:
         answered=datetime.fromisoformat(entry["stageTimestamp"]),
         request=entry.get("requestObject"),
         response=entry.get("responseObject"),
+        impersonated=entry.get("impersonatedUser", {}).get("username", ""),
     )

@@ -177,7 +177,8 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("forge: {kind: gitea}", "sources[0].forge.tokenFile: is required and not given"),
         ("forge: {tokenFile: levelgate.yaml}", "sources[0].forge: x.example.com: which forge? Say github, gitlab or gitea (--forge, or `kind`)"),
         ("forge: {kind: gitea, url: ftp://x, tokenFile: levelgate.yaml}", "sources[0].forge.url: is not the URL of a web server; write https://HOST/PATH"),
-        ("serviceAccount: x", "sources[0].serviceAccount: is not supported yet: all writes are made as Levelgate itself; take it out"),
+        ("serviceAccount: Shop", "sources[0].serviceAccount: 'Shop' names no service account; write NAME, or NAMESPACE/NAME"),
+        ('serviceAccount: ""', "sources[0].serviceAccount: has 0 characters, at least 1 are needed"),
     ],
 )  # fmt: skip
 def test_mistakes_of_a_source(tmp_path: Path, line: str, told: str) -> None:

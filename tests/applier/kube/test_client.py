@@ -218,3 +218,18 @@ async def test_the_request_of_a_delete_proves_which_object_is_meant(tmp_path: Pa
         options = json.loads(seen.body)
         assert options["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
         assert options["propagationPolicy"] == "Foreground"
+
+
+async def test_who_asks_in_the_name_of_somebody_takes_no_other_name_along(tmp_path: Path) -> None:
+    """Threat 12: neither the user that the kubeconfig would ask in the name of, nor its uid."""
+    user = {"token": "first", "as": "robot", "as-uid": "7"}
+    async with scripted(tmp_path, user=user) as (server, cluster):
+        server.script(PATH, Reply(body=OBJECT), Reply(body=OBJECT))
+        await cluster.apply(OBJECT, manager="levelgate")
+        await cluster.impersonating("system:serviceaccount:shop:s").apply(OBJECT, manager="levelgate")
+        own, other = (
+            {name: value for name, value in seen.headers.items() if name.startswith("Impersonate-")}
+            for seen in server.requests(PATH)
+        )
+        assert own == {"Impersonate-User": "robot", "Impersonate-Uid": "7"}
+        assert other == {"Impersonate-User": "system:serviceaccount:shop:s"}
