@@ -110,7 +110,9 @@ def uncollected() -> Iterator[None]:
 def main(args: list[str] | None = None) -> None:
     """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
     gc.set_threshold(GARBAGE)
-    sys.exit(run(args))
+    code = run(args)
+    gc.freeze()  # at its end the interpreter looks through everything once more
+    sys.exit(code)
 
 
 def run(args: list[str] | None = None) -> int:
