@@ -131,10 +131,26 @@ def _content(intent: Object) -> Object:
     return content | ({"metadata": metadata} if metadata else {})
 
 
+def _agrees(value: Any, owned: Fields) -> bool:
+    """A quick yes to what is the rule: maps down to scalars, all of them ours, and nothing else is. No: look closer."""
+    if not isinstance(value, dict) or len(value) + ("." in owned) != len(owned):
+        return False
+    for name, part in value.items():
+        child = owned.get(f"f:{name}")
+        if child:
+            if not _agrees(part, child):
+                return False
+        elif child is None or part is None or part.__class__ in (dict, list):
+            return False
+    return True
+
+
 def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], found: list[_Difference]) -> None:
     """Adds the differences below one value to `found`; a leaf owns all that is below it, be it a scalar or an atomic
     map or list.
     """
+    if _agrees(value, owned):
+        return
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
             found.append(_Difference("whole", keys, value))
