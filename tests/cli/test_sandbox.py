@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.kubectl import Kubectl
+from tests.scenarios import process
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -41,7 +42,7 @@ CONFIG = {
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    process: subprocess.Popen[str]
+    process: process.Running
     greeting: str
     kubectl: Kubectl
 
@@ -58,27 +59,18 @@ class Running:
         return int(found.group(1))
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from gitops.cli import main; main()", "sandbox", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 @contextmanager
 def running(tmp_path: Path, *arguments: str) -> Iterator[Running]:
-    with started(*arguments) as process:
-        try:
-            lines = []
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line)
-                if "Ctrl-C" in line:
-                    break
-            greeting = "".join(lines)
-            found = re.search(r"KUBECONFIG=(.*)", greeting)
-            assert found, process.stderr and process.stderr.read()
-            yield Running(process, greeting, Kubectl(Path(found.group(1)), tmp_path / "cache"))
-        finally:
-            process.kill()
+    with process.Running(("sandbox", *arguments), os.environ) as command:
+        lines = []
+        for line in command.stdout:
+            lines.append(line)
+            if "Ctrl-C" in line:
+                break
+        greeting = "".join(lines)
+        found = re.search(r"KUBECONFIG=(.*)", greeting)
+        assert found, greeting
+        yield Running(command, greeting, Kubectl(Path(found.group(1)), tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -88,11 +80,10 @@ def sandbox(tmp_path: Path) -> Iterator[Running]:
 
 
 def failed(*arguments: str) -> str:
-    process = started(*arguments)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "Traceback" not in err
-    return err
+    done = process.run(("sandbox", *arguments), os.environ)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 def test_it_says_what_it_is(sandbox: Running) -> None:
@@ -203,8 +194,8 @@ def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
         directory = sandbox.kubeconfig.parent
         assert directory.is_dir()
         sandbox.process.send_signal(signal.SIGINT)
-        out, err = sandbox.process.communicate(timeout=20)
-        assert (out, err, sandbox.process.returncode) == ("stopped\n", "", 0)
+        assert sandbox.process.communicate(timeout=60) == "stopped\n"
+        assert sandbox.process.returncode == 0
     assert not directory.exists()
 
 
@@ -214,7 +205,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path, end: signal.Signals
     with running(tmp_path, "--data", str(data)) as first:
         first.kubectl("create", "-f", "-", stdin=named("kept"))
         first.process.send_signal(end)
-        first.process.wait(timeout=20)
+        first.process.wait(timeout=60)
         port = first.port
     with running(tmp_path, "--data", str(data), "--port", str(port)) as second:
         assert second.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "1"
@@ -233,4 +224,4 @@ def test_an_open_watch_does_not_keep_it_from_stopping(sandbox: Running) -> None:
         watch.sendall(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert watch.recv(1000).startswith(b"HTTP/1.1 200")
         sandbox.process.send_signal(signal.SIGTERM)
-        assert sandbox.process.wait(timeout=20) == 0
+        assert sandbox.process.wait(timeout=60) == 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,15 +67,9 @@ class Platform:
             "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
         )
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> process.Running:
         """The daemon, or `--once`, as a process that the test ends."""
-        command = self.command("run", "--source", f"{self.name}={self.repository.path}", *arguments)
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment
-        )
-
-    def command(self, *arguments: str) -> tuple[str, ...]:
-        return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
+        return process.Running(("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -98,9 +90,3 @@ class Platform:
     def _is_mine(self, event: AuditEvent) -> bool:
         names = (event.namespace or "", event.group or "", event.name or "")
         return any(self.namespace in text or self.name in text or self.group in text for text in names)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """SIGKILL, and wait until it is gone."""
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)

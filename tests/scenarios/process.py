@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.context import ForkServerContext
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from threading import Timer
 
 from gitops.cli import run as command
 
@@ -23,18 +25,16 @@ def run(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     *,
+    directory: Path | None = None,
     before: Callable[..., None] | None = None,
     given: Sequence[object] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; its exit code is negative where a signal ended it. `before`, a function of a module, is called in the process
     first, with what is `given`.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        out, err = Path(directory) / "out", Path(directory) / "err"
-        process = _context().Process(
-            target=_main, args=(tuple(arguments), dict(environment), str(Path.cwd()), str(out), str(err), before, given)
-        )
-        process.start()
+    with tempfile.TemporaryDirectory() as scratch:
+        out, err = Path(scratch) / "out", Path(scratch) / "err"
+        process = _forked(arguments, environment, directory, (str(out), str(err)), before, given)
         process.join(_TIME_LIMIT)
         if process.exitcode is None:
             process.kill()
@@ -43,6 +43,71 @@ def run(
         code = process.exitcode
         process.close()
         return subprocess.CompletedProcess(tuple(arguments), code, out.read_text(), err.read_text())
+
+
+class Running:
+    """A command that goes on; `stdout` is what it prints, errors among it. At the end of a `with` it is dead."""
+
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str], *, directory: Path | None = None
+    ) -> None:
+        reader, writer = os.pipe()
+        self.stdout = os.fdopen(reader)
+        with Connection(writer, readable=False) as both:
+            self._process = _forked(arguments, environment, directory, both)
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Negative where a signal ended it; None while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code; after so many seconds it is killed."""
+        self.communicate(timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def communicate(self, timeout: float) -> str:
+        """All that it has still to say, once it has ended; after so many seconds it is killed."""
+        limit = Timer(timeout, self.kill)
+        limit.start()
+        said = "" if self.stdout.closed else self.stdout.read()
+        self._process.join()
+        limit.cancel()
+        return said
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._process.join()
+        self.stdout.close()
+
+
+def _forked(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path | None,
+    output: tuple[str, str] | Connection,
+    before: Callable[..., None] | None = None,
+    given: Sequence[object] = (),
+) -> ForkServerProcess:
+    place = str(directory or Path.cwd())
+    process = _context().Process(
+        target=_main, args=(tuple(arguments), dict(environment), place, output, before, tuple(given))
+    )
+    process.start()
+    return process
 
 
 def _context() -> ForkServerContext:
@@ -56,16 +121,19 @@ def _main(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     directory: str,
-    out: str,
-    err: str,
+    output: tuple[str, str] | Connection,
     before: Callable[..., None] | None,
     given: Sequence[object],
 ) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
-    for number, path in ((1, out), (2, err)):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    if isinstance(output, tuple):
+        files = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in output]
+    else:
+        files = [os.dup(output.fileno()), os.dup(output.fileno())]
+        output.close()
+    for number, file in enumerate(files, start=1):
         os.dup2(file, number)
         os.close(file)
     if before:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform, kill
+from tests.scenarios.platform import Platform
+from tests.scenarios.process import Running
 
 
 @pytest.fixture
-def daemon(platform: Platform) -> Iterator[subprocess.Popen[str]]:
+def daemon(platform: Platform) -> Iterator[Running]:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     )
-    process = platform.start("--interval", "1h")
-    yield process
-    if process.poll() is None:
-        kill(process)
+    with platform.start("--interval", "1h") as process:
+        yield process
 
 
 def text(platform: Platform, name: str) -> str:
@@ -31,7 +29,7 @@ def text(platform: Platform, name: str) -> str:
 
 
 @pytest.mark.both_servers
-def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: subprocess.Popen[str]) -> None:
+def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: Running) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
     eventually(lambda: text(platform, "one-b") == "two")
@@ -40,10 +38,10 @@ def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: su
 
 
 @pytest.mark.both_servers
-def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: subprocess.Popen[str]) -> None:
+def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: Running) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     daemon.send_signal(signal.SIGINT)
-    output, _ = daemon.communicate(timeout=30)
+    output = daemon.communicate(timeout=60)
     assert daemon.returncode == 130
     assert "interrupted" in output
     assert "Traceback" not in output

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 from tests.applier.kube.objects import builtins
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
-from tests.scenarios.platform import Platform, kill
+from tests.scenarios.platform import Platform
 
 
 def value(platform: Platform) -> str:
@@ -27,8 +26,7 @@ def applies(platform: Platform, since: int) -> int:
 def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_while(platform: Platform) -> None:
     """I11: three repairs at once, then the fight is reported with field and manager, and the rate of writes is bounded."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
-    daemon = platform.start("--interval", "1h")
-    try:
+    with platform.start("--interval", "1h"):
         eventually(lambda: value(platform) == "ours")
         since = platform.audit.mark()
         patch = (
@@ -50,8 +48,6 @@ def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_wh
         assert ".data.a is changed by kubectl-cron, again and again: put right 3 times" in told
         assert value(platform) == "theirs"
         assert applies(platform, since) == 3
-    finally:
-        kill(daemon)
 
 
 MUTATIONS = {
@@ -134,8 +130,7 @@ def test_a_second_run_over_many_kinds_writes_nothing(platform: Platform) -> None
 def test_an_object_that_somebody_deletes_again_and_again_is_left_for_a_while(platform: Platform) -> None:
     """I11: also absence is repaired a few times, and then rarely."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
-    daemon: subprocess.Popen[str] = platform.start("--interval", "1h")
-    try:
+    with platform.start("--interval", "1h"):
         for _ in range(3):
             eventually(lambda: value(platform) == "ours")
             platform.kubectl("delete", "configmap", "plain", "-n", platform.namespace)
@@ -143,5 +138,3 @@ def test_an_object_that_somebody_deletes_again_and_again_is_left_for_a_while(pla
             lambda: "deleted by somebody else, again and again" in platform.levelgate("status", "-o", "json").stdout
         )
         assert platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "--ignore-not-found") == ""
-    finally:
-        kill(daemon)

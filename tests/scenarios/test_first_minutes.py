@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.waiting import eventually
+from tests.scenarios import process
 from tests.scenarios.platform import Repository
 
 
@@ -24,30 +24,12 @@ class Terminal:
     directory: Path
 
     def levelgate(self, *arguments: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.directory,
-            env=self.environment,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = process.run(arguments, self.environment, directory=self.directory)
         assert check is None or done.returncode == check, done.stdout + done.stderr
         return done
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.directory,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def command(self, *arguments: str) -> tuple[str, ...]:
-        return (sys.executable, "-c", "from gitops.cli import main; main()", *arguments)
+    def start(self, *arguments: str) -> process.Running:
+        return process.Running(arguments, self.environment, directory=self.directory)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -93,7 +75,7 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
             assert ", 0 to delete, " in terminal.levelgate("plan", ".", "--sandbox", "--exit-code").stdout
         finally:
             daemon.send_signal(signal.SIGINT)
-            shown, _ = daemon.communicate(timeout=30)
+            shown = daemon.communicate(timeout=60)
     assert shown.startswith("A sandbox, no cluster"), "it never looks like a real cluster"
     assert daemon.returncode == 130
     gone = terminal.levelgate("status", "--sandbox", check=1)
@@ -103,12 +85,9 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
 def test_without_a_kubeconfig_a_command_says_so_and_takes_no_sandbox(terminal: Terminal) -> None:
     """Never a silent switch between a cluster and the sandbox."""
     Repository(terminal.directory).commit({}, "first")
-    with terminal.start("run", "--sandbox", "--source", ".") as daemon:
-        try:
-            assert eventually(lambda: is_settled(terminal), within=60)
-            refused = terminal.levelgate("status", check=1)
-        finally:
-            daemon.kill()
+    with terminal.start("run", "--sandbox", "--source", "."):
+        assert eventually(lambda: is_settled(terminal), within=60)
+        refused = terminal.levelgate("status", check=1)
     assert "give --kubeconfig, set KUBECONFIG, or try it with --sandbox" in refused.stderr
 
 

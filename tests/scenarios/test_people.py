@@ -9,7 +9,7 @@ import pytest
 
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform, kill
+from tests.scenarios.platform import Platform
 from tests.scenarios.test_daemon import text
 
 
@@ -26,8 +26,7 @@ def test_a_day_with_levelgate(platform: Platform) -> None:
     first = platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     )
-    process = platform.start("--interval", "1h")
-    try:
+    with platform.start("--interval", "1h"):
         eventually(lambda: text(platform, "one-b") == "one")
         platform.levelgate("wait", source, "--revision", first, "--timeout", "2m")
         second = platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
@@ -47,5 +46,3 @@ def test_a_day_with_levelgate(platform: Platform) -> None:
         platform.levelgate("unpin", source)
         eventually(lambda: text(platform, "one-b") == "two")
         platform.levelgate("wait", source, "--revision", second, "--timeout", "2m")
-    finally:
-        kill(process)

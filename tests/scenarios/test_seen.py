@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +20,12 @@ import pytest
 from tests.controlplane.waiting import eventually
 from tests.gitops.source.real_git import GitServer, handler_for
 from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform, kill
+from tests.scenarios.platform import Platform
+from tests.scenarios.process import Running
 
 
 @dataclass(frozen=True)
 class Daemon:
-    process: subprocess.Popen[str]
     url: str
 
     def get(self, path: str) -> tuple[int, str]:
@@ -44,19 +43,9 @@ class Daemon:
 def following(platform: Platform, *arguments: str) -> Iterator[Daemon]:
     """The daemon, once it says where it can be seen."""
     environment = {name: value for name, value in platform.environment.items() if name != "LEVELGATE_LISTEN"}
-    process = subprocess.Popen(
-        platform.command("run", *arguments),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-    )
-    try:
-        assert process.stdout
+    with Running(("run", *arguments), environment) as process:
         found = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
-        yield Daemon(process, next(match[0] for match in found if match))
-    finally:
-        kill(process)
+        yield Daemon(next(match[0] for match in found if match))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.applier.kube.objects import deployment
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform, kill
+from tests.scenarios.platform import Platform
 
 NO_TRACE = ("Event", "Lease")
 Json = dict[str, Any]
@@ -178,12 +178,9 @@ def test_our_namespace_stays_where_others_use_it(applied: Platform) -> None:
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
 def test_it_does_nothing_while_somebody_works(applied: Platform) -> None:
     """A daemon would take everything up again."""
-    daemon = applied.start()
-    try:
+    with applied.start() as daemon:
         lease = ("get", "lease", "levelgate", "-n", "levelgate-system", "-o", "jsonpath={.spec.holderIdentity}")
         eventually(lambda: f"_{daemon.pid}-" in applied.kubectl(*lease))
         refused = applied.levelgate("uninstall", "--yes", check=1)
         assert "stop it, or leave the work to it" in refused.stderr
         assert applied.kubectl("get", "configmap", "one-a", "-n", applied.namespace, "-o", "name")
-    finally:
-        kill(daemon)

@@ -12,6 +12,7 @@ from itertools import accumulate
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
+TIMES = [time(hour, minute) for hour in range(24) for minute in range(60)]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Naive:
     zone: ZoneInfo
     deny: bool
     on_day: Callable[[date], bool]
-    at_time: Callable[[datetime], bool]
+    at_time: Callable[[time], bool]
     duration: int = 0
     until: tuple[int | None, time] | None = None
     exdates: frozenset[date] = frozenset()
@@ -58,9 +59,10 @@ class Walk:
         """For each minute, whether the window is active in it."""
         days = {day for day in self.days if window.on_day(day) and day not in window.exdates}
         excepted = self.lost | window.exdates
+        times = [at for at in TIMES if window.at_time(at)]
         changes = [0] * (len(self.walls) + 1)
-        for wall, index in self.first.items():
-            if window.at_time(wall) and wall.date() in days and wall not in excepted:
+        for wall in (datetime.combine(day, at) for day in days for at in times):
+            if (index := self.first.get(wall)) is not None and wall not in excepted:
                 close = min(self._close(window, wall, index), len(self.walls))
                 changes[index] += 1
                 changes[max(index, close)] -= 1
