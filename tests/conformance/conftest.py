@@ -43,12 +43,11 @@ def both(control_plane: ControlPlane) -> Iterator[tuple[Api, Api]]:
 
 
 @pytest.fixture
-def home(api: Api) -> Iterator[str]:
-    """A new namespace."""
+def home(api: Api) -> str:
+    """A new namespace, which stays."""
     name = f"c-{uuid4().hex[:8]}"
     assert api.post("/api/v1/namespaces", {"metadata": {"name": name}}).code == 201
-    yield name
-    api.delete(f"/api/v1/namespaces/{name}")
+    return name
 
 
 @pytest.fixture

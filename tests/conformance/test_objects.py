@@ -113,7 +113,6 @@ def test_an_object_is_stored_alike(both: tuple[Api, Api], name: str) -> None:
     real, sandbox = both
     for theirs, ours in zip(steps(real, obj, namespace), steps(sandbox, obj, namespace), strict=True):
         assert lines(ours) == lines(theirs)
-    real.delete(f"/api/v1/namespaces/{namespace}")
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -132,7 +131,6 @@ def shown(api: Api, obj: Json, namespace: str) -> list[tuple[Any, ...]]:
         found.append((column["name"], column["type"], column["priority"], told))
     api.merge(one, {"metadata": {"finalizers": None}})
     api.delete(one)
-    api.delete(f"/api/v1/namespaces/{namespace}")
     return found
 
 

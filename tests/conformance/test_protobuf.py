@@ -37,7 +37,6 @@ def test_what_the_server_says_in_both_forms_is_the_same(both: tuple[Api, Api], n
     assert lines(model.fit(found).obj) == lines(answer.body)
     real.merge(one, {"metadata": {"finalizers": None}})
     real.delete(one)
-    real.delete(f"/api/v1/namespaces/{namespace}")
 
 
 def field(number: int, content: bytes) -> bytes:

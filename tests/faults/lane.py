@@ -267,9 +267,8 @@ class Lane:
         return bool(found)
 
     async def close(self) -> None:
-        """Leaves nothing behind that others would list; does not wait for it."""
+        """Leaves nothing behind that others would list but an empty namespace; does not wait for it."""
         await self._sweep()
-        await self.ask("DELETE", path_of(Key("", "namespaces", "", self.namespace)))
 
     def events(self, since: int) -> list[AuditEvent]:
         """Requests that concern the lane, in the order of their answers."""
