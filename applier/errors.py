@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,13 @@ class ClusterError(ApplierError):
         self.status = status
         self.reason = reason
         self.causes = causes
+
+    def put(self, words: Callable[[str], str]) -> Self:
+        """The same error in other words."""
+        found = copy(self)
+        found.args = tuple(words(one) for one in self.args)
+        found.causes = tuple(replace(one, message=words(one.message)) for one in self.causes)
+        return found
 
 
 class NotFound(ClusterError):

@@ -7,7 +7,7 @@ Nothing here decides: an action is taken or it fails, and the failure is a value
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -24,7 +24,8 @@ from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from applier.write import Writer
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.discretion import Discretion
+from renderer.identity import Manifest, ObjectKey
 
 BEGUN = 256
 """So many actions of a round are begun at once; how many requests are in flight is for the cluster to say."""
@@ -98,8 +99,14 @@ class Executor:
 
     def _merged(self, plan: Plan, observed: Observed, answers: list[_Answer]) -> Outcome:
         of = {one.rendered.parent: one.rendered.source for one in plan.sets}
+        discreet = Discretion(chain(observed.objects.values(), _manifests(plan)))
         results = tuple(
-            replace(result, source=of[result.set], revision=self.revisions.get(of[result.set], ""))
+            replace(
+                result,
+                source=of[result.set],
+                revision=self.revisions.get(of[result.set], ""),
+                error=result.error and result.error.put(discreet),
+            )
             for _, result in answers
         )
         observed = observed.seen(obj for obj, _ in answers if obj is not None)
@@ -233,6 +240,10 @@ class Executor:
         key = plan.rendered.parent
         answer = await _attempt(Result(key, key, action), partial(self.cluster.merge, key, body, manager=PARENT))
         return (None, answer[1])
+
+
+def _manifests(plan: Plan) -> Iterator[Manifest]:
+    return (node.node.manifest for one in plan.sets for node in one.nodes if node.node.writable)
 
 
 _Answer = tuple[Object | None, Result]

@@ -18,9 +18,10 @@ from renderer.bodies import forbidden_keys
 from renderer.cel import Meter, NoSuchKey
 from renderer.definition import Definition
 from renderer.dimensions import combinations
+from renderer.discretion import Discretion
 from renderer.errors import ExpressionError
 from renderer.identity import GroupKind, Manifest, ObjectKey
-from renderer.kinds import is_namespaced
+from renderer.kinds import SECRET, is_namespaced
 from renderer.leveling import in_levels, unique
 from renderer.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
 from renderer.protected import why_protected
@@ -60,7 +61,7 @@ def resolve(
     return RenderedSet(
         parent=parent,
         manifest=instance,
-        nodes=in_levels(unique(walk.nodes)),
+        nodes=in_levels(unique(walk.told)),
         excluded=tuple(walk.excluded.values()),
         status=strip_nulls(definition.status.known(walk.live, walk.meter)),
         conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
@@ -128,6 +129,28 @@ class _Walk:
         live = self.observed.get(ObjectKey.of(self.instance))
         self.values["schema"] = self.live["schema"] = self._seen("schema", schema_value(self.instance, live))
         self.by_id = {node.id: node for node in self.definition.nodes}
+
+    @property
+    def told(self) -> dict[str, RenderedNode]:
+        """The rendered nodes; what is wrong with them is told without values of the Secrets among them."""
+        secrets = [node for node in self.nodes.values() if node.group_kind == SECRET]
+        wrong = (
+            [node for node in self.nodes.values() if node.error or node.waiting or node.ready.why] if secrets else []
+        )
+        if not wrong:
+            return self.nodes
+        live = (self.observed.get(node.key) for node in secrets if node.key)
+        written = (node.manifest for node in secrets if node.writable)
+        discreet = Discretion([*written, *(obj for obj in live if obj)])
+        return self.nodes | {
+            node.id: replace(
+                node,
+                error=discreet(node.error),
+                waiting=tuple(map(discreet, node.waiting)),
+                ready=replace(node.ready, why=discreet(node.ready.why)),
+            )
+            for node in wrong
+        }
 
     def visit(self, node: Node) -> None:
         gone = [parent for parent in node.depends_on if parent in self.excluded]

@@ -14,8 +14,8 @@ from gitops.passes.known import Pass
 from gitops.propagation.state import OURSELVES, Halt, Target, WaveProgress
 from gitops.records.causes import blocked_rows
 from gitops.review.markdown import code
-from gitops.review.masking import Masks
 from renderer.definition import Definition
+from renderer.discretion import Discretion
 from renderer.identity import GroupKind
 
 _MOST: Final = 5
@@ -28,7 +28,7 @@ _LONGEST: Final = 300
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """The `halt` of a `rollout` at `target`; `completed` is what completed before, None where nothing has. `file` has the definition, below the
-    directory of the source. `failing` are instances with what is wrong with them, masked.
+    directory of the source. `failing` are instances with what is wrong with them.
     """
 
     rollout: str
@@ -116,15 +116,13 @@ def proposal(found: Pass, rollout: str, halt: Halt) -> Proposal | None:
 
 
 def _failing(found: Pass, definition: str) -> Iterator[tuple[str, str]]:
-    masks = Masks()
-    masks.learn(found.observed.objects.values())
-    masks.learn(node.manifest for one in found.bundle.sets for node in one.nodes if node.manifest)
+    discreet = Discretion(found.observed.objects.values())
     for one in found.plan.sets:
         if one.rendered.definition == definition:
             wrong = [(cause.reason, cause.message) for _, cause, _ in blocked_rows(one) if cause.reason.is_failure]
             if wrong:
                 reason, message = wrong[0]
-                yield str(one.rendered.parent), masks.text(f"{reason}: {message}")[:_LONGEST]
+                yield str(one.rendered.parent), discreet(f"{reason}: {message}")[:_LONGEST]
 
 
 def _kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:

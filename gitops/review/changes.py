@@ -16,7 +16,7 @@ from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from gitops.passes.known import Preview
 from gitops.review.differences import differences
-from gitops.review.masking import Masks
+from gitops.review.masking import Masks, is_of_snapshot
 from gitops.review.report import Action, Change, Difference, Gate
 from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
@@ -102,6 +102,9 @@ class Changes:
             else None
         )
         failure = self.preview.situation.observed.failures.get(wanted.key) if wanted.key else None
+        difference = self._difference(one, node, action)
+        if action is Action.UPDATE and not difference and is_of_snapshot(node.live):
+            return None  # what it was written from is not in the file, but that nothing else differs is
         return Change(
             action,
             wanted.key and ObjectKey(*map(self.masks.text, wanted.key)),
@@ -111,7 +114,7 @@ class Changes:
             self._level(one, wanted.key, wanted.level),
             wanted.origin.file,
             wanted.origin.line,
-            self._difference(one, node, action),
+            difference,
             tuple(self._gates(due, wanted.hash)) if due and action.is_change else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),

@@ -7,24 +7,16 @@ random for each plan and nobody keeps it.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from applier.adoption import LAST_APPLIED
+from renderer.discretion import SHORTEST, entries, forms
 from renderer.identity import group_kind
 from renderer.kinds import SECRET
-
-SHORTEST = 8
-"""Values of so many characters are recognised within other texts. A shorter one is only where it is the whole text: `prod` is part of too much."""
-
-_SHORTEST_WHOLE = 4
-
 
 OF_CLUSTER = "secret of the cluster"
 """What values are called in a snapshot. Their numbers say nothing of those in a plan."""
@@ -34,9 +26,21 @@ _ANY = re.compile(rf"\((?:{OF_CLUSTER}|secret) #\d+\)")
 
 def may_be_equal(old: object, new: object) -> bool:
     """Do two masked texts differ in nothing but values of which one is known to a snapshot alone?"""
-    if not isinstance(old, str) or not isinstance(new, str) or f"({OF_CLUSTER} #" not in old:
+    if not isinstance(old, str) or not isinstance(new, str) or not is_of_snapshot(old):
         return False
     return _ANY.sub("", old) == _ANY.sub("", new)
+
+
+def is_of_snapshot(obj: object) -> bool:
+    """Does it hold values that a snapshot has masked?"""
+    match obj:
+        case str():
+            return f"({OF_CLUSTER} #" in obj
+        case dict():
+            return any(map(is_of_snapshot, obj.values()))
+        case list():
+            return any(map(is_of_snapshot, obj))
+    return False
 
 
 class Masks:
@@ -53,17 +57,9 @@ class Masks:
         """What the Secrets among these hold is masked from now on, wherever it turns up."""
         for obj in objects:
             if group_kind(obj) == SECRET:
-                for plain in _values(obj):
-                    self._learn(plain)
-
-    def _learn(self, plain: bytes) -> None:
-        text = plain.decode(errors="replace")
-        if len(text) < _SHORTEST_WHOLE:
-            return
-        encoded = base64.b64encode(plain).decode()
-        for form in (text, encoded, quote(text, safe=""), text.strip()):
-            self._known[form] = plain
-        self._pattern = None
+                for _, plain in entries(obj):
+                    self._known |= dict.fromkeys(forms(plain), plain)
+                    self._pattern = None
 
     def _mask(self, plain: bytes) -> str:
         found = hashlib.blake2b(plain, key=self._key, digest_size=16).digest()
@@ -97,25 +93,6 @@ class Masks:
         if LAST_APPLIED in annotations:
             kept = {name: item for name, item in annotations.items() if name != LAST_APPLIED}
             rest["metadata"] = {**rest["metadata"], "annotations": kept}
-        masked = {name: self._mask(plain) for name, plain in _entries(obj)}
+        masked = {name: self._mask(plain) for name, plain in entries(obj)}
         shown: dict[str, Any] = self.value(rest)
         return {**shown, "data": masked} if masked else shown
-
-
-def _values(secret: Mapping[str, Any]) -> Iterator[bytes]:
-    return (plain for _, plain in _entries(secret))
-
-
-def _entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Keys of a Secret and what they hold, decoded; what is no base64 is taken as it stands."""
-    for name, item in (secret.get("data") or {}).items():
-        yield name, _decoded(str(item))
-    for name, item in (secret.get("stringData") or {}).items():
-        yield name, str(item).encode()
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return text.encode()

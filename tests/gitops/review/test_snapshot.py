@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from applier.observed import annotation
 from gitops.review import planning
 from gitops.review.report import Report
 from gitops.review.snapshot import SnapshotError, read, take, written
+from renderer import keys
 from tests.gitops.fleet import Fleet
 from tests.gitops.review.commits import told
 
@@ -67,6 +69,18 @@ def test_no_value_of_a_secret_is_in_it(tmp_path: Path) -> None:
     assert CANARY not in said
     assert encoded not in said
     assert "(secret of the cluster #1)" in said
+
+
+def test_no_hash_of_what_copies_a_value_is_in_it(tmp_path: Path) -> None:
+    """Whoever has all the rest of the object could try values until the hash fits."""
+    with fleet() as one:
+        one.start()
+        against_file(one, tmp_path / "cluster.json")
+        live = one.request("GET", "/api/v1/namespaces/default/configmaps/i0-copy")
+    found = {f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in read(tmp_path / "cluster.json").objects}
+    assert annotation(live, keys.HASH)
+    assert annotation(found["ConfigMap/i0-copy"], keys.HASH) == ""
+    assert annotation(found["Deployment/i0-app"], keys.HASH)
 
 
 def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
