@@ -21,6 +21,7 @@ from yaml.events import (
 _STEP = re.compile(r"[.\[]")
 _INDEX = re.compile(r"\[(\d+)\]")
 _QUOTED = re.compile(r"\[(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')\]")
+_BARE = re.compile(r"\[([^\]\"']+)\]")
 
 
 @dataclass(slots=True)
@@ -46,6 +47,9 @@ class Place:
             return (child, path[match.end() :].removeprefix(".")) if child else None
         if match := _QUOTED.match(path):
             child = self.children.get(match[1][1:-1].replace("\\", ""))
+            return (child, path[match.end() :].removeprefix(".")) if child else None
+        if match := _BARE.match(path):
+            child = self.children.get(match[1])
             return (child, path[match.end() :].removeprefix(".")) if child else None
         ends = [len(path), *(match.start() for match in reversed(list(_STEP.finditer(path))))]
         key = next((path[:end] for end in ends if path[:end] in self.children), None)

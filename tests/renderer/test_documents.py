@@ -358,6 +358,7 @@ spec:
         ("spec.resources[7].id", 7),
         ("metadata.annotations.levelgate.dev/health", 4),
         ('metadata.annotations["levelgate.dev/health"]', 4),
+        ("metadata.annotations[levelgate.dev/health]", 4),
         ("metadata.annotations.levelgate.dev", 5),
         ("nowhere", 1),
     ],
