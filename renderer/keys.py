@@ -77,7 +77,7 @@ WRITTEN_BY_PEOPLE = frozenset(
         "suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
-OF_DEFINITIONS = (PRUNE, SUSPEND, SUSPEND_UNTIL)
+OF_DEFINITIONS = (PRUNE, SUSPEND, SUSPEND_UNTIL, GLASS_REASON, GLASS_UNTIL)
 """What is handed on from a definition to its CRD."""
 
 _VALUES = {
@@ -108,7 +108,14 @@ _FORMS = {
 def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """Keys that Git must not carry, and words that they do not know, as (path, message); empty when the metadata is fine."""
     metadata = manifest.get("metadata") or {}
-    return [
+    annotations = metadata.get("annotations")
+    said = annotations if isinstance(annotations, dict) else {}
+    halves = [
+        (f"metadata.annotations[{key}]", f"passes no window without {other}")
+        for key, other in ((GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON))
+        if key in said and other not in said
+    ]
+    return halves + [
         (f"metadata.{place}[{key}]", reason)
         for place in ("labels", "annotations")
         if isinstance(metadata.get(place), dict)

@@ -80,7 +80,12 @@ def _configuration(file: Path | None) -> tuple[Config | None, list[Finding]]:
 
 
 def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterator[Finding]:
-    """What is wrong with windows, policies and gates, and which of them will not do what they seem to."""
+    """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
+    from gitops.propagation.people import glass_beyond
+
+    now = SystemClock().now()
+    for problem, is_over in glass_beyond(catalog.objects, now):
+        yield Finding(problem, Severity.WARNING if is_over else Severity.ERROR)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.propagation.fields import windows_of
@@ -89,7 +94,7 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     from gitops.propagation.policies import policies_of
     from gitops.propagation.targets import targets
 
-    now, calendar = SystemClock().now(), windows_of(catalog)
+    calendar = windows_of(catalog)
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     windows = {*calendar.broken, *(window.name for window in calendar.windows)}
     externals = [one.name for one in config.externals] if config else None

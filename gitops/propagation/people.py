@@ -6,7 +6,7 @@ suspension still holds or suspends; what cannot be read of a break-glass opens n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,6 +18,8 @@ from applier.reasons import Reason
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait
 from renderer import keys
+from renderer.content import Declared
+from renderer.errors import Problem
 from renderer.identity import Manifest
 
 _WORDS: Final = frozenset(
@@ -126,6 +128,23 @@ class Asked:
 
 
 NOBODY: Final = Asked()
+
+
+def glass_beyond(written: Iterable[Declared], now: datetime) -> Iterator[tuple[Problem, bool]]:
+    """A break-glass in Git that opens nothing now because of its end, and whether that is over; else it is further ahead than it may be."""
+    path = f"metadata.annotations[{keys.GLASS_UNTIL}]"
+    for one in written:
+        ends = moment(annotation(one.manifest, keys.GLASS_UNTIL))
+        if ends is None or now < ends <= now + LONGEST_GLASS:
+            continue
+        latest = f"write at most {now + LONGEST_GLASS:%Y-%m-%dT%H:%M:%SZ}"
+        hours = LONGEST_GLASS // timedelta(hours=1)
+        told = (
+            "is over: take it out"
+            if ends <= now
+            else f"is more than {hours} hours ahead and passes no window; {latest}"
+        )
+        yield Problem(one.origin.file, one.line_of(path), path, told), ends <= now
 
 
 def moment(text: Any) -> datetime | None:

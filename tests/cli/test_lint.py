@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitops.cli import run
+from gitops.clock import SystemClock
 from tests.gitops.propagation.windows import manifest
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, widget
 
@@ -209,6 +211,37 @@ spec:
     assert told == {
         ("window.yaml", 7, "spec.schedule.cron"),
         ("policy.yaml", 5, "spec.shape.exponential.factor"),
+    }
+
+
+def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.3, 14: no more than four hours ahead; one that is over does no harm, and is to be taken out."""
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime(2026, 11, 23, 8, tzinfo=UTC))
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\n  annotations:\n    levelgate.dev/break-glass-reason: INC-7\n"
+    files = {
+        name: f"{text.replace('NAME', name)}    levelgate.dev/break-glass-until: {until}\n"
+        for name, until in (
+            ("far", "2026-11-23T12:00:01Z"),
+            ("fine", "2026-11-23T12:00:00Z"),
+            ("over", "2026-11-23T08:00:00Z"),
+        )
+    }
+    files["half"] = text.replace("NAME", "half")
+    told = {
+        (one["file"], one["line"], one["severity"], one["message"])
+        for one in findings(capsys, written(tmp_path, **files))
+    }
+    assert told == {
+        (
+            "far.yaml",
+            7,
+            "error",
+            "is more than 4 hours ahead and passes no window; write at most 2026-11-23T12:00:00Z",
+        ),
+        ("half.yaml", 6, "error", "passes no window without levelgate.dev/break-glass-until"),
+        ("over.yaml", 7, "warning", "is over: take it out"),
     }
 
 

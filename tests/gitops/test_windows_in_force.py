@@ -164,15 +164,26 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
     assert fleet.propagated("c")[1].endswith("break-glass refused: over since 2026-11-21T11:00Z")
 
 
-def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet) -> None:
-    """Asked on the definition; pace and order of the rollout stay as they are."""
+@pytest.mark.parametrize("is_in_git", [False, True])
+def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet, is_in_git: bool) -> None:
+    """Surface 2.4: asked on the definition, in Git or on its CRD; pace and order of the rollout stay as they are."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
+    until = SATURDAY + timedelta(hours=1)
+    said = {"break_glass_reason": "INC-7", "break_glass_until": until.isoformat()}
+    if is_in_git:
+        fleet.about = {f"levelgate.dev/{name.replace('_', '-')}": text for name, text in said.items()}
     fleet.push("two")
     fleet.step()
-    until = SATURDAY + timedelta(hours=1)
-    fleet.put(DEFINITION, break_glass_reason="INC-7", break_glass_until=until.isoformat())
-    assert fleet.move("two", rounds=2) == [["a"], ["b"]]
+    if not is_in_git:
+        assert fleet.at("two") == []
+        fleet.put(DEFINITION, **said)
+        fleet.step()
+    assert fleet.at("two") == ["a"]
+    fleet.ready("a")
+    assert fleet.move("two", rounds=1) == [["b"]]
+    by = {one.by for one in fleet.rollout().decisions if one.what == "overridden"}
+    assert by == ({f"commit {fleet.commits:040d}"[:19]} if is_in_git else {"kubectl-annotate"})
     fleet.clock.moment = until
     assert fleet.move("two") == []
 

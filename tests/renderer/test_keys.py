@@ -11,6 +11,7 @@ from renderer.keys import (
     DELETION_POLICY,
     DEPENDS_ON,
     FINALIZER,
+    GLASS_REASON,
     GLASS_SCOPE,
     GLASS_UNTIL,
     HEALTH,
@@ -70,7 +71,15 @@ WORDS = {
     ("key", "word"), [(key, word) for key in sorted(WRITTEN_BY_PEOPLE) for word in WORDS.get(key, ("x",))]
 )
 def test_what_people_write_is_taken(key: str, word: str) -> None:
-    assert refused({"metadata": {"annotations": {key: word}}}) == []
+    whole = {GLASS_REASON: "INC-7", GLASS_UNTIL: "2026-11-23T08:00:00Z"} if "break-glass" in key else {}
+    assert refused({"metadata": {"annotations": {**whole, key: word}}}) == []
+
+
+@pytest.mark.parametrize(("key", "missing"), [(GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON)])
+def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str) -> None:
+    """3.3, 14."""
+    found = refused({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
+    assert found == [(f"metadata.annotations[{key}]", f"passes no window without {missing}")]
 
 
 @pytest.mark.parametrize(
