@@ -34,6 +34,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        self.text += " " if tag == "br" else ""
 
     def handle_data(self, data: str) -> None:
         self.text += data
