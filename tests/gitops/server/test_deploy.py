@@ -124,3 +124,16 @@ def test_nobody_gets_permissions_by_a_loophole() -> None:
         for rule in one.get("rules", ()) if kind.endswith("Role") else ():
             assert not {"*", "escalate", "bind", "impersonate"} & set(rule["verbs"])
             assert "*" not in rule["apiGroups"]
+
+
+def test_the_image_has_what_sources_need_and_the_user_that_the_manifests_name() -> None:
+    """ssh does not work for a user without a name ("No user exists for uid"), and Git needs a place to write."""
+    image = (DEPLOY / "Dockerfile").read_text()
+    pod = manifests()["Deployment", "levelgate"]["spec"]["template"]["spec"]
+    user, home = pod["securityContext"]["runAsUser"], "/var/cache/levelgate"
+    assert f"USER {user}:{pod['securityContext']['runAsGroup']}\n" in image
+    assert f"useradd --uid {user} --gid {user} --home-dir {home} --create-home levelgate\n" in image
+    assert {one["name"]: one["value"] for one in pod["containers"][0]["env"] if one["name"] == "HOME"} == {"HOME": home}
+    assert f"ENV HOME={home} XDG_CACHE_HOME={home}\n" in image
+    assert " git openssh-client " in image
+    assert {".git", ".venv", ".cluster"} <= {*(DEPLOY.parent / ".dockerignore").read_text().splitlines()}
