@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +24,9 @@ from applier.sandbox.transport import cluster_of
 from gitops import tracing
 from gitops.passes.reconcile import Reconciler
 from gitops.stages import told
+from tests.conftest import IN_CI
 from tests.gitops.fleet import Fleet
+from tests.gitops.source.real_git import Work
 
 
 def named(spans: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
@@ -54,6 +63,81 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     assert write.parent
     assert write.parent.span_id in {span.context.span_id for span in named(spans, "apply") if span.context}
     assert spans[0].resource.attributes["service.name"] == "levelgate"
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, list[Any]]]:
+    """A receiver of OTLP over HTTP on this machine: its address, and the requests that it got, decoded."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    received: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            known = (self.path, self.headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
+            if known:
+                received.append(ExportTraceServiceRequest.FromString(body))
+            self.send_response(200 if known else 404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", received
+        server.shutdown()
+        thread.join()
+
+
+def test_the_spans_of_a_run_reach_a_collector(tmp_path: Path) -> None:
+    """The command itself, with the exporter of the extra and the standard variables."""
+    if find_spec("opentelemetry.exporter") is None and not IN_CI:
+        pytest.skip("the OTLP exporter is not installed: make venv")
+    work = Work(tmp_path / "platform")
+    work.path.mkdir()
+    work.git("init", "--quiet", "--initial-branch=main")
+    commit = work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
+    with collector() as (endpoint, received):
+        told = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "c")}
+        begin = "from gitops.cli import main; main()"
+        program = (sys.executable, "-c", begin, "run", "--once", "--sandbox", "--source", str(work.path))
+        done = subprocess.run(
+            program, env={**os.environ, **told}, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    (service,) = {
+        one.value.string_value
+        for request in received
+        for resource in request.resource_spans
+        for one in resource.resource.attributes
+        if one.key == "service.name"
+    }
+    assert service == "levelgate"
+    spans = [
+        span
+        for request in received
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    names = {span.span_id: span.name for span in spans}
+    assert {"ask", "fetch", "pass", "observe", "render", "plan", "apply", "apply object", "conclude"} <= {
+        *names.values()
+    }
+    written = {
+        one.value.string_value: names[span.parent_span_id]
+        for span in spans
+        for one in span.attributes
+        if one.key == "levelgate.object"
+    }
+    assert written["ConfigMap/default/one"] == "apply"
+    (first, *_) = (span for span in spans if span.name == "pass")
+    (revisions,) = (one.value.array_value.values for one in first.attributes if one.key == "levelgate.revisions")
+    assert [one.string_value for one in revisions] == [f"platform@{commit}"]
 
 
 def test_what_fails_says_so() -> None:
