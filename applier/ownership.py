@@ -114,6 +114,14 @@ def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     )
 
 
+def owns(live: Object, intent: Object, manager: str) -> bool:
+    """A quick yes, to what is the rule: every field of `intent` is `manager`'s, down through maps to scalars. To a no `ownership` says more, perhaps
+    that nothing is lost.
+    """
+    ours = apply_entry(live, manager)
+    return ours is not None and _has(ours.get("fieldsV1") or _NOTHING, _content(intent))
+
+
 def annotators(live: Object, name: str) -> tuple[str, ...]:
     """The field managers that have this annotation, who wrote last at the end; empty where the server does not say."""
     entries = sorted(live["metadata"].get("managedFields") or (), key=lambda entry: entry.get("time") or "")
@@ -131,16 +139,15 @@ def _content(intent: Object) -> Object:
     return content | ({"metadata": metadata} if metadata else {})
 
 
-def _agrees(value: Any, owned: Fields) -> bool:
-    """A quick yes to what is the rule: maps down to scalars, all of them ours, and nothing else is. No: look closer."""
-    if not isinstance(value, dict) or len(value) + ("." in owned) != len(owned):
+def _has(owned: Fields, value: Any) -> bool:
+    if not isinstance(value, dict):
         return False
     for name, part in value.items():
         child = owned.get(f"f:{name}")
         if child:
-            if not _agrees(part, child):
+            if not _has(child, part):
                 return False
-        elif child is None or part is None or part.__class__ in (dict, list):
+        elif child is None or part is None or isinstance(part, dict | list):
             return False
     return True
 
@@ -149,8 +156,6 @@ def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], found: list[_D
     """Adds the differences below one value to `found`; a leaf owns all that is below it, be it a scalar or an atomic
     map or list.
     """
-    if _agrees(value, owned):
-        return
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
             found.append(_Difference("whole", keys, value))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from applier import member
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation
-from applier.ownership import Lost, ownership
+from applier.ownership import Lost, ownership, owns
 from applier.plan.carrying import Around, Carried
 from applier.plan.values import SetPlan, Verb
 from renderer import keys
@@ -83,8 +83,9 @@ class Comparisons:
 
 def _verdict(rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
     intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
-    found = ownership(live, intent, CONTENT)
-    if found is None or found.lost:
-        return Verb.HEAL, found.lost if found else ()
+    if not owns(live, intent, CONTENT):
+        found = ownership(live, intent, CONTENT)
+        if found is None or found.lost:
+            return Verb.HEAL, found.lost if found else ()
     recorded = [annotation(live, name) for name in _BOOKKEEPING]
     return Verb.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else Verb.RECORD, ()

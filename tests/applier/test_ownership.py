@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.errors import Invalid, KindNotServed
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.ownership import Lost, Ownership, ownership
+from applier.ownership import Lost, Ownership, ownership, owns
 from renderer.identity import ObjectKey, group_kind
 from tests.applier.kube import objects
 from tests.controlplane.kubectl import Kubectl
@@ -34,9 +34,11 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
 
 
 def holds(live: Object, intent: Object, manager: str) -> bool:
-    """Whether `manager`'s last apply is known and nothing of `intent` is lost."""
+    """Whether `manager`'s last apply is known and nothing of `intent` is lost; the quick yes never says more."""
     found = ownership(live, intent, manager)
-    return found is not None and not found.lost
+    held = found is not None and not found.lost
+    assert held or not owns(live, intent, manager)
+    return held
 
 
 async def read(cluster: KubeCluster, manifest: Object) -> Object:
@@ -506,6 +508,24 @@ def test_shapes_that_are_rare(intent: Any, fields: Object, expected: Ownership) 
     assert found is not None
     assert [each.path for each in found.lost] == [each.path for each in expected.lost]
     assert len(found.surplus) == len(expected.surplus)
+    assert not (found.lost and owns(live({"f:x": fields}), {"x": intent}, MANAGER))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"f:data": {".": {}, "f:a": {}, "f:b": {}}}, True),
+        ({"f:data": {"f:a": {}, "f:b": {}, "f:more": {}}, "f:metadata": {"f:labels": {}}}, True),
+        ({"f:data": {"f:a": {}}}, False),
+        ({"f:data": {}}, False),
+        ({}, False),
+    ],
+)
+def test_the_quick_yes_to_maps_of_scalars(fields: Object, expected: bool) -> None:
+    """What we own beyond the intent does not matter; a map without parts takes a closer look."""
+    intent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "b": "2"}}
+    assert owns(live(fields), intent, MANAGER) is expected
+    assert not owns(live(fields, manager="other"), intent, MANAGER)
 
 
 async def test_a_free_map_that_lost_all_its_parts(cluster: KubeCluster, namespace: str, kubectl: Kubectl) -> None:
