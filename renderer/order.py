@@ -42,6 +42,7 @@ class Order:
         ordered = dict(
             sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
         )
+        ids = {key: node.id for key, node in ordered.items()}
         neighbours = implied.Neighbours.of((key, node.manifest) for key, node in ordered.items())
         parents: dict[str, list[str]] = {}
         healthy: dict[str, frozenset[str]] = {}
@@ -52,9 +53,9 @@ class Order:
                 *self._needs_of_children(key, neighbours.crds),
                 *wanted,
             } - {key}
-            parents[node.id] = sorted(str(other) for other in found if other in ordered)
+            parents[node.id] = sorted(ids[other] for other in found if other in ids)
             served = implied.serving(node.manifest, key, neighbours)
-            healthy[node.id] = frozenset(str(other) for other in (*wanted, *served) if other in ordered)
+            healthy[node.id] = frozenset(ids[other] for other in (*wanted, *served) if other in ids)
             if errors and not node.error:
                 ordered[key] = replace(node, error=errors)
         for key, node in ordered.items():
