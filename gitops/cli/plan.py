@@ -154,8 +154,7 @@ class _Asked:
 
     async def report(self, choice: ClusterChoice) -> tuple[Report, str]:
         """The report, and the line that says of what it is."""
-        head = compose.read(self.place, revision=self.head)
-        base = compose.read(self.place, revision=compose.fork(self.place, self.base, self.head)) if self.base else None
+        head, base = await asyncio.gather(asyncio.to_thread(self._read_head), asyncio.to_thread(self._read_base))
         match self.against:
             case "git":
                 assert base
@@ -163,6 +162,14 @@ class _Asked:
             case "cluster":
                 return await self._of_cluster(base, head, choice)
         return await self._of_file(base, head, Path(self.against))
+
+    def _read_head(self) -> Snapshot:
+        return compose.read(self.place, revision=self.head)
+
+    def _read_base(self) -> Snapshot | None:
+        if not self.base:
+            return None
+        return compose.read(self.place, revision=compose.fork(self.place, self.base, self.head))
 
     async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
         name = self.source or compose.likely_name(self.place)
