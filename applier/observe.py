@@ -151,11 +151,10 @@ async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[
 def _scopes(observed: Observed) -> list[frozenset[GroupKind]]:
     """Kinds named by every parent seen, of those whose sets are listed; a parent that is not ours names none."""
     found = []
-    for obj in observed.objects.values():
-        set_id = label(obj, keys.PARENT_ID)
-        if set_id and (observed.sets is None or set_id in observed.sets):
+    for key, set_id in observed.parents.items():
+        if observed.sets is None or set_id in observed.sets:
             try:
-                found.append(read_scope(obj).kinds)
+                found.append(read_scope(observed.objects[key]).kinds)
             except ForeignSet:
                 continue
     return found

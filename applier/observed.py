@@ -157,11 +157,24 @@ class Observed:
     def crds(self) -> tuple[Object, ...]:
         return tuple(obj for key, obj in self.objects.items() if key.kind == CRD.kind and key.group == CRD.group)
 
-    @cached_property
+    @property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
         """Keys of live objects by the ApplySet that they are part of."""
-        found: dict[str, list[ObjectKey]] = defaultdict(list)
+        return self._marked[0]
+
+    @property
+    def parents(self) -> Mapping[ObjectKey, str]:
+        """Live objects that say of themselves that they are the parent of a set, with its id."""
+        return self._marked[1]
+
+    @cached_property
+    def _marked(self) -> tuple[Mapping[str, tuple[ObjectKey, ...]], Mapping[ObjectKey, str]]:
+        members: dict[str, list[ObjectKey]] = defaultdict(list)
+        parents: dict[ObjectKey, str] = {}
         for key, obj in self.objects.items():
-            if set_id := label(obj, keys.PART_OF):
-                found[set_id].append(key)
-        return {set_id: tuple(sorted(members)) for set_id, members in found.items()}
+            if labels := obj["metadata"].get("labels"):
+                if part_of := labels.get(keys.PART_OF):
+                    members[part_of].append(key)
+                if parent := labels.get(keys.PARENT_ID):
+                    parents[key] = parent
+        return {set_id: tuple(sorted(found)) for set_id, found in members.items()}, parents

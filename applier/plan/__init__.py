@@ -171,10 +171,11 @@ class _Planner:
 
     def _unwanted_instances(self) -> Iterator[RenderedSet]:
         """Live instances of our sets that Git or their parent no longer want, as sets with nothing desired; found from parent to child."""
-        pending = [rendered.id for rendered in self.bundle.sets]
+        left = self.observed.parents.keys() - self.bundle.instances.keys()
+        pending = [rendered.id for rendered in self.bundle.sets] if left else []
         while pending:
             for key in self.observed.members.get(pending.pop(), ()):
-                if label(self.observed.objects[key], keys.PARENT_ID) and key not in self.bundle.instances:
+                if key in left:
                     before = self.bundle.leaving.get(key)
                     unwanted = replace(before, nodes=(), before=before) if before else RenderedSet(parent=key)
                     pending.append(unwanted.id)

@@ -86,8 +86,8 @@ class Happened:
 def read(text: str) -> tuple[Passed, ...]:
     """The oldest first. What cannot be read counts as nothing: it only tells."""
     try:
-        return msgspec.convert(orjson.loads(text), tuple[Passed, ...]) if text else ()
-    except (orjson.JSONDecodeError, msgspec.ValidationError):
+        return msgspec.json.decode(text, type=tuple[Passed, ...]) if text else ()
+    except msgspec.DecodeError:
         return ()
 
 
@@ -117,7 +117,8 @@ def noted(text: str, happened: Happened, *, commit: str, state: str, now: dateti
         tuple(islice(met, MOST)),
         tuple(words),
     )
-    return _bounded((*known, passed))
+    before = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
+    return _bounded([*(bytes(one).decode() for one in before), _text(passed)])
 
 
 def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Deed]:
@@ -152,8 +153,9 @@ def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
     yield from (one for one in happened.words if (one.what, one.subject) not in heard)
 
 
-def _bounded(passes: tuple[Passed, ...]) -> str:
-    kept = [_text(one) for one in passes[-KEPT:]]
+def _bounded(passes: Sequence[str]) -> str:
+    """The newest of these, each as JSON: one that is kept stays as it was written."""
+    kept = list(passes[-KEPT:])
     size = sum(len(one.encode()) + 1 for one in kept) + 1
     while size > LARGEST and len(kept) > 1:
         size -= len(kept.pop(0).encode()) + 1
