@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -14,11 +15,16 @@ from gitops import compose
 from gitops.cli.options import schemas_option
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
+from gitops.words.times import length
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
+from renderer.listing import listed
 from renderer.model import Bundle
 from renderer.render import World, render
+
+if TYPE_CHECKING:
+    from gitops.propagation.window import Target
 
 
 @click.command()
@@ -104,9 +110,29 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     governed = targets(bundle, catalog.definitions)
     for problem in never_open(definitions, calendar.windows, governed, now):
         yield Finding(problem, Severity.WARNING)
+    for problem, severity in _availability(catalog, targets(bundle, catalog.definitions), now):
+        yield Finding(problem, severity)
     for warning in warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
         yield Finding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
+
+
+def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -> Iterator[tuple[Problem, Severity]]:
+    """Where windows leave less room than the default policy wants."""
+    from gitops.propagation.availability import shortages
+    from gitops.propagation.policy import OnViolation
+    from gitops.propagation.rules import in_force
+
+    rules = in_force(catalog, {})
+    policy = rules.default_policy
+    wanted = policy.windows.availability
+    for one in shortages(rules, governed, now) if wanted else ():
+        assert wanted
+        governs = f"what {listed(one.windows)} {'governs' if len(one.windows) == 1 else 'govern'}"
+        told = f"{governs} may change for {length(one.open_for)} in the {length(wanted.per)} from {one.begins:%Y-%m-%d %H:%MZ}"
+        asked = f"{length(wanted.at_least)} are asked for, in pieces of {length(wanted.contiguous)} or more"
+        problem = Problem(policy.origin.file, policy.origin.line, "spec.windows.availability", f"{told}; {asked}")
+        yield problem, Severity.ERROR if wanted.on_violation is OnViolation.REJECT else Severity.WARNING
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from gitops.cli import run
 from gitops.clock import SystemClock
 from tests.gitops.propagation.windows import manifest
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, widget
+from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain, widget
 
 
 def written(folder: Path, **files: str) -> str:
@@ -243,6 +243,28 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
         ("half.yaml", 6, "error", "passes no window without levelgate.dev/break-glass-until"),
         ("over.yaml", 7, "warning", "is over: take it out"),
     }
+
+
+@pytest.mark.parametrize(("word", "severity"), [("Warn", "warning"), ("Reject", "error")])
+def test_windows_that_leave_too_little_room_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, severity: str
+) -> None:
+    """3.2: `availability` of the default policy."""
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime(2026, 11, 23, 8, tzinfo=UTC))
+    asked = f"{{atLeast: 48h, per: 32d, contiguous: 4h, onViolation: {word}}}"
+    policy = f"""apiVersion: levelgate.dev/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: all}}
+spec: {{windows: {{availability: {asked}}}}}
+"""
+    short = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * *"}, "duration": "1h"}
+    place = written(tmp_path, p=policy, m=plain("settings"), w=manifest("short", **short).decode())
+    (found,) = findings(capsys, place, code=int(severity == "error"))
+    assert (found["file"], found["path"], found["severity"]) == ("p.yaml", "spec.windows.availability", severity)
+    assert found["message"] == (
+        "what short governs may change for less than a minute in the 32d from 2026-11-23 08:00Z; "
+        "2d are asked for, in pieces of 4h or more"
+    )
 
 
 def test_gates_are_checked_against_the_windows_of_the_repository(
