@@ -21,6 +21,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.propagation.state import State
+from gitops.simulate.world import VirtualClock
 from renderer.catalog import Catalog, load
 
 T = TypeVar("T")
@@ -34,19 +35,10 @@ MERGE = "application/merge-patch+json"
 
 
 @dataclass
-class StillClock:
-    """Stands still until it is moved."""
+class StillClock(VirtualClock):
+    """Stands still from the start of all stories until it is moved."""
 
     moment: datetime = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def seconds(self) -> float:
-        return self.moment.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
 
 
 class Died(BaseException):

@@ -15,6 +15,7 @@ from gitops.externals import External, Externals, NoAnswer, ask
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.gates import Fact
 from tests.gitops.fleet import Fleet, StillClock
+from tests.gitops.loopback import listening
 
 MINUTE = timedelta(minutes=1)
 
@@ -41,16 +42,12 @@ class Answers:
     async def serving(self) -> AsyncIterator[Answers]:
         app = web.Application()
         app.router.add_get("/ok", self.answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/ok"
-            yield self
-        finally:
-            self.closing.set()
-            await runner.cleanup()
+        async with listening(app) as url:
+            self.url = f"{url}/ok"
+            try:
+                yield self
+            finally:
+                self.closing.set()
 
     def external(self, *, name: str = "budget", timeout: timedelta = timedelta(seconds=10)) -> External:
         return External(name, self.url, "true", MINUTE, timeout)

@@ -6,11 +6,9 @@ import hashlib
 import hmac
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -18,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.controlplane.waiting import eventually
-from tests.gitops.source.real_git import GitServer, handler_for
+from tests.gitops.source.real_git import serving
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
 from tests.scenarios.process import Running
@@ -85,24 +83,11 @@ def test_an_address_that_is_taken_is_an_error(platform: Platform, daemon: Daemon
     assert "Traceback" not in told.stderr
 
 
-@contextmanager
-def served(root: Path) -> Iterator[GitServer]:
-    """The repositories below this directory, over HTTP."""
-    state = GitServer(root)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler_for(state)) as listening:
-        state.port = listening.server_port
-        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield state
-        listening.shutdown()
-        thread.join()
-
-
 @pytest.mark.both_servers
 def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tmp_path: Path) -> None:
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="one")})
     (tmp_path / "secret").write_text("secret")
-    with served(platform.repository.path.parent) as git:
+    with serving(platform.repository.path.parent) as git:
         url = git.url(platform.repository.path.name)
         (tmp_path / "levelgate.yaml").write_text(
             "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nlisten: 127.0.0.1:0\n"

@@ -12,17 +12,14 @@ from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
 from gitops.passes.sources import SourceState
 from gitops.review import planning
-from tests.gitops.passes.test_history import ONE, TWO, World
+from tests.gitops.passes.test_history import ONE, World, settled
 
 THREE = ONE.replace("one", "three")
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = World(tmp_path)
-    found.work.commit(one=ONE, two=TWO)
-    asyncio.run(found.settle())
+    found = settled(tmp_path, monkeypatch)
     found.require_plan = True
     found.restart()
     return found

@@ -24,6 +24,7 @@ from renderer.identity import ObjectKey
 from renderer.render import source_parent
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import Fleet, StillClock
+from tests.gitops.loopback import listening
 
 COMMIT = "9c1d2e7" + "0" * 33
 SETTLED = Transition(Happening.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT)
@@ -55,15 +56,8 @@ class Receiving:
     async def serving(self) -> AsyncIterator[Receiving]:
         app = web.Application()
         app.router.add_post("/{path:.*}", self.answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with listening(app) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
 
 def secret(tmp_path: Path, text: str = "s3cret") -> Path:

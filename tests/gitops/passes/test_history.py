@@ -87,13 +87,18 @@ class World:
         await self.cluster.merge(source_parent("platform"), said, manager="person")
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world in which the first commit is applied."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = World(tmp_path)
     found.work.commit(one=ONE, two=TWO)
     asyncio.run(found.settle())
     return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return settled(tmp_path, monkeypatch)
 
 
 def rewritten(world: World) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.gitops.loopback import listening
+
 TOKEN, BOT = "s3cret-token", "levelgate-bot"
 
 
@@ -48,14 +50,8 @@ class FakeForge:
         app = web.Application(middlewares=[self._door])
         for method, path, answer in self._routes():
             app.router.add_route(method, path, answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with listening(app) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
     def say(self, number: int, author: str, body: str) -> int:
         """A comment of somebody."""
