@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Or each of a few hundred processes would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv check test fuzz controlplane cluster schemas demo faults bench format lock clean
 
