@@ -121,7 +121,7 @@ def test_linked_work_trees(repository: Path, tmp_path: Path) -> None:
 
 def test_a_burst_is_one_call() -> None:
     changes = Changes()
-    debounce = Debounce(changes, trailing=0.05, ceiling=60)
+    debounce = Debounce(changes, trailing=0.5, ceiling=60)  # a loaded machine may interrupt the burst for a while
     debounce.start()
     for _ in range(1000):
         debounce.poke()
