@@ -19,6 +19,7 @@ from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.config.address import DEFAULT, address
+from gitops.config.form import LOG_FORMATS
 from gitops.errors import SourceError
 from gitops.passes.known import Pass
 from gitops.passes.tally import Tally
@@ -66,9 +67,9 @@ from gitops.records.causes import blocked_rows
 @click.option(
     "--resync",
     type=Duration(),
-    default="10m",
-    show_default=True,
-    help="Read everything anew so often; changes in the cluster are watched, and seen at once.",
+    envvar="LEVELGATE_RESYNC",
+    help="Read everything anew so often; changes in the cluster are watched, and seen at once.  "
+    "[default: 10m, or resync of the configuration]",
 )
 @click.option(
     "--apply-concurrency",
@@ -89,7 +90,12 @@ from gitops.records.causes import blocked_rows
     help="Where the status page, health, metrics and hooks are served, without --once.  "
     f"[default: {DEFAULT}, or listen of the configuration]  [env: LEVELGATE_LISTEN]",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    envvar="LEVELGATE_LOG_FORMAT",
+    help="[default: text, or logFormat of the configuration]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
 @cluster_options
 def command(
@@ -103,11 +109,11 @@ def command(
     agreed: str,
     fail_on_held: bool,
     interval: timedelta,
-    resync: timedelta,
+    resync: timedelta | None,
     apply_concurrency: int | None,
     max_concurrent_reconciles: int | None,
     listen: str | None,
-    log_format: str,
+    log_format: str | None,
     verbose: bool,
     choice: ClusterChoice,
 ) -> int:
@@ -139,7 +145,7 @@ def command(
         raise click.UsageError(
             "--require-plan is for --once and a single source; a daemon takes `requirePlan` of its configuration"
         )
-    progress = Progress(SystemClock(), json=log_format == "json", verbose=verbose)
+    progress = Progress(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
     process = Process(
         config=config,
         file=file,
@@ -148,7 +154,7 @@ def command(
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         max_concurrent=max_concurrent_reconciles or config.max_concurrent_reconciles or 1,
         agreed=agreed,
-        resync=resync,
+        resync=resync or config.resync,
         listen=listen or config.listen,
         conclude=lambda found, follower: report(
             progress, found, list(follower.errors.values()), fail_on_held=fail_on_held

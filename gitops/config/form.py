@@ -24,6 +24,7 @@ def _one_of(words: Iterable[str]) -> dict[str, Any]:
     return {"type": "string", "enum": [str(word) for word in words]}
 
 
+LOG_FORMATS: Final = ("text", "json")
 _TEXT: Final = {"type": "string", "minLength": 1}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _ADOPT_POLICY: Final = _one_of(AdoptPolicy)
@@ -90,5 +91,7 @@ FORM: Final = _fields(
     externals={"type": "array", "items": _EXTERNAL},
     notifications={"type": "array", "items": _NOTIFICATION},
     listen=_TEXT,
+    resync=_TEXT,
+    logFormat=_one_of(LOG_FORMATS),
     hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )

@@ -64,12 +64,15 @@ _OF_SCHEMES: Final = {
 }
 
 
+RESYNC: Final = timedelta(minutes=10)
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` and `max_concurrent_reconciles` are
     None where nothing is said.
     `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
-    may call.
+    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
     """
 
     sources: tuple[SourceConfig, ...]
@@ -80,6 +83,8 @@ class Config:
     listen: str = ""
     hooks: Mapping[str, Path] = field(default_factory=dict)
     notifications: tuple[Receiver, ...] = ()
+    resync: timedelta = RESYNC
+    log_format: str = ""
 
     @property
     def governors(self) -> frozenset[str]:
@@ -139,6 +144,8 @@ class _Reader:
             self._listen(),
             self._hooks(),
             tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
+            self._parsed("resync", _interval, self.value.get("resync", "10m")) or RESYNC,
+            self.value.get("logFormat", ""),
         )
 
     def _listen(self) -> str:

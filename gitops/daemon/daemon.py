@@ -131,7 +131,8 @@ class Daemon:
             self.notice(name, "not followed any more; what it deployed stays as it is")
         if _lasting(config) != _lasting(self.config):
             self.notice(
-                NOTICE, "cluster, applyConcurrency, maxConcurrentReconciles and listen count from the next start on"
+                NOTICE,
+                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
             )
 
     def _look_out(self) -> None:
@@ -191,9 +192,12 @@ class Daemon:
         self._loop.call_soon_threadsafe(act, *arguments)
 
 
-def _lasting(config: Config) -> tuple[str, int | None, int | None, str]:
+def _lasting(config: Config) -> tuple[object, ...]:
     """What a process keeps as it was when it started."""
-    return config.context, config.apply_concurrency, config.max_concurrent_reconciles, config.listen
+    return (
+        *(config.context, config.apply_concurrency, config.max_concurrent_reconciles),
+        *(config.listen, config.resync, config.log_format),
+    )
 
 
 def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:

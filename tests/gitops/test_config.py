@@ -49,6 +49,8 @@ cluster: {context: prod-eu}
 namespace: levelgate-system
 applyConcurrency: 8
 maxConcurrentReconciles: 4
+resync: 1h30m
+logFormat: json
 sources:
 - name: platform
   url: ssh://git@git.example.com/platform.git
@@ -84,6 +86,7 @@ externals:
 """,
     )
     assert (config.context, config.apply_concurrency, config.max_concurrent_reconciles) == ("prod-eu", 8, 4)
+    assert (config.resync, config.log_format) == (timedelta(minutes=90), "json")
     assert config.externals == (
         External("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
         External("quick", "http://slo.example.com:8080/?q=1", "ok", timedelta(seconds=9), timedelta(seconds=2)),
@@ -253,6 +256,8 @@ namespace: other
 listen: 8480
 maxConcurrentReconciles: 0
 applyConcurrency: 0
+resync: 90
+logFormat: xml
 sources:
 - name: Platform
   url: git://x.example.com/a.git
@@ -271,13 +276,15 @@ sources:
         "4: listen: 8480 is not text; put it in quotes",
         "5: maxConcurrentReconciles: 0 is below the minimum 1",
         "6: applyConcurrency: 0 is below the minimum 1",
-        "8: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
-        "9: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is not allowed; use https, ssh or user@host:path",
-        "10: sources[0].interval: 5 is not text; put it in quotes",
-        "11: sources[1].name: is required and not given",
-        "12: sources[1].ref.semver: '>' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'",
-        "15: sources[3].name: 2 sources are called 'c'; rename one",
-        "17: sources[3].interval: '5x' is not a duration; write for example 90s, 30m, 1h30m or 2d",
+        "7: resync: 90 is not text; put it in quotes",
+        "8: logFormat: 'xml' is not one of text, json",
+        "10: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
+        "11: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is not allowed; use https, ssh or user@host:path",
+        "12: sources[0].interval: 5 is not text; put it in quotes",
+        "13: sources[1].name: is required and not given",
+        "14: sources[1].ref.semver: '>' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'",
+        "17: sources[3].name: 2 sources are called 'c'; rename one",
+        "19: sources[3].interval: '5x' is not a duration; write for example 90s, 30m, 1h30m or 2d",
     ]
 
 

@@ -1,0 +1,102 @@
+"""`levelgate run`: a flag counts more than the environment, and that more than the file (surface 1.1, rule 8); it ends in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops.cli import run
+from tests.gitops.source.real_git import Work
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the command hands to the process that it would start."""
+    found: dict[str, Any] = {}
+
+    class Started:
+        def __init__(self, **given: Any) -> None:
+            found.update(given, json=given["progress"]._json)
+
+        async def run(self, _: object) -> int:
+            return 0
+
+    monkeypatch.setattr(import_module("gitops.cli.run"), "Process", Started)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "said", "values"),
+    [
+        ("applyConcurrency", "concurrency", ("8", "9", "10"), (16, 8, 9, 10)),
+        ("maxConcurrentReconciles", "max_concurrent", ("2", "3", "4"), (1, 2, 3, 4)),
+        ("listen", "listen", ("'off'", ":9", ":10"), ("", "off", ":9", ":10")),
+        ("resync", "resync", ("1m", "2m", "3m"), (10 * MINUTE, MINUTE, 2 * MINUTE, 3 * MINUTE)),
+        ("logFormat", "json", ("json", "text", "json"), (False, True, False, True)),
+    ],
+)
+def test_a_flag_beats_the_environment_and_that_the_file(
+    given: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    name: str,
+    said: tuple[str, str, str],
+    values: tuple[object, ...],
+) -> None:
+    """S2-1, S0-5: `--max-concurrent-reconciles` and `--apply-concurrency` among them."""
+    words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in key)
+    file, in_file = tmp_path / "levelgate.yaml", said[0]
+    head = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: a, url: /a}]\n"
+    found = []
+    for line, environment, flag in (("", "", ""), (in_file, "", ""), (in_file, said[1], ""), said):
+        file.write_text(f"{head}{key}: {line}\n" if line else head)
+        monkeypatch.setenv(f"LEVELGATE_{words.upper().replace('-', '_')}", environment)
+        assert run(["run", "--config", str(file), *([f"--{words}", flag] if flag else [])]) == 0
+        found.append(given[name])
+    assert tuple(found) == values
+
+
+def test_a_value_of_the_environment_that_means_nothing_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEVELGATE_RESYNC", "often")
+    assert run(["run", "--source", "."]) == 64
+    assert "'often' is not a duration; write for example 90s, 30m, 1h30m or 2d" in capsys.readouterr().err
+
+
+def test_it_ends_in_order_within_ten_seconds(tmp_path: Path) -> None:
+    """SIGTERM, as Kubernetes sends it: no traceback, and the page and all watches are let go."""
+    work = Work(tmp_path / "platform")
+    work.path.mkdir()
+    work.git("init", "--quiet", "--initial-branch=main")
+    work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
+    begin = "from gitops.cli import main; main()"
+    program = (sys.executable, "-c", begin, "run", "--sandbox", "--source", str(work.path), "--listen", "127.0.0.1:0")
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    with subprocess.Popen(
+        program, env={**os.environ, **home}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "ConfigMap/default/one created" in line:
+                break
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=60)[0]
+    assert "Traceback" not in "".join(lines) + rest
+    assert process.returncode == 130, "".join(lines) + rest
+    assert time.monotonic() - begun < 10
