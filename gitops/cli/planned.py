@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
 from gitops.review.differences import lines
-from gitops.review.groups import Group, grouped
+from gitops.review.groups import Alike, Group, folded, grouped
 from gitops.review.report import Action, Change, Move, Report
 from gitops.review.schedule import place
 from gitops.words.times import Times
+from renderer.identity import ObjectKey
 from renderer.listing import listed
 
 _MARKS = {
@@ -53,8 +54,8 @@ def _move(move: Move) -> str:
 
 def _group(group: Group, *, full: bool) -> Iterator[str]:
     yield _title(group)
-    for change in group.changes:
-        yield from _change(change, alike=len(group.instances) > 1, full=full)
+    for alike in folded(group.changes):
+        yield from _change(alike, several=len(group.instances) > 1, full=full)
 
 
 def _title(group: Group) -> str:
@@ -64,27 +65,36 @@ def _title(group: Group) -> str:
     if not several:
         ends = {True: "removed from Git, in this order", False: ""}
         return f"{first.kind} {place(first)}".ljust(49 if group.goes else 0) + ends[group.goes]
+    return f"{first.kind} {_placed(group.instances)}".ljust(62) + f" {len(group.instances)} x this change"
+
+
+def _placed(keys: Iterable[ObjectKey], *, within: str = "") -> str:
+    """Names by namespace: `prod/ api auth  staging/ blog`; that of the instance goes without saying."""
     by_namespace: dict[str, list[str]] = {}
-    for key in group.instances:
-        by_namespace.setdefault(key.namespace, []).append(key.name)
-    names = "  ".join(
+    for key in keys:
+        by_namespace.setdefault("" if key.namespace == within else key.namespace, []).append(key.name)
+    return "  ".join(
         f"{namespace}/ {_few(found)}" if namespace else _few(found) for namespace, found in by_namespace.items()
     )
-    return f"{first.kind} {names}".ljust(62) + f" {len(group.instances)} x this change"
 
 
 def _few(names: Sequence[str]) -> str:
     return listed(names, most=_FEW, separator=" ")
 
 
-def _change(change: Change, *, alike: bool, full: bool) -> Iterator[str]:
+def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
+    """`several`: it stands for as many instances, whose objects have other names."""
+    change, count = alike.change, len(alike.keys)
     mark = _MARKS[change.action]
     level = "" if change.level is None or (change.instance is not None and not change.node) else str(change.level)
-    name = change.node or ("instance" if change.instance is not None and change.instance == change.key else "")
-    what = change.kind if alike or change.key is None else f"{change.key.kind}/{_name(change)}"
+    name = alike.node or ("instance" if change.instance is not None and change.instance == change.key else "")
+    what = change.kind if several or change.key is None else f"{change.key.kind}/{_name(change)}"
+    if count > 1:
+        what = change.kind if several else f"{change.kind} {_placed(alike.keys, within=_namespace(change))}"
     gates = ", ".join(dict.fromkeys(filter(None, (_gate(change, place) for place in range(len(change.gates))))))
     why = {Action.RELEASE: "released, not deleted"}.get(change.action, change.why)
-    notes = "   ".join(filter(None, (why, f"gate: {gates}" if gates else "", _users(change))))
+    times = f"{count} x this change" if count > 1 else ""
+    notes = "   ".join(filter(None, (times, why, f"gate: {gates}" if gates else "", _users(change))))
     called = f"{name:<12} {what}" if name else what
     head = f"{level:>3}  {click.style(mark, fg=_COLOURS[mark])} {called}"
     yield f"{head}   {notes}".rstrip()
@@ -103,6 +113,10 @@ def _name(change: Change) -> str:
     assert key
     elsewhere = key.namespace and (instance is None or instance.namespace != key.namespace)
     return f"{key.name}  in {key.namespace}" if elsewhere else key.name
+
+
+def _namespace(change: Change) -> str:
+    return change.instance.namespace if change.instance else ""
 
 
 def _gate(change: Change, number: int) -> str:

@@ -38,6 +38,41 @@ def grouped(report: Report) -> Iterator[Group]:
         yield Group(tuple(instances), tuple(by_instance[instances[0]]))
 
 
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Changes within a group that differ in nothing but the names of their objects: the first of them, and the objects of all."""
+
+    change: Change
+    keys: tuple[ObjectKey, ...]
+
+    @property
+    def node(self) -> str:
+        """Of several items of a collection, that of the collection."""
+        return self.change.node if len(self.keys) < 2 else _collection(self.change)
+
+
+def folded(changes: Iterable[Change]) -> Iterator[Alike]:
+    """What is alike once, in the order in which it first stands there. What has no name yet stands alone."""
+    found: dict[object, list[Change]] = {}
+    for number, change in enumerate(changes):
+        key = change.key
+        likeness = _of_object(key, change) if key and key != change.instance else number
+        found.setdefault(likeness, []).append(change)
+    for alike in found.values():
+        yield Alike(alike[0], tuple(change.key for change in alike if change.key))
+
+
+def _of_object(key: ObjectKey, change: Change) -> tuple[object, ...]:
+    return (
+        *(change.action, _collection(change), change.level, change.kind),
+        *(_told(key, change), change.immutable, change.users),
+    )
+
+
+def _collection(change: Change) -> str:
+    return change.node.partition("/")[0]
+
+
 def _likeness(instance: ObjectKey, changes: Iterable[Change]) -> tuple[object, ...]:
     """Equal for changes that a reader needs to see only once: names aside, as far as they come from the instance's own."""
     return tuple(
@@ -46,9 +81,9 @@ def _likeness(instance: ObjectKey, changes: Iterable[Change]) -> tuple[object, .
     )
 
 
-def _told(instance: ObjectKey, change: Change) -> str:
+def _told(named: ObjectKey, change: Change) -> str:
     told = repr((change.diff, [(gate.reason, gate.name) for gate in change.gates], change.why))
-    return told.replace(instance.name, "*") if len(instance.name) > 2 else told
+    return told.replace(named.name, "*") if len(named.name) > 2 else told
 
 
 def counted(changes: Iterable[Change]) -> str:

@@ -9,18 +9,22 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 from gitops.review.differences import lines
-from gitops.review.groups import Group, counted, grouped
-from gitops.review.report import Action, Change, Report, Step
+from gitops.review.groups import Alike, Group, counted, folded, grouped
+from gitops.review.report import Action, Report, Step
 from renderer.identity import ObjectKey
 from renderer.listing import listed
 
 GITHUB = 65_536
 _FEW = 12
 """Names that are written out in a row; of more, how many there are."""
+
+_SECTION = 40
+"""Changes that are folded together; of more, those that there is room for are still shown."""
 
 _MARKS = {
     Action.CREATE: "+",
@@ -131,7 +135,9 @@ def minute(moment: datetime) -> str:
 
 def _details(report: Report) -> Iterator[str]:
     for group in grouped(report):
-        yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(group.changes)}\n</details>"
+        changes = iter(folded(group.changes))
+        while part := list(islice(changes, _SECTION)):
+            yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(part)}\n</details>"
 
 
 def _title(group: Group) -> str:
@@ -149,16 +155,18 @@ def _place(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _diff(changes: Sequence[Change]) -> str:
-    content = [line for change in changes for line in _change(change)]
+def _diff(changes: Iterable[Alike]) -> str:
+    content = [line for alike in changes for line in _change(alike)]
     fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
     return "\n".join((f"{fence}diff", *content, fence))
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(alike: Alike) -> Iterator[str]:
+    change, count = alike.change, len(alike.keys)
     level = "" if change.level is None else f"level {change.level}  "
-    node = f"{change.node}  " if change.node else ""
-    yield _plain(f"{_MARKS[change.action]} {level}{change.action} {node}{change.ref}")
+    node = f"{alike.node}  " if alike.node else ""
+    ref = f"{count} x {change.kind} {listed(map(_place, alike.keys), most=_FEW)}" if count > 1 else change.ref
+    yield _plain(f"{_MARKS[change.action]} {level}{change.action} {node}{ref}")
     if change.immutable:
         yield _plain(f"! cannot be changed in place: {', '.join(change.immutable)}")
     if change.users:

@@ -31,10 +31,11 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     rooms = Rooms(preview)
     gone = {change.key for change in changes if change.action is Action.DELETE}
     free = {change.instance for change in changes if change.node and not _held(change)}
+    turns = {change.instance for change in changes if change.gates and not _held(change)}
     for change in changes:
-        if not change.action.is_change:
-            continue
         instance = change.instance
+        if not change.action.is_change or (not change.gates and instance in turns):
+            continue  # what waits for the turn of its instance alone starts with it
         for when in _when(preview, change, leaves=instance in gone, alone=instance in free):
             found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):

@@ -1,6 +1,7 @@
 """Plans as their reviewers see them: every folder of `tests/cases/plans` holds two states of a repository and the plan between them.
 
-`base` is left out where it is the sample repository; `head` lies over the base, and an empty file in it takes one away.
+`base` is left out where it is the sample repository; `head` lies over the base, and an empty file in it takes one away. Without `head` it is the
+sample repository.
 `python -m tests.gitops.review.test_cases` writes the plans anew, to be read before they are committed.
 """
 
@@ -22,10 +23,14 @@ def files(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): file.read_text() for file in sorted(folder.rglob("*.yaml"))}
 
 
-def shown(case: Path) -> str:
+def commits(case: Path) -> tuple[dict[str, str], dict[str, str]]:
     base = files(case / "base") if (case / "base").is_dir() else sample()
-    head = {file: text for file, text in {**base, **files(case / "head")}.items() if text}
-    found = text(planned(base, head), Times(utc=True))
+    head = {**base, **files(case / "head")} if (case / "head").is_dir() else sample()
+    return base, {file: text for file, text in head.items() if text}
+
+
+def shown(case: Path) -> str:
+    found = text(planned(*commits(case)), Times(utc=True))
     return click.unstyle("\n".join(line.rstrip() for line in found)).strip() + "\n"
 
 

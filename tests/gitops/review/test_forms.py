@@ -13,16 +13,14 @@ import pytest
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.report import Hazard, Report
-from tests.gitops.review.commits import planned, sample
-from tests.gitops.review.test_cases import CASES, files
+from tests.gitops.review.commits import planned
+from tests.gitops.review.test_cases import CASES, commits
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "plan.schema.json").read_text())
 
 
 def report(case: str) -> Report:
-    folder = CASES / case
-    base = files(folder / "base") if (folder / "base").is_dir() else sample()
-    return planned(base, {file: text for file, text in {**base, **files(folder / "head")}.items() if text})
+    return planned(*commits(CASES / case))
 
 
 @pytest.mark.parametrize("case", [case.name for case in sorted(CASES.iterdir())])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from applier.reasons import Reason
+from gitops.review.groups import folded
 from gitops.review.markdown import GITHUB, code, comment
 from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Report, Step
 from renderer.identity import ObjectKey
@@ -48,6 +50,40 @@ def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None
     assert found.count("<details>") == found.count("</details>") > 5
     assert found.startswith("<!-- levelgate:plan source=platform -->\n### Levelgate plan: 1000 update")
     assert found.endswith("</sub>")
+
+
+def config(number: int, *, level: str = "debug") -> Change:
+    key = ObjectKey("", "ConfigMap", "prod", f"app-{number}")
+    return Change(Action.UPDATE, key, "ConfigMap", None, "", 0, diff=(Difference("data.level", "info", level),))
+
+
+def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
+    found = comment(report(*map(config, range(1000)), config(1000, level="warn")))
+    assert len(found) < 2_000
+    assert "  level 0  update 1000 x ConfigMap prod/app-0, prod/app-1" in found
+    assert "and 988 more" in found
+    assert "  level 0  update ConfigMap/prod/app-1000" in found
+    assert (found.count("+ debug"), found.count("+ warn")) == (1, 1)
+
+
+@pytest.mark.parametrize("limit", [GITHUB, 8_000])
+def test_of_a_thousand_plain_objects_as_many_are_shown_as_there_is_room_for(limit: int) -> None:
+    found = comment(report(*(config(number, level="x" * number) for number in range(1000))), limit=limit)
+    assert limit / 4 < len(found.encode()) <= limit
+    assert "more sections did not fit" in found
+
+
+def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
+    """By their instance; those that another gate holds are others."""
+    shop = ObjectKey("kro.run", "WebApp", "prod", "shop")
+    gate = Gate(Reason.WINDOW_CLOSED, "closed", "dba-hours")
+
+    def worker(number: int) -> Change:
+        held = (gate,) if number > 6 else ()
+        return replace(config(number), instance=shop, node=f"workers/{number}", gates=held)
+
+    told = [(one.node, len(one.keys)) for one in folded(map(worker, range(10)))]
+    assert told == [("workers", 7), ("workers", 3)]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
