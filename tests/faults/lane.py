@@ -58,11 +58,23 @@ class FastClock(SystemClock):
 
 @dataclass
 class Branch:
-    """What `gitops.source.Mirror` is to a follower, with a head that is set by hand."""
+    """What `gitops.source.Mirror` is to a follower, with a head that is set by hand; `line` are the commits that it has come by."""
 
     target: Target
     files: Files = field(default_factory=dict)
     number: int = 0
+    line: tuple[str, ...] = ()
+    kept: dict[str, Files] = field(default_factory=dict)
+
+    def push(self, files: Files, number: int, *, rewrites: bool) -> None:
+        """A new head; `rewrites`: one that follows from nothing."""
+        self.line = () if rewrites else (*self.line, self.head())
+        self.files, self.number = files, number
+        self.kept[self.head()] = files
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        assert new == self.head()
+        return old in self.line
 
     def head(self) -> str:
         return f"{self.number:012d}".ljust(40, "0")
@@ -85,7 +97,7 @@ class Branch:
         return tip.commit
 
     def snapshot(self, revision: str) -> Snapshot:
-        files = {name: File(revision, text.encode()) for name, text in sorted(self.files.items())}
+        files = {name: File(revision, text.encode()) for name, text in sorted(self.kept[revision].items())}
         return Snapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
 
 
@@ -127,14 +139,14 @@ class Lane:
         created = await self.upstream.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         assert created.status == 201, created.body
 
-    async def commit(self, commit: Commit, *, approved: bool = True) -> None:
+    async def commit(self, commit: Commit, *, approved: bool = True, rewrites: bool = False) -> None:
         """New heads, `approved` for what the brake on many deletions would hold; the brake has tests of its own."""
         self._commits += 1
         for short, files in commit.items():
             name = self.source(short)
             branch = self.branches.setdefault(name, Branch(Target(f"/{name}")))
-            if branch.files != files:
-                branch.files, branch.number = files, self._commits
+            if not branch.kept or branch.files != files:
+                branch.push(files, self._commits, rewrites=rewrites)
             if approved:
                 await self.approve({short: branch.head()})
 

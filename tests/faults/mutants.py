@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from unittest import mock
 from applier import prune, status
 from applier.inventory import Scope
 from applier.kube.client import Client
+from gitops.daemon import fetching
+from gitops.propagation import verdicts
+from gitops.propagation.judge import Verdict
 from tests.faults.kills import plant
 from tests.faults.lane import Commit, Lane
-from tests.faults.observer import History, disturbed, violations
+from tests.faults.observer import History, content, disturbed, violations
 from tests.faults.proxy import READS, Answer, Meanwhile, Older, Rule
 from tests.faults.scenarios import CHAIN, definition, graph, instance
 
@@ -113,6 +117,46 @@ async def forged_label(lane: Lane) -> list[str]:
     labels = {"metadata": {"name": "one-y", "labels": ours["metadata"]["labels"]}, "data": {"text": "theirs"}}
     await lane.create(labels)
     return await last_step(lane, _chain(lane, {}), foreign=[lane.config_map("one-y")])
+
+
+async def rewritten_history(lane: Lane) -> list[str]:
+    """The new head of the branch does not follow from the commit that is in force."""
+    await lane.commit(_chain(lane))
+    await lane.live()
+    shorter = {letter: CHAIN[letter] for letter in "abc"}
+    return await held_back(lane, _chain(lane, shorter), "I8", approved=False, rewrites=True)
+
+
+async def closed_window(lane: Lane) -> list[str]:
+    """A change of everything comes with a window that does not open."""
+    await lane.commit(_chain(lane))
+    await lane.live()
+    spec = {
+        "kind": "Allow",
+        "timeZone": "UTC",
+        "schedule": {"once": [{"start": "2020-01-01T00:00", "end": "2020-01-02T00:00"}]},
+    }
+    window = {
+        "apiVersion": "levelgate.dev/v1alpha1",
+        "kind": "PropagationWindow",
+        "metadata": {"name": "never"},
+        "spec": spec,
+    }
+    changed = {"chain.json": graph(lane, {"z": "", **CHAIN}), "one.json": instance(lane, text="two")}
+    return await held_back(lane, {"git": {**changed, "window.json": json.dumps(window)}}, "I5")
+
+
+async def held_back(lane: Lane, commit: Commit, invariant: str, **options: Any) -> list[str]:
+    """What we wrote of the content of a commit of which nothing may be written."""
+    start, since = await lane.objects(), lane.audit.mark()
+    await lane.commit(commit, **options)
+    await lane.live(wait=0.0)
+    return [
+        f"{invariant}: {change}"
+        for change in History.of(start, lane.events(since)).changes
+        if change.is_ours and change.key in start and change.key.namespace == lane.namespace
+        if change.after is None or content(change.after) != content(start[change.key])
+    ]
 
 
 async def old_status(lane: Lane) -> list[str]:
@@ -211,6 +255,10 @@ def _ignoring_the_absence_that_is_due() -> Iterator[None]:
         yield
 
 
+def _open(_rules: Any, _target: Any, _effect: Any, reading: Any) -> Verdict:
+    return Verdict(open=True, next_edge=reading.now)
+
+
 MUTANTS = (
     Mutant("superset-first", _without_superset, wider_scope),
     Mutant("wait-for-absence", _ignoring_the_absence_that_is_due, stuck_finalizer),
@@ -219,6 +267,8 @@ MUTANTS = (
     Mutant("consistent list", _from_cache, stale_cache),
     Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
+    Mutant("rewritten history", _patched(fetching, "objection", lambda *_: None), rewritten_history),
+    Mutant("window before writes", _patched(verdicts, "judge", _open), closed_window),
 )
 
 
