@@ -55,3 +55,7 @@ class CacheUnavailable(SourceError):
     """The cache directory cannot be written, or somebody else has kept it locked. What was read before stays
     readable.
     """
+
+
+class NewerRecords(GitopsError):
+    """The cluster is looked after by a later version, whose records this one does not know."""

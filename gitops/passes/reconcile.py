@@ -29,7 +29,7 @@ from gitops.propagation import governor
 from gitops.propagation.judge import steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
-from gitops.records.installation import INSTALLATION, ensure_namespace
+from gitops.records.installation import INSTALLATION, check_format, ensure_namespace
 from gitops.records.revisions import KIND, Archive
 from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
@@ -71,7 +71,9 @@ class Reconciler:
         self.decider = Decider(self.cluster, self.clock, self.memo, stage=self.stage)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
-        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads."""
+        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
+        NewerRecords where a later version keeps the records.
+        """
         with self.stage("pass", **{state.catalog.source: state.catalog.revision for state in sources}):
             return await self._whole(sources)
 
@@ -279,7 +281,9 @@ class Reconciler:
 
     async def _heeding(self, known: Known) -> Known:
         """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
-        return replace(known, observed=await observe.look(self.cluster, known.observed, {INSTALLATION}))
+        observed = await observe.look(self.cluster, known.observed, {INSTALLATION})
+        check_format(observed.objects.get(INSTALLATION))
+        return replace(known, observed=observed)
 
     async def _keep(self, known: Known) -> tuple[Known, bool]:
         """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""

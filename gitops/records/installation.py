@@ -6,6 +6,7 @@ from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.inventory import TOOL
+from gitops.errors import NewerRecords
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.render import OWN_NAMESPACE
@@ -28,6 +29,17 @@ def installation(version: str) -> Object:
         },
         "data": {"version": version, "format": FORMAT},
     }
+
+
+def check_format(installed: Object | None) -> None:
+    """May this version write to the cluster? Raises NewerRecords where a later one keeps records there that this one would misread."""
+    data = (installed or {}).get("data") or {}
+    written = str(data.get("format", FORMAT))
+    if not written.isdigit() or int(written) > int(FORMAT):
+        raise NewerRecords(
+            f"{INSTALLATION.kind} {INSTALLATION.namespace}/{INSTALLATION.name}: the records in this cluster are of format {written}, kept by "
+            f"levelgate {data.get('version')}, and this version knows format {FORMAT}: nothing was written; use that version or a newer one"
+        )
 
 
 async def ensure_namespace(cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import pytest
 from applier.cluster import Cluster
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
+from gitops.errors import NewerRecords
 from gitops.passes.tally import Tally
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
@@ -146,3 +147,17 @@ def test_the_installation_says_which_version_looks_after_the_cluster(fleet: Flee
     version = fleet.request("GET", EVERYTHING)["metadata"]["resourceVersion"]
     fleet.step()
     assert fleet.request("GET", EVERYTHING)["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.parametrize("written", ["2", "later"])
+def test_a_version_refuses_the_records_of_a_later_one(fleet: Fleet, written: str) -> None:
+    """Surface 5.2, fault row "upgrade/downgrade": whatever is committed, the older version writes nothing at all, and says why."""
+    fleet.start()
+    fleet.request("PATCH", EVERYTHING, {"data": {"format": written, "version": "9.0"}}, MERGE)
+    drift(fleet)
+    version = fleet.sandbox.state.store.version
+    with pytest.raises(
+        NewerRecords, match=rf"format {written}, kept by levelgate 9\.0, .* use that version or a newer one"
+    ):
+        fleet.step()
+    assert fleet.sandbox.state.store.version == version
