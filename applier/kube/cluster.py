@@ -133,7 +133,16 @@ class KubeCluster:
             call = _call("apply", "PATCH", path, about=key, body=body, content_type=_APPLY_PATCH)
             return await self._client.document(call)
 
-        return await self._served(group_kind(manifest), ask)
+        try:
+            return await self._served(group_kind(manifest), ask)
+        except KindNotServed:
+            other = (await self._discovery.current()).resources.get(group_kind(manifest))
+            if other is None or other.api_version == manifest["apiVersion"]:
+                raise
+            raise KindNotServed(
+                f"apply {key}: the server serves {other.api_version} and not {manifest['apiVersion']}: write that as its apiVersion",
+                status=404,
+            ) from None
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
         query = {"fieldManager": manager, "fieldValidation": "Strict"}

@@ -1,0 +1,149 @@
+"""The fault table, what stands between us and the objects: admission that is down, slow, denies or changes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.faults.extent import first
+from tests.faults.lane import Lane, Object
+from tests.faults.proxy import Answer
+from tests.faults.test_table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
+
+
+def webhook(lane: Lane, *, kind: str = "Validating", url: str = NOWHERE) -> tuple[str, Object]:
+    """The collection, and a webhook for the lane's ConfigMaps at which nobody answers."""
+    body = {
+        "metadata": {"name": f"{lane.token}.example.test"},
+        "webhooks": [
+            {
+                "name": f"{lane.token}.example.test",
+                "clientConfig": {"url": url},
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "timeoutSeconds": 1,
+                "admissionReviewVersions": ["v1"],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": lane.namespace}},
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["*"],
+                        "resources": ["configmaps"],
+                        "scope": "*",
+                    }
+                ],
+            }
+        ],
+    }
+    return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations", body
+
+
+@pytest.mark.parametrize("kind", first(1, ["Validating", "Mutating"]))
+async def test_a_webhook_that_is_down_stops_its_objects_only(lane: Lane, kind: str) -> None:
+    """Row "webhook down (Fail)" (I9, I11): the set is reported and kept in order; when the webhook is back it goes on."""
+    await assert_waits_for_webhook(lane, *webhook(lane, kind=kind))
+
+
+async def test_a_webhook_that_is_slow_is_as_one_that_is_down(lane: Lane) -> None:
+    """Row "webhook slow" (I9, I11): the server gives up on it after its `timeoutSeconds`, and has written nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:  # who takes connections, and says nothing
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        await assert_waits_for_webhook(lane, *webhook(lane, url=url))
+
+
+async def assert_waits_for_webhook(lane: Lane, place: str, body: Object) -> None:
+    wanted = await reference(lane, platform(lane), platform(lane, {}))
+    start = await settled(lane, platform(lane))
+    made = await lane.ask("POST", place, body)
+    assert made.status == 201, made.body
+    since = lane.audit.mark()
+    try:
+        await lane.commit(platform(lane, {}))
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        tried = deleted(lane, since)
+        assert set(tried) <= {"one-d"}
+        assert len(tried) <= 4
+    finally:
+        await lane.ask("DELETE", f"{place}/{body['metadata']['name']}")
+    await assert_settles(lane, wanted)
+    assert broken(lane, start, since, wanted) == []
+
+
+@asynccontextmanager
+async def policy(lane: Lane, *, kind: str, **spec: Any) -> AsyncIterator[None]:
+    """An admission policy for the lane's ConfigMaps; it may take a moment until the server has taken it up."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    space = {"matchLabels": {"kubernetes.io/metadata.name": lane.namespace}}
+    matched = {"namespaceSelector": space, "resourceRules": [rule]}
+    body = {"metadata": {"name": lane.token}, "spec": {"failurePolicy": "Fail", "matchConstraints": matched, **spec}}
+    binding: Object = {"metadata": {"name": lane.token}, "spec": {"policyName": lane.token}}
+    if kind == "validating":
+        binding["spec"]["validationActions"] = ["Deny"]
+    places = [f"/apis/admissionregistration.k8s.io/v1/{kind}admissionpolic{end}" for end in ("ies", "ybindings")]
+    for place, one in zip(places, (body, binding), strict=True):
+        made = await lane.ask("POST", place, one)
+        assert made.status == 201, made.body
+    try:
+        yield
+    finally:
+        for place in places:
+            await lane.ask("DELETE", f"{place}/{lane.token}")
+
+
+async def in_force(lane: Lane, is_so: Callable[[Answer], bool]) -> None:
+    """Until the server answers a write so."""
+    probe = f"/api/v1/namespaces/{lane.namespace}/configmaps?dryRun=All"
+    for _ in range(600):
+        if is_so(await lane.ask("POST", probe, {"metadata": {"name": "probe"}, "data": {"text": "free"}})):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the policy is not in force, or is so still")
+
+
+async def test_admission_that_denies_stops_its_objects_only(lane: Lane) -> None:
+    """Row "webhook denying" (I9, I11, I12): who is refused says why and is not asked for again and again; others go on; then it goes on itself."""
+    wanted = await reference(lane, platform(lane), platform(lane, text="two"))
+    start = await settled(lane, platform(lane))
+    refuses = {"expression": "object.metadata.name != 'one-b' && object.metadata.name != 'probe'", "message": "no b"}
+    async with policy(lane, kind="validating", validations=[refuses]):
+        await in_force(lane, lambda answer: answer.status == 422)
+        since = lane.audit.mark()
+        await lane.commit(platform(lane, text="two"))
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        texts = {
+            name: (await lane.get(lane.config_map(name)) or {})["data"]["text"] for name in ("one-a", "one-b", "one-c")
+        }
+        assert texts == {"one-a": "two", "one-b": "one", "one-c": "one"}
+        assert life.found is not None
+        told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.id == "b"]
+        assert [why and "no b" in why.message for why in told] == [True]
+        refused = [event for event in lane.events(since) if event.user == "levelgate" and event.code == 422]
+        assert 1 <= len(refused) <= 3
+    await in_force(lane, lambda answer: answer.status == 201)
+    await assert_settles(lane, wanted)
+    assert broken(lane, start, since, wanted) == []
+
+
+async def test_admission_that_changes_our_fields_each_time_is_not_fought(lane: Lane) -> None:
+    """Row "mutating every time" (I11): the server stores another value than we applied, at every write; one write is all."""
+    forced = {
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{data: {'text': 'forced'}}"},
+    }
+    async with policy(lane, kind="mutating", reinvocationPolicy="Never", mutations=[forced]):
+        await in_force(lane, lambda answer: answer.json.get("data", {}).get("text") == "forced")
+        await lane.commit(platform(lane))
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        written = await lane.get(lane.config_map("one-a"))
+        assert written is not None
+        assert written["data"]["text"] == "forced"
+        assert await lane.quiet() == []
