@@ -58,11 +58,12 @@ class Verdicts:
 
     def under_glass(self, change: Change, gated: Iterable[Window]) -> Entry | None:
         """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
-        if change.effect is Effect.RECORD:
+        instance = instance_of(change)
+        if change.effect is Effect.RECORD or instance not in self.situation.asked:
             return None
         overridden = [one.window for one in self.of(change).overridden]
         overridden += [one for one in gated if one not in overridden]
-        return self.overriding(instance_of(change), f"{change.effect} {change.key}", change.set.source, overridden)
+        return self.overriding(instance, f"{change.effect} {change.key}", change.set.source, overridden)
 
     def overriding(self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]) -> Entry | None:
         """For the record: what is done past these windows, because of whom and why; None where there are none."""
