@@ -50,8 +50,7 @@ class Verdict:
 
     Closed: `reason` and `closings` say why, `closed_at` since when, `drain` what may be finished that was begun before that (None: everything, as
     only the last part of a window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past.
-    `until_reliable` is False where the answer may come sooner or later than that. `next_edge` is when to look again, as any window that governs
-    changes then.
+    `next_edge` is when to look again, as any window that governs changes then.
     """
 
     open: bool
@@ -63,7 +62,6 @@ class Verdict:
     drain: Drain | None = None
     drain_until: datetime | None = None
     closed_at: datetime | None = None
-    until_reliable: bool = True
 
     @property
     def since(self) -> datetime | None:
@@ -111,7 +109,7 @@ def _judge(gates: Sequence[_Gate], reading: Reading) -> Verdict:
     closings = tuple(found for gate in gates for found in gate.closings(now))
     edge = _next_edge(gates, now)
     if reading.skewed and any(gate.allows_at(now) for gate in gates):
-        return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT, until_reliable=False)
+        return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
     overridden = tuple(found for gate in gates for found in gate.overridden(now))
     until = next_change([gate.state for gate in gates], now)
     if all(gate.state(now).open for gate in gates):
