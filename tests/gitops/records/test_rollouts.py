@@ -185,10 +185,14 @@ def test_a_new_instance_does_not_enlarge_the_canary(fleet: Fleet) -> None:
     assert fleet.move("two")[0] == ["a"]
 
 
-def test_a_hold_is_passed_by_the_others_and_lapses(fleet: Fleet) -> None:
-    """B7, S1-12, S1-24: a held instance stays at its revision, is healed there, and does not use up the batch."""
+@pytest.mark.parametrize("is_in_git", [False, True])
+def test_a_hold_is_passed_by_the_others_and_lapses(fleet: Fleet, is_in_git: bool) -> None:
+    """B7, S1-12, S1-24: a held instance stays at its revision, is healed there, and does not use up the batch; said by kubectl, or in Git."""
     fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "2h"})
-    fleet.annotate("i1", hold="a game is running")
+    if is_in_git:
+        fleet.written["i1"] = {"metadata": {"annotations": {"levelgate.dev/hold": "a game is running"}}}
+    else:
+        fleet.annotate("i1", hold="a game is running")
     fleet.push("two")
     assert fleet.move("two")[0] == ["i0", "i2", "i3"]
     assert fleet.at("one") == ["i1"]
