@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -26,7 +26,10 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
+from gitops.propagation.propagation import Propagation
+from gitops.propagation.state import Halt, Revert, State, Target
 from tests.gitops.daemon.test_follow import found
+from tests.gitops.fleet import START, Fleet
 from tests.gitops.source.real_git import Work
 from tests.gitops.test_externals import Answers
 
@@ -40,13 +43,14 @@ class Passes:
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
+    found: Pass = field(default_factory=found)
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.given.put_nowait({state.catalog.source: state for state in sources})
-        return found()
+        return self.found
 
 
 @dataclass
@@ -222,3 +226,33 @@ async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_i
             await run.says("taken anew")
             await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": Fact(True)})
             assert server.asked == 2
+
+
+async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_missing(platform: Platform) -> None:
+    """S1-33: the configuration says where it is proposed, also one that is changed while the daemon runs."""
+    platform.repository("one")
+    platform.configure("name: one, url: one")
+    (platform.directory / "token").write_text("t\n")
+    halted = halt()
+    async with platform.running() as run:
+        run.passes.found = halted
+        run.daemon.follower.hint()
+        told = await run.says("one: revert of links.g.test r2")
+        assert told.endswith("source one has no `forge` in levelgate.yaml")
+        forge = "forge: {kind: gitea, url: 'http://127.0.0.1:1', repository: a/b, tokenFile: token}"
+        platform.configure(f"name: one, url: one, {forge}")
+        assert "the connection failed" in await run.says("one: a revert of links.g.test r2 is not proposed yet")
+
+
+def halt() -> Pass:
+    """After a pass that has halted a definition of source `one`."""
+    fleet = Fleet()
+    fleet.push()
+    assert fleet.catalog is not None
+    definitions = fleet.catalog.definitions
+    halts = (Halt(2, START, "levelgate", "1 of 2 failed", Revert()),)
+    state = State({"all": Target(2, "b" * 12)}, completed=Target(1, "a" * 12), halts=halts)
+    pass_ = found()
+    owners = dict.fromkeys(definitions, "one")
+    bundle = replace(pass_.bundle, definitions=definitions, owners=owners)
+    return replace(pass_, bundle=bundle, propagation=Propagation(states={"links.g.test": state}))
