@@ -7,6 +7,7 @@ Nothing here decides: an action is taken or it fails, and the failure is a value
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +30,10 @@ from renderer.identity import Manifest, ObjectKey
 
 BEGUN = 256
 """So many actions of a round are begun at once; how many requests are in flight is for the cluster to say."""
+
+
+MOST_CONFLICTS = 3
+"""So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class Outcome:
 class Executor:
     """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
     the term of leadership, 0 where nobody leads. `users` maps a source to whose rights its members are written with, where these are not our own;
-    parents are our records, and always written with our own.
+    parents are our records, and always written with our own. `conflicts` counts, by uid, deletions that came too late for the version that was seen;
+    each is followed by a new look, which has to prove the object ours again.
     """
 
     cluster: Cluster
@@ -76,6 +82,7 @@ class Executor:
     revisions: Mapping[str, str]
     epoch: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
+    conflicts: Counter[str] = field(default_factory=Counter)
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
@@ -207,7 +214,13 @@ class Executor:
     async def _remove(self, plan: SetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
         if found := await inside(self.cluster, key, observed):
             raise Invalid(f"not deleted: it still holds {found}")
-        await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=resource_version)
+        version = resource_version if self.conflicts[uid] < MOST_CONFLICTS else None
+        try:
+            await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=version)
+        except StaleWrite:
+            self.conflicts[uid] += 1
+            raise
+        del self.conflicts[uid]
 
     async def _release(self, plan: SetPlan, orphan: Orphan) -> _Answer:
         """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""

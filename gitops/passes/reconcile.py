@@ -5,6 +5,7 @@ A pass may be called again at any time; it does what is possible and says what i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -50,7 +51,7 @@ class Reconciler:
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
-    last. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
+    last. `conflicts` are of deletions, see Executor. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -65,6 +66,7 @@ class Reconciler:
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
     memo: Memo = field(default_factory=Memo)
+    conflicts: Counter[str] = field(default_factory=Counter)
     decider: Decider = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +85,9 @@ class Reconciler:
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         catalogs, known = await self._observe(sources)
         known = await self._in_term(known)
-        executor = Executor(self.cluster, self.version, revisions, known.records.epoch, users_of(sources))
+        executor = Executor(
+            self.cluster, self.version, revisions, known.records.epoch, users_of(sources), self.conflicts
+        )
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
@@ -182,7 +186,9 @@ class Reconciler:
         with self.stage("observe"):
             known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = await self._in_term(known)
-        executor = Executor(self.cluster, self.version, revisions, known.records.epoch, users_of(sources))
+        executor = Executor(
+            self.cluster, self.version, revisions, known.records.epoch, users_of(sources), self.conflicts
+        )
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
