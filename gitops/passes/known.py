@@ -32,7 +32,8 @@ class Pass:
     """What a pass found, decided and did. `changed` counts writes of content, parents and status.
 
     `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
-    where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither.
+    where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
+    where it deleted nothing of some source, as in the pass that finds the members of a lost record again.
     """
 
     bundle: Bundle
@@ -44,6 +45,7 @@ class Pass:
     touched: tuple[SetPlan, ...] | None = None
     sources: tuple[SourceState, ...] = ()
     now: datetime | None = None
+    holds_pruning: bool = False
 
     @property
     def sets(self) -> tuple[SetPlan, ...]:
@@ -56,12 +58,14 @@ class Pass:
 
     @property
     def is_conclusive(self) -> bool:
-        """Would another pass find what this one knows? It went on until nothing more was allowed, by what the server answered, nothing failed, and
-        what it wrote of that at its end are records of sources, on which nothing else rests.
+        """Would another pass find what this one knows? It went on until nothing more was allowed, by what the server answered, nothing failed or
+        was kept from deletion, and what it wrote of that at its end are records of sources, on which nothing else rests.
         """
         told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
-        return self.plan.is_idle and not any(
-            result.error or (result.is_concluding and result.key not in told) for result in self.results
+        return (
+            self.plan.is_idle
+            and not self.holds_pruning
+            and not any(result.error or (result.is_concluding and result.key not in told) for result in self.results)
         )
 
 

@@ -154,6 +154,7 @@ class Reconciler:
             end.errors,
             sources=tuple(sources),
             now=known.now,
+            holds_pruning=bool(known.records.hold_pruning),
         )
 
     def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:

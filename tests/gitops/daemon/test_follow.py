@@ -125,6 +125,13 @@ async def test_once_does_not_look_again_at_what_a_pass_has_just_read_of_its_own_
     assert len(script.asked) == 1
 
 
+async def test_once_looks_again_after_a_pass_that_held_its_deletions() -> None:
+    """The pass that finds the members of a lost record again deletes none; the next one does."""
+    following, script, _ = follower(replace(found(changed=True), holds_pruning=True), found())
+    await following.once(wait=timedelta(0))
+    assert len(script.asked) == 2
+
+
 async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
     """`--wait`: so long without any change."""
     following, _, clock = follower(found(moving=True))
