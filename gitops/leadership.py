@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -23,10 +23,14 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.records.installation import ensure_namespace
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
 from renderer.render import OWN_NAMESPACE
 
-LEASE: Final = ObjectKey("coordination.k8s.io", "Lease", OWN_NAMESPACE, "levelgate")
+KIND: Final = GroupKind("coordination.k8s.io", "Lease")
+LEASE: Final = ObjectKey(*KIND, OWN_NAMESPACE, "levelgate")
+RECORD: Final = "leadership"
+"""Value of the label `internal.levelgate.dev/record` of every Lease of ours."""
+
 _MANAGER: Final = "levelgate-leadership"
 
 
@@ -34,24 +38,32 @@ class NotLeading(GitopsError):
     """This process may not write, now or any more: another one leads, or the Lease could not be renewed in time."""
 
 
+LASTS: Final = 15.0
+"""Seconds after which a Lease that has not changed is nobody's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds: how long a Lease lasts unchanged, how often it is renewed, and after how long without that its holder gives up."""
 
-    lasts: float = 15.0
+    lasts: float = LASTS
     renewed: float = 2.0
     gives_up: float = 10.0
 
 
 @dataclass
 class Leadership:
-    """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is."""
+    """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is. `lease` is what
+    it holds, `about` the annotations that it writes there.
+    """
 
     cluster: Cluster
     identity: str
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
     timing: Timing = Timing()
+    lease: ObjectKey = LEASE
+    about: Mapping[str, str] = field(default_factory=dict)
     _deadline: float = 0.0
     _lease: Object | None = None
 
@@ -60,16 +72,13 @@ class Leadership:
 
         Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written.
         """
-        version, since, told = "", 0.0, ""
+        leases, told = Leases(self.elapsed), ""
         while True:
-            lease = await self._read()
-            holder, before = _holder(lease), version
-            version = lease["metadata"]["resourceVersion"]
-            if version != before:
-                since = self.elapsed()
-                if before and holder and not patient:
-                    raise NotLeading(f"{holder} works on cluster {self.cluster.name}: stop it, or leave the work to it")
-            if (not holder or self._is_silent(lease, since) or is_gone(holder)) and await self._taken(lease):
+            renewed = leases.note([await self.read(), *await self._shards()])
+            holder = next((holder_of(one) for one in leases.found.values() if not leases.is_free(one)), "")
+            if renewed and not patient:
+                raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
+            if not holder and await self.take(leases.found[self.lease.name]):
                 return
             if holder != told:
                 waits(holder)
@@ -85,10 +94,10 @@ class Leadership:
             try:
                 await self._write(self._lease)
             except StaleWrite:
-                found = await self._read()
-                if _holder(found) != self.identity:
+                found = await self.read()
+                if holder_of(found) != self.identity:
                     self._deadline = 0.0
-                    raise NotLeading(f"{_holder(found) or 'somebody'} has taken the lead") from None
+                    raise NotLeading(f"{holder_of(found) or 'somebody'} has taken the lead") from None
                 self._lease = found
             except ClusterError:
                 continue  # `check` ends it
@@ -102,10 +111,10 @@ class Leadership:
         """Somebody has written in this later epoch. If this process holds the Lease all the same, then a Lease was deleted and its count began anew:
         go on above it. Raises NotLeading where another one holds it, ClusterError where it cannot be read or written.
         """
-        lease = await self._read()
-        if _holder(lease) != self.identity:
+        lease = await self.read()
+        if holder_of(lease) != self.identity:
             self._deadline = 0.0
-            raise NotLeading(f"{_holder(lease) or 'somebody'} has written since; this process does not lead any more")
+            raise NotLeading(f"{holder_of(lease) or 'somebody'} has written since; this process does not lead any more")
         await self._write(lease, epoch=epoch + 1)
 
     def check(self) -> None:
@@ -124,30 +133,30 @@ class Leadership:
             return
         self._deadline = 0.0
         try:
-            await self.cluster.merge(LEASE, _body(self._lease, {"holderIdentity": ""}), manager=_MANAGER)
+            await self.cluster.merge(self.lease, _body(self._lease, {"holderIdentity": ""}), manager=_MANAGER)
         except ClusterError:
             return
 
-    def _is_silent(self, lease: Object, since: float) -> bool:
-        """Has it stayed as it is for as long as it lasts?"""
-        lasts = (lease.get("spec") or {}).get("leaseDurationSeconds") or self.timing.lasts
-        return self.elapsed() - since >= float(lasts)
-
-    async def _taken(self, lease: Object) -> bool:
+    async def take(self, lease: Object) -> bool:
+        """Begin a term over this version of the Lease; False where another one was faster. Raises ClusterError."""
         try:
             await self._write(lease, epoch=_epoch(lease) + 1)
         except StaleWrite:
             return False
         return True
 
-    async def _read(self) -> Object:
+    async def _shards(self) -> list[Object]:
+        """Leases of processes that divide the work between them; they have to be gone before one may do all of it."""
+        return [one for one in await leases_of(self.cluster) if one["metadata"]["name"] != self.lease.name]
+
+    async def read(self) -> Object:
         """The Lease; made where there is none, with nobody in it, so that two who make it at once do not both hold it."""
-        if found := await self.cluster.get(LEASE):
+        if found := await self.cluster.get(self.lease):
             return found
         await ensure_namespace(self.cluster)
-        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {keys.RECORD: "leadership"}}
+        metadata = {"name": self.lease.name, "namespace": self.lease.namespace, "labels": {keys.RECORD: RECORD}}
         return await self.cluster.apply(
-            {"apiVersion": "coordination.k8s.io/v1", "kind": LEASE.kind, "metadata": metadata}, manager=_MANAGER
+            {"apiVersion": "coordination.k8s.io/v1", "kind": KIND.kind, "metadata": metadata}, manager=_MANAGER
         )
 
     async def _write(self, lease: Object, *, epoch: int = 0) -> None:
@@ -160,13 +169,45 @@ class Leadership:
         }
         if epoch:
             spec |= {"acquireTime": now, "leaseTransitions": epoch}
-        written = await self.cluster.merge(LEASE, _body(lease, spec), manager=_MANAGER)
+        written = await self.cluster.merge(self.lease, _body(lease, spec, self.about), manager=_MANAGER)
         if written is None:
-            raise StaleWrite(f"{LEASE} was deleted")
+            raise StaleWrite(f"{self.lease} was deleted")
         self._lease, self._deadline = written, sent + self.timing.gives_up
 
 
-def _holder(lease: Object) -> str:
+@dataclass
+class Leases:
+    """What one process has seen of Leases, and since when each stands as it does, by its own clock. A Lease is silent when it has not changed for
+    as long as it lasts.
+    """
+
+    elapsed: Callable[[], float]
+    found: dict[str, Object] = field(default_factory=dict)
+    _since: dict[str, float] = field(default_factory=dict)
+
+    def note(self, leases: Iterable[Object]) -> str:
+        """These are all that there are now. Answers the holder of one that was renewed or taken since the last look; empty: of none."""
+        before, self.found = self.found, {one["metadata"]["name"]: one for one in leases}
+        renewed = ""
+        for name, one in self.found.items():
+            if name not in before or before[name]["metadata"]["resourceVersion"] != one["metadata"]["resourceVersion"]:
+                self._since[name] = self.elapsed()
+                renewed = renewed or (holder_of(one) if name in before else "")
+        return renewed
+
+    def is_free(self, lease: Object) -> bool:
+        """Does nobody hold it, as far as that can be known?"""
+        holder, lasts = holder_of(lease), (lease.get("spec") or {}).get("leaseDurationSeconds") or LASTS
+        age = self.elapsed() - self._since[lease["metadata"]["name"]]
+        return not holder or age >= float(lasts) or is_gone(holder)
+
+
+async def leases_of(cluster: Cluster) -> list[Object]:
+    """All Leases of ours. Raises ClusterError."""
+    return await cluster.list(KIND, OWN_NAMESPACE, selector=f"{keys.RECORD}={RECORD}")
+
+
+def holder_of(lease: Object) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
@@ -174,9 +215,10 @@ def _epoch(lease: Object) -> int:
     return int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 
-def _body(lease: Object, spec: dict[str, Any]) -> Object:
+def _body(lease: Object, spec: dict[str, Any], about: Mapping[str, str] | None = None) -> Object:
     """A change of the Lease as it was read, and of no other."""
-    return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
+    annotations = {"annotations": dict(about)} if about else {}
+    return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"], **annotations}, "spec": spec}
 
 
 def own_identity() -> str:

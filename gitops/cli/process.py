@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from gitops.stages import told as all_told
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
+    from gitops.daemon.shards import Shards
     from gitops.server.seen import Seen
 
 T = TypeVar("T")
@@ -51,6 +53,7 @@ class Process:
     agreed: str
     resync: timedelta
     listen: str
+    shards: int
     conclude: Callable[[Pass, Follower], int]
 
     async def run(self, wait: timedelta | None) -> int:
@@ -61,7 +64,9 @@ class Process:
             cluster = await self._connection(stack, concurrency=self.concurrency)
             clock = SystemClock()
             stop = asyncio.Event()
-            leadership = Leadership(await self._connection(stack, concurrency=2), own_identity(), clock)
+            own = await self._connection(stack, concurrency=2)
+            shards = self._divided(own, clock)
+            leadership = shards or Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
             fenced = tracing.Traced(cluster, leadership.check, tracer) if tracer else Fenced(cluster, leadership.check)
             externals = Externals(clock)
@@ -99,6 +104,8 @@ class Process:
             working = partial(self._once, follower, externals, wait or timedelta())
             if is_daemon:
                 daemon = self._daemon(follower, externals)
+                if shards:
+                    self._divide(shards, daemon)
                 working = partial(_forever, daemon)
                 if seen and where:
                     await self._serve(stack, seen, where, daemon)
@@ -128,7 +135,7 @@ class Process:
 
     async def _leading(
         self,
-        leadership: Leadership,
+        leadership: Leadership | Shards,
         follower: Follower,
         work: Callable[[], Coroutine[None, None, int]],
         *,
@@ -149,6 +156,26 @@ class Process:
                 task.cancel()
             await asyncio.gather(working, holding, return_exceptions=True)
             await leadership.release()
+
+    def _divided(self, cluster: KubeCluster, clock: SystemClock) -> Shards | None:
+        """None where one process does all of the work."""
+        if self.shards == 1:
+            return None
+        from gitops.daemon.division import Division
+        from gitops.daemon.shards import Shards
+
+        division = Division.of(self.config.sources, self.shards)
+        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: division)
+
+    def _divide(self, shards: Shards, daemon: Daemon) -> None:
+        """The sources of a configuration that may change, between processes that come and go."""
+        from gitops.daemon.division import Division
+
+        follower = daemon.follower
+        shards.division = lambda: Division.of(daemon.config.sources, self.shards)
+        shards.changed, shards.idle = follower.hint, follower.workers.idle
+        shards.told = partial(self.progress.notice, "cluster")
+        follower.reconciler.mine, follower.reconciler.apart = shards.has, shards.apart
 
     async def _sandbox(self, stack: AsyncExitStack) -> None:
         """Use the sandbox that runs; where none does, serve one for as long as this command runs."""
@@ -185,7 +212,7 @@ async def _forever(daemon: Daemon) -> int:
     return 0
 
 
-def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Seen:
+def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership | Shards) -> Seen:
     from gitops.server.seen import Seen
 
     return Seen(cluster, program_version(), clock, lambda: leadership.leads)

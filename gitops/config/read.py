@@ -69,8 +69,8 @@ RESYNC: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` and `max_concurrent_reconciles` are
-    None where nothing is said.
+    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency`, `max_concurrent_reconciles` and
+    `shards` are None where nothing is said.
     `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
     may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
     """
@@ -85,6 +85,7 @@ class Config:
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = RESYNC
     log_format: str = ""
+    shards: int | None = None
 
     @property
     def governors(self) -> frozenset[str]:
@@ -146,6 +147,7 @@ class _Reader:
             tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
             self._parsed("resync", _interval, self.value.get("resync", "10m")) or RESYNC,
             self.value.get("logFormat", ""),
+            self.value.get("shards"),
         )
 
     def _listen(self) -> str:

@@ -17,6 +17,7 @@ from applier.plan import SetPlan
 from applier.watches import Watches
 from gitops.passes.interests import Roots, interests, looked_at, members, references, subjects, woken
 from gitops.passes.known import Pass
+from gitops.passes.share import Share
 from gitops.passes.topology import Topology
 from renderer import keys
 from renderer.identity import ObjectKey
@@ -25,12 +26,13 @@ from renderer.identity import ObjectKey
 @dataclass
 class Attention:
     """Use with `async with`. `wake` is called when it is worth to look at these instances again, or at everything; `notice` hears what cannot be
-    watched.
+    watched. What concerns nothing of the `share` of this process wakes nobody.
     """
 
     cluster: Cluster
     wake: Callable[[Roots], None]
     notice: Callable[[str], None]
+    share: Callable[[], Share] = Share
     topology: Topology = field(default_factory=Topology)
     _last: Pass | None = None
     _heard: dict[ObjectKey, tuple[Change, Roots]] = field(default_factory=dict)
@@ -92,7 +94,9 @@ class Attention:
         if self._last is None:
             return None
         bundle = self._last.bundle
-        return looked_at(bundle, woken(bundle, self.topology, change.object, deleted=change.deleted))
+        whom = woken(bundle, self.topology, change.object, deleted=change.deleted)
+        about = whom or (ObjectKey.of(change.object),)
+        return looked_at(bundle, whom) if self.share().concerns(bundle, about) else frozenset()
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""

@@ -86,7 +86,10 @@ class Daemon:
                 if self._asking:
                     await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
                 attention = Attention(
-                    self.follower.reconciler.cluster, self.follower.wake, partial(self.notice, "cluster")
+                    self.follower.reconciler.cluster,
+                    self.follower.wake,
+                    partial(self.notice, "cluster"),
+                    lambda: self.follower.reconciler.share,
                 )
                 async with attention as self.follower.attention:
                     await self.follower.forever()
@@ -132,7 +135,7 @@ class Daemon:
         if _lasting(config) != _lasting(self.config):
             self.notice(
                 NOTICE,
-                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
+                "cluster, applyConcurrency, maxConcurrentReconciles, shards, listen, resync and logFormat count from the next start on",
             )
 
     def _look_out(self) -> None:
@@ -196,7 +199,7 @@ def _lasting(config: Config) -> tuple[object, ...]:
     """What a process keeps as it was when it started."""
     return (
         *(config.context, config.apply_concurrency, config.max_concurrent_reconciles),
-        *(config.listen, config.resync, config.log_format),
+        *(config.shards, config.listen, config.resync, config.log_format),
     )
 
 

@@ -234,7 +234,8 @@ class Follower:
         self._trouble = 0.0
         if not found.changed:
             self._rests_until = self.elapsed() + min(self.elapsed() - begun, LONGEST_REST)
-        waiting = {self._key_of(found, one) for one in found.plan.sets if in_flight(one) or is_refused(one)}
+        due = self.reconciler.share.of_plan(found.plan).sets
+        waiting = {self._key_of(found, one) for one in due if in_flight(one) or is_refused(one)}
         for key in self._looks.keys() - waiting:
             del self._looks[key]
         self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)

@@ -63,6 +63,11 @@ class Workers:
         """Until what is under way is done. Raises what has failed for good."""
         await asyncio.gather(*self._running)
 
+    async def idle(self) -> None:
+        """Until what is under way now is over; others may have begun meanwhile."""
+        if self._running:
+            await asyncio.wait(set(self._running))
+
     async def cancel(self) -> None:
         for task in self._running:
             task.cancel()

@@ -11,8 +11,9 @@ from typing import Any
 from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute import Result
-from applier.observed import Observed
+from applier.observed import Observed, annotation
 from applier.plan import Plan
+from gitops.passes.share import COMMON, Mine
 from gitops.passes.sources import SourceState
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished
 from gitops.propagation.propagation import Propagation
@@ -23,7 +24,9 @@ from gitops.records.instance_status import not_in_git
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
 from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
+from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.model import Bundle
 from renderer.render import source_parent
 
 
@@ -49,6 +52,7 @@ class Concluded:
 
 async def conclude(
     cluster: Cluster,
+    bundle: Bundle,
     plan: Plan,
     sources: Sequence[SourceState],
     observed: Observed,
@@ -60,17 +64,19 @@ async def conclude(
     now: datetime,
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
+    mine: Mine = lambda _: True,
 ) -> Concluded:
-    """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
-    and is not in the records yet.
+    """Write what differs, of sources that are `mine`; the `plan` is that of their sets alone. `windows` is the calendar as it was published last,
+    `results` is what the pass did, and `earlier` what was done before it and is not in the records yet.
     """
+    sources = [state for state in sources if mine(state.catalog.source)]
     bodies = [*_statuses(plan, sources, propagation, results, now)]
-    for stray in strays(plan, observed):
+    for stray in strays(bundle, observed) if mine(COMMON) else ():
         status = not_in_git(stray, now=timestamp(now))
         told = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
         bodies.append((_body(stray, status=status), [*told]))
     install = installation(version)
-    if install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
+    if mine(COMMON) and install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
         bodies.append((install, []))
     answers = await _write_all(cluster, bodies)
     # After the instances: whoever reads in the record that a commit is there finds them saying so.
@@ -80,10 +86,14 @@ async def conclude(
     answers += await _keep_records(
         cluster,
         archive,
-        archive.due(plan, propagation.rules),
-        lambda stored: stored.superfluous(plan, vanished(plan, sources, observed, stored)),
+        archive.due(plan, {source: rules for source, rules in propagation.rules.items() if mine(source)}),
+        lambda stored: [
+            obj
+            for obj in stored.superfluous(plan, vanished(plan, sources, observed, stored))
+            if mine(annotation(obj, keys.RECORD_SOURCE))
+        ],
     )
-    if published := calendar.due(propagation.rules, windows):
+    if mine(COMMON) and (published := calendar.due(propagation.rules, windows)):
         answers.append(await _store(cluster, published, force=True))
     return Concluded.of(answers, transitions)
 

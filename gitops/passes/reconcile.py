@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
 from applier import kro, observe
 from applier.cluster import Cluster
@@ -18,12 +19,12 @@ from applier.inventory import epoch_of
 from applier.plan import Plan
 from applier.write import Writer
 from gitops.clock import Clock
-from gitops.leadership import Leadership
 from gitops.passes import conclude, events
 from gitops.passes.deciding import Decider
 from gitops.passes.known import Known, Pass, Preview
 from gitops.passes.observing import FactsAt, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, ripples
+from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
@@ -38,10 +39,19 @@ from gitops.stages import Stage, untold
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.memo import Memo
-from renderer.model import Bundle
+from renderer.model import Bundle, Issued
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
+
+
+class Lead(Protocol):
+    """In whose name a process writes: see `gitops.leadership.Leadership`."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    async def outdo(self, epoch: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -49,7 +59,8 @@ class Reconciler:
     """Brings one cluster to what its sources say.
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
-    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `whole` is what the last pass over
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
+    processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
     last. `conflicts` are of deletions, see Executor. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
     """
@@ -60,14 +71,17 @@ class Reconciler:
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
-    lead: Leadership | None = None
+    lead: Lead | None = None
     stage: Stage = untold
     announced: Callable[[Sequence[Transition]], None] = lambda _: None
+    mine: Mine | None = None
+    apart: Callable[[Sequence[SourceState]], Sequence[SourceState]] = lambda states: states
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
     memo: Memo = field(default_factory=Memo)
     conflicts: Counter[str] = field(default_factory=Counter)
     decider: Decider = field(init=False)
+    share: Share = field(init=False, default=Share())
 
     def __post_init__(self) -> None:
         self.decider = Decider(self.cluster, self.clock, self.memo, stage=self.stage)
@@ -81,7 +95,8 @@ class Reconciler:
 
     async def _whole(self, sources: Sequence[SourceState]) -> Pass:
         self.whole, given = None, sources
-        sources = await self._heeding_kro(sources)
+        self.share = Share.of(self.mine, sources)
+        sources = await self._heeding_kro(self.apart(sources))
         revisions = {state.catalog.source: state.catalog.revision for state in sources}
         catalogs, known = await self._observe(sources)
         known = await self._in_term(known)
@@ -93,20 +108,24 @@ class Reconciler:
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
             if known.propagation.stopped or self.stopping():
                 break
-            if bundle.issued:
-                known = replace(known, archive=await self._issue(bundle, known.archive, revisions))
+            if issued := [one for one in bundle.issued if self.share.has(one.source)]:
+                known = replace(known, archive=await self._issue(issued, known.archive, revisions))
                 continue
-            asked = known.rollouts.requests
-            known, is_stored = await self._keep(known)
+            if bundle.issued:  # another process stores these, and nothing of mine is made from them
+                known = replace(known, archive=known.archive.foreseen(bundle.issued))
+                continue
+            asked = self.share.of_rollouts(bundle, known.rollouts.requests)
+            known, is_stored = await self._keep(known, bundle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
-            if decided.is_idle:
+            due = self.share.of_plan(decided)
+            if due.is_idle:
                 break
-            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
+            new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
                 continue
-            known, done = await self._act(executor, decided, known)
+            known, done = await self._act(executor, due, known)
             results += done
         if known.propagation.stopped:
             return Pass(
@@ -129,7 +148,8 @@ class Reconciler:
         with self.stage("conclude"):
             end = await conclude.conclude(
                 self.cluster,
-                decided,
+                bundle,
+                self.share.of_plan(decided),
                 sources,
                 known.observed,
                 known.archive,
@@ -139,6 +159,7 @@ class Reconciler:
                 now=known.now,
                 results=results,
                 earlier=self.deeds,
+                mine=self.share.has,
             )
         self.deeds.clear()
         await self._announce(end.transitions, known.now)
@@ -164,8 +185,9 @@ class Reconciler:
         found = changed(self.whole, sources)
         if isinstance(found, Wider):
             return found
-        self.whole.accept(sources, found)
-        return frozenset(key for _, key in found)
+        mine = {place: declared for place, declared in found.items() if self.share.has(place[0])}
+        self.whole.accept(sources, found, due=mine)
+        return frozenset(key for _, key in mine)
 
     async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
         """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
@@ -195,13 +217,20 @@ class Reconciler:
             bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
             if why := exceeded(whole, part, bundle, decided, known):
                 return Wider(why)
-            if self.stopping() or decided.is_idle:
+            due_now = self.share.of_plan(decided)
+            if self.stopping() or due_now.is_idle:
                 break
-            known, done = await self._act(executor, decided, known)
+            known, done = await self._act(executor, due_now, known)
             self.deeds += done
             results += done
         end = await conclude.conclude_part(
-            self.cluster, decided, sources, known.archive, known.propagation, known.now, results=results
+            self.cluster,
+            self.share.of_plan(decided),
+            sources,
+            known.archive,
+            known.propagation,
+            known.now,
+            results=results,
         )
         await self._announce(end.transitions, known.now)
         done = (*results, *end.results)
@@ -218,10 +247,10 @@ class Reconciler:
             return
         deeds, self.deeds, whole.is_untold = self.deeds, [], False
         found, now = whole.found, steady(self.clock.now(), whole.known.now)
-        rollouts = await whole.known.rollouts.store(self.cluster, found.propagation.states)
-        end = await conclude.tell(
-            self.cluster, found.plan, whole.sources, found.observed, found.propagation, deeds, now.now
-        )
+        states = self.share.of_rollouts(found.bundle, found.propagation.states)
+        rollouts = await whole.known.rollouts.store(self.cluster, states)
+        sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
+        end = await conclude.tell(self.cluster, found.plan, sources, found.observed, found.propagation, deeds, now.now)
         whole.told(rollouts, end.objects)
         await self._announce(end.transitions, now.now)
 
@@ -271,7 +300,7 @@ class Reconciler:
         """With the term in which it writes, which is the last in which anybody has written."""
         if self.lead is None:
             return known
-        last = max(map(epoch_of, known.observed.objects.values()), default=0)
+        last = max(map(epoch_of, self.share.parents(known.observed)), default=0)
         if last > self.lead.epoch:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
@@ -292,19 +321,20 @@ class Reconciler:
         check_format(observed.objects.get(INSTALLATION))
         return replace(known, observed=observed)
 
-    async def _keep(self, known: Known) -> tuple[Known, bool]:
+    async def _keep(self, known: Known, bundle: Bundle) -> tuple[Known, bool]:
         """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""
         try:
-            rollouts = await known.rollouts.store(self.cluster, known.propagation.states)
+            states = self.share.of_rollouts(bundle, known.propagation.states)
+            rollouts = await known.rollouts.store(self.cluster, states)
         except StaleWrite:
             known = known.hearing(await Rollouts.observe(self.cluster))
             return replace(known, propagation=governor.begin(known.observed, known.archive.stored)), False
         return known if rollouts == known.rollouts else known.hearing(rollouts), True
 
-    async def _issue(self, bundle: Bundle, archive: Archive, commits: Mapping[str, str]) -> Archive:
+    async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():
-            return replace(archive, refused=dict.fromkeys((one.kind for one in bundle.issued), str(refused)))
-        return await archive.issue(self.cluster, bundle.issued, commits)
+            return replace(archive, refused=dict.fromkeys((one.kind for one in issued), str(refused)))
+        return await archive.issue(self.cluster, issued, commits)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""

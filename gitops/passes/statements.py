@@ -26,7 +26,7 @@ from gitops.records.revisions import Archive
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
-from renderer.model import RenderedSet
+from renderer.model import Bundle, RenderedSet
 from renderer.render import source_parent
 
 
@@ -150,11 +150,13 @@ def vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, arc
     )
 
 
-def strays(plan: Plan, observed: Observed) -> list[Object]:
+def strays(bundle: Bundle, observed: Observed) -> list[Object]:
     """Instances of our kinds that no source and no parent wants and that never were ours; those told so already are left out."""
-    wanted = {one.rendered.parent for one in plan.sets}
     return [
         obj
         for key, obj in observed.objects.items()
-        if key.group_kind in observed.whole and key not in wanted and not label(obj, keys.PART_OF) and not is_told(obj)
+        if key.group_kind in observed.whole
+        and key not in bundle.instances
+        and not label(obj, keys.PART_OF)
+        and not is_told(obj)
     ]

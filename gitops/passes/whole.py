@@ -141,12 +141,14 @@ class Whole:
         """What is stored of definitions and rules, and the applied pairs of these instances."""
         return self.known.archive.part(instances, {key: self._stored[key] for key in instances if key in self._stored})
 
-    def accept(self, sources: Sequence[SourceState], changed: Mapping[Place, Declared]) -> None:
-        """The sources have moved, by these objects alone; until they were looked at they are due."""
+    def accept(
+        self, sources: Sequence[SourceState], changed: Mapping[Place, Declared], *, due: Mapping[Place, Declared]
+    ) -> None:
+        """The sources have moved, by these objects alone; those that are `due` have to be looked at."""
         self.sources = sources
         self._declared |= changed
         self._places |= {id(declared): key for (_, key), declared in changed.items()}
-        self.due |= {key: declared for (_, key), declared in changed.items()}
+        self.due |= {key: declared for (_, key), declared in due.items()}
         self.is_untold = True
 
     def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:

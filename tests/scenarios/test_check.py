@@ -193,7 +193,11 @@ def test_every_permission_that_lacks_is_named(
             "resources": ["configmaps"],
             "verbs": ["get", "list", "watch", "create", "patch", "delete"],
         },
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "verbs": ["get", "list", "create", "patch", "delete"],
+        },
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch"]},
         {
             "apiGroups": ["apps", "apiextensions.k8s.io"],

@@ -23,6 +23,7 @@ from gitops.externals import Externals
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
+from gitops.passes.share import Share
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
@@ -44,6 +45,7 @@ class Passes:
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
     found: Pass = field(default_factory=found)
+    share: Share = field(default_factory=Share)
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

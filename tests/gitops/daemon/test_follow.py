@@ -24,6 +24,7 @@ from gitops.errors import Unreachable
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
+from gitops.passes.share import Share
 from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
 from gitops.passes.whole import Whole
@@ -74,6 +75,7 @@ class Script:
     asked: list[Sequence[SourceState]] = field(default_factory=list)
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
+    share: Share = field(default_factory=Share)
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

@@ -91,7 +91,7 @@ def test_a_commit_that_changes_one_instance_is_brought_about_by_a_pass_over_it(f
     touched = changed(fleet.reconciler.whole, [fleet.state])
     assert not isinstance(touched, Wider)
     assert [place.name for _, place in touched] == ["b"]
-    fleet.reconciler.whole.accept([fleet.state], touched)
+    fleet.reconciler.whole.accept([fleet.state], touched, due=touched)
     assert "Deployment/b-app updated" in until_quiet(fleet, "b")
     fleet.ready("b")
     assert "Link/b status" in until_quiet(fleet, "b")
