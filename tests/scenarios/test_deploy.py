@@ -248,6 +248,44 @@ def test_a_secret_follows_its_values_without_telling_them(platform: Platform) ->
 
 
 @pytest.mark.both_servers
+def test_what_a_server_quotes_of_a_secret_is_told_nowhere(platform: Platform) -> None:
+    """I10: a label that was copied from a Secret is refused; the words of the refusal are told, the value is not."""
+    canary = "c4nary of a password!"
+    copied = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "copy", "labels": {"of": "${string(secret.data.password)}"}},
+    }
+    reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+    schema = {"apiVersion": "v1", "kind": "Quoting", "group": platform.group, "spec": {}}
+    resources = [{"id": "secret", "externalRef": reference}, {"id": "copy", "template": copied}]
+    metadata = {"name": f"quotings.{platform.group}"}
+    definition = {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": metadata,
+        "spec": {"schema": schema, "resources": resources},
+    }
+    instance = {
+        "apiVersion": f"{platform.group}/v1",
+        "kind": "Quoting",
+        "metadata": {"name": "one", "namespace": platform.namespace},
+        "spec": {},
+    }
+    secret = json.dumps(
+        {**reference, "metadata": {"name": "db", "namespace": platform.namespace}, "stringData": {"password": canary}}
+    )
+    platform.kubectl("apply", "-f", "-", stdin=secret)
+    platform.repository.commit({"quoting.json": json.dumps(definition), "one.json": json.dumps(instance)})
+    done = platform.run_once("--verbose", check=1)
+    shown = platform.levelgate("explain", f"quoting.{platform.group}/one", "-n", platform.namespace).stdout
+    told = platform.kubectl("get", f"quotings.{platform.group},events,configmaps", "-A", "-o", "json")
+    assert "(value of Secret" in done.stdout + done.stderr
+    assert f"(value of Secret {platform.namespace}/db)" in told
+    assert canary not in done.stdout + done.stderr + shown + told
+
+
+@pytest.mark.both_servers
 def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) -> None:
     """docs/reference.md: from the cluster alone; a kind is named as kubectl would, and what does not exist is said."""
     platform.repository.commit(
