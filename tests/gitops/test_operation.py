@@ -53,6 +53,9 @@ class Committed:
     def is_ancestor(self, *_: str) -> bool:
         return True
 
+    def holds(self, _commit: str) -> bool:
+        return True
+
     def snapshot(self, revision: str) -> Snapshot:
         assert self.fleet.catalog
         files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
