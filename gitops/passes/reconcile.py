@@ -163,7 +163,8 @@ class Reconciler:
             )
         self.deeds.clear()
         await self._announce(end.transitions, known.now)
-        observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
+        written = [obj for obj in end.objects if obj["kind"] != KIND.kind]
+        observed = known.observed.seen([*known.rollouts.records.values(), *written])
         self.decider.seen.archive = known.archive.storing(end.objects)
         self.decider.seen.objects = observed.objects
         return Pass(
