@@ -23,7 +23,7 @@ from gitops.propagation.stays import Rollout
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
 from renderer.errors import Problem
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
 from renderer.render import Place
 
 Labels = Mapping[str, str]
@@ -64,13 +64,17 @@ class Moves:
     def _rollouts(self) -> Mapping[str, tuple[Policy, dict[ObjectKey, Labels]]]:
         """Instances, with their labels, by the rollout that they are in: those of one definition under one policy."""
         here, found = self.situation, dict[str, tuple[Policy, dict[ObjectKey, Labels]]]()
+        known: dict[tuple[GroupKind, frozenset[tuple[str, str]]], Policy | Problem] = {}
         for key, rendered in here.bundle.instances.items():
             kind = key.group_kind
             definition = here.bundle.definitions.get(kind)
             if definition is None or not here.stored.revisions.get(kind) or key not in here.plans:
                 continue
             labels: Labels = rendered.manifest["metadata"].get("labels") or {}
-            policy = here.policy(kind, definition.name, labels)
+            alike = kind, frozenset(labels.items())
+            if alike not in known:
+                known[alike] = here.policy(kind, definition.name, labels)
+            policy = known[alike]
             if isinstance(policy, Problem):
                 self.problems.append(policy)
                 self.unruled[key] = Blocked(Reason.GATE_ERROR, policy.message)
