@@ -122,3 +122,23 @@ def test_what_does_not_concern_a_set_leaves_it_as_it_was(settled: Asked) -> None
     assert other.nodes is one.nodes
     assert other.parent == status
     assert [it for it in again.sets if it.rendered.parent == B] != [it for it in first.sets if it.rendered.parent == B]
+
+
+def test_gates_are_asked_again(settled: Asked) -> None:
+    """What they answered stands only as long as they do."""
+    drifted = settled.with_object(MAP, annotations={})
+    comparisons = Comparisons()
+    for why in (None, WAITS, None):
+        asked = replace(drifted, gates=replace(drifted.gates, check=lambda _, why=why: why))
+        assert asked.made(comparisons) == asked.made()
+
+
+def test_a_member_that_only_another_set_wanted_is_left_behind_when_it_no_longer_does(settled: Asked) -> None:
+    left = another_member(settled)
+    (stray,) = left.observed.objects.keys() - settled.observed.objects.keys()
+    b = left.bundle.instances[B]
+    node = replace(next(node for node in b.nodes if node.key == OTHER), id="stray", key=stray)
+    wanting = {**left.bundle.instances, B: replace(b, nodes=(*b.nodes, node))}
+    comparisons = Comparisons()
+    for asked in (replace(left, bundle=replace(left.bundle, instances=wanting)), left):
+        assert asked.made(comparisons) == asked.made()
