@@ -7,7 +7,7 @@ left out, which touches nothing of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -54,6 +54,7 @@ class Fetcher:
     has_moved: bool = False
     errors: dict[str, SourceError] = field(default_factory=dict)
     _due: set[str] = field(default_factory=set)
+    _asking: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
     _read_by: dict[str, Mirror] = field(default_factory=dict)
     _requested: Requests = field(default_factory=dict)
@@ -70,32 +71,44 @@ class Fetcher:
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
-    @property
-    def is_due(self) -> bool:
-        """Is somebody to be asked?"""
-        return bool(self._due & self.mirrors.keys())
-
     def ask(self, names: Iterable[str]) -> None:
         """They are due."""
         self._due |= set(names)
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
-        servers: dict[Hashable, dict[str, Mirror]] = {}
-        due = {name: self.mirrors[name] for name in sorted(self._due & self.mirrors.keys())}
-        self._due.clear()
-        requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
-        await self._learn_pins(due)
-        pinned = {name: pin for name in due if (pin := self._pins.get(name))}
-        for name in due.keys() - pinned.keys():
-            if not self._rests(due[name]):
-                servers.setdefault(due[name].server, {})[name] = due[name]
-        await asyncio.gather(
-            *map(self._ask, servers.values()), *(self._stay(name, due[name], pin) for name, pin in pinned.items())
-        )
-        self._answer(requested)
-        await asyncio.gather(*map(self._tell, due))
+        await asyncio.gather(*self.begin())
         return self.states
+
+    def begin(self) -> list[Coroutine[None, None, None]]:
+        """What is to be asked now, each server apart: one that hangs keeps its own sources waiting and no others. Who is still being asked stays due.
+        Each of them has to be awaited.
+        """
+        self._due &= self.mirrors.keys()
+        servers: dict[Hashable, dict[str, Mirror]] = {}
+        for name in sorted(self._due - self._asking):
+            servers.setdefault(self.mirrors[name].server, {})[name] = self.mirrors[name]
+        found = [self._look(together) for together in servers.values()]
+        for together in servers.values():
+            self._due -= together.keys()
+            self._asking |= together.keys()
+        return found
+
+    async def _look(self, due: Mapping[str, Mirror]) -> None:
+        """Ask one server for all of these, but for those that are pinned."""
+        try:
+            requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
+            await self._learn_pins(due)
+            pinned = {name: pin for name in due if (pin := self._pins.get(name))}
+            asked = {name: mirror for name, mirror in due.items() if name not in pinned and not self._rests(mirror)}
+            await asyncio.gather(
+                *([self._ask(asked)] if asked else []),
+                *(self._stay(name, due[name], pin) for name, pin in pinned.items()),
+            )
+            self._answer(requested)
+            await asyncio.gather(*map(self._tell, due))
+        finally:
+            self._asking -= due.keys()
 
     @property
     def states(self) -> list[SourceState]:

@@ -79,7 +79,7 @@ class Follower:
     max_concurrent: int = 1
     elapsed: Callable[[], float] = time.monotonic
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _polling: asyncio.Task[list[SourceState]] | None = None
+    _polling: set[asyncio.Task[None]] = field(default_factory=set)
     _looks: dict[Key, float] = field(default_factory=dict)
     _trouble: float = 0.0
     _rests_until: float = 0.0
@@ -184,20 +184,21 @@ class Follower:
             await self.workers.end()
         finally:
             await self.workers.cancel()
-            if self._polling is not None:
-                self._polling.cancel()
+            for asking in self._polling:
+                asking.cancel()
 
     def _look_at_sources(self) -> None:
-        """Servers are asked while passes go on; what has moved is taken up once that is over."""
-        if self._polling is not None and self._polling.done():
-            self._polling.result()
-            self._polling = None
-            if self._fetcher.has_moved:
-                self._fetcher.has_moved = False
-                self._moved()
-        if self._polling is None and self._fetcher.is_due:
-            self._polling = asyncio.create_task(self.fetch(), name="ask for sources")
-            self._polling.add_done_callback(lambda _: self._wake.set())
+        """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
+        for asking in [one for one in self._polling if one.done()]:
+            self._polling.remove(asking)
+            asking.result()
+        if self._fetcher.has_moved:
+            self._fetcher.has_moved = False
+            self._moved()
+        for due in self._fetcher.begin():
+            asking = asyncio.create_task(due, name="ask for sources")
+            asking.add_done_callback(lambda _: self._wake.set())
+            self._polling.add(asking)
 
     def _moved(self) -> None:
         touched = self.reconciler.accept(self._fetcher.states)

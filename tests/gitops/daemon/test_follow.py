@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -196,6 +197,9 @@ class Listed:
         self.log.append(f"fetch {tip.name}")
         return tip.commit
 
+    def is_ancestor(self, *_: str) -> bool:
+        return True
+
     def snapshot(self, revision: str) -> Snapshot:
         return Snapshot(revision, revision, {}, (), True, "subject", "Ada", None)
 
@@ -222,6 +226,37 @@ async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
     following.poll("a")
     await until(lambda: log == ["https://x a", "fetch a", "https://x a"])
     assert len(script.asked) == 6
+    await _stopped(following, running)
+
+
+async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
+    """I9, rule 8: commits of the others are read meanwhile, and who hangs is not asked twice at once."""
+    log: list[str] = []
+    hangs, release = threading.Event(), threading.Event()
+
+    class Hanging(Listed):
+        def refs(self, *names: str) -> dict[str, str]:
+            found = super().refs(*names)
+            if hangs.is_set():
+                release.wait(60)
+            return found
+
+    good = Listed("good", log, "t")
+    following, script, _ = follower(found(), mirrors={"bad": Hanging("bad", log, "s"), "good": good})
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: len(script.asked) == 1)
+    hangs.set()
+    try:
+        following.poll("bad", "good")
+        await until(lambda: log.count("t good") == 2)
+        for commit in ("2" * 40, "3" * 40):
+            good.commit = commit
+            following.poll("bad", "good")
+            await until(lambda commit=commit: script.asked[-1][-1].catalog.revision == commit)
+        assert log.count("s bad") == 2
+    finally:
+        release.set()
+    await until(lambda: log.count("s bad") == 3)  # what became due meanwhile
     await _stopped(following, running)
 
 
