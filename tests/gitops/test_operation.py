@@ -114,7 +114,7 @@ def exists(fleet: Fleet, name: str) -> bool:
 
 
 def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: Fleet) -> None:
-    """S4-6, S4-11: drift on a child, and a status that something waits for."""
+    """S2-10, S4-6, S4-9, S4-11: drift on a child, and a status that something waits for."""
 
     async def story() -> None:
         async with operating(fleet) as found:
@@ -164,7 +164,7 @@ def test_a_new_definition_is_for_a_whole_pass(fleet: Fleet) -> None:
 
 
 def test_many_events_are_worked_on_side_by_side_and_none_twice_at_once(fleet: Fleet) -> None:
-    """S2-3, Q1: as many passes as there may be, each of other instances."""
+    """S2-3, S2-12, Q1: as many passes as there may be, each of other instances."""
 
     async def story() -> None:
         async with operating(fleet, max_concurrent=4) as found:

@@ -1,4 +1,5 @@
-"""The work queue against a model of plain lists (client-go's contract, priorities, delays, backoff): properties Q1 to Q13, and S2-3 to S2-11."""
+"""The work queue against a model of plain lists (client-go's contract, priorities, delays, backoff): properties Q1 to Q13, and S2-3 to S2-5,
+S2-11. What is true after every operation of the model is S2-6 to S2-9: S2-6 (three sets), S2-7 (add), S2-8 (get), S2-9 (done)."""
 
 from __future__ import annotations
 

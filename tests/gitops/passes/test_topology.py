@@ -157,7 +157,7 @@ def gateways() -> Topology:
 def test_t3_gateways_routes_and_policies(
     gateways: Topology, obj: ObjectKey, expected: list[str], deleted: bool
 ) -> None:
-    """S4-1 to S4-4, S4-10: a change of a route's policy concerns its gateway alone, whatever happens to it."""
+    """S4-1, S4-2, S4-3, S4-4, S4-8, S4-10: a change of a route's policy concerns its gateway alone, whatever happens to it."""
     assert [key.name for key in gateways.affected(obj, {}, deleted=deleted)] == expected
 
 
