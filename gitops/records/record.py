@@ -47,7 +47,7 @@ class SourceRecord:
     wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word, `version`
     the tag that `target` was taken by, where a range of versions is followed.
 
-    `causes` are rows (`gitops.causes`) of what waits or fails outside instances, the worst first; `passes` is the text of `gitops.passes`,
+    `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `passes` is the text of `passes.py`,
     `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another.
     """
 

@@ -1,6 +1,6 @@
 """What has happened lately, as a cluster tells it: Events of transitions, and what passes did by the records of the sources.
 
-Events last as long as the server keeps them, an hour unless it is told otherwise; records of passes longer (`gitops.passes`).
+Events last as long as the server keeps them, an hour unless it is told otherwise; records of passes longer (`gitops.records.passes`).
 """
 
 from __future__ import annotations
