@@ -110,12 +110,12 @@ def uncollected() -> Iterator[None]:
 def main(args: list[str] | None = None) -> None:
     """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
     gc.set_threshold(GARBAGE)
-    code = run(args)
+    code = invoke(args)
     gc.freeze()  # at its end the interpreter looks through everything once more
     sys.exit(code)
 
 
-def run(args: list[str] | None = None) -> int:
+def invoke(args: list[str] | None = None) -> int:
     """As `main`, but answers the exit code."""
     try:
         code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)

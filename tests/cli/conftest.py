@@ -9,7 +9,7 @@ import pytest
 
 from applier.cluster import Cluster
 from applier.sandbox.transport import cluster_of
-from gitops.cli import run
+from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
 from tests.gitops.fleet import Fleet
@@ -37,7 +37,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
         with monkeypatch.context() as patched:
             patched.setattr(ClusterChoice, "connect", connect)
             patched.setattr(SystemClock, "now", lambda _: fleet.clock.moment)
-            found = run(list(arguments))
+            found = invoke(list(arguments))
         captured = capsys.readouterr()
         assert found == code, captured.err
         return captured.out if code == 0 else captured.err

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitops.cli import run
+from gitops.cli import invoke
 from renderer.catalog import load
 from renderer.example import example
 from renderer.identity import GroupKind
@@ -31,7 +31,7 @@ def platform(folder: Path) -> str:
 
 
 def generated(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["generate", *arguments]) == code
+    assert invoke(["generate", *arguments]) == code
     return capsys.readouterr().out
 
 
@@ -141,7 +141,7 @@ def test_a_definition_that_does_not_build_is_told_and_the_others_are_made(
 ) -> None:
     place = platform(tmp_path)
     (tmp_path / "bad.yaml").write_text(definition("Bad", [config_map("a", "nosuch")]))
-    assert run(["generate", "crd", place]) == 1
+    assert invoke(["generate", "crd", place]) == 1
     printed = capsys.readouterr()
     assert len(list(yaml.safe_load_all(printed.out))) == 2
     assert "bad.yaml:1: spec.resources[0]" in printed.err
@@ -163,5 +163,5 @@ def test_what_is_no_definition_is_not_this_commands_problem(capsys: pytest.Captu
 def test_nothing_to_make_something_from(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], told: str
 ) -> None:
-    assert run(["generate", "crd", platform(tmp_path), *arguments]) == 1
+    assert invoke(["generate", "crd", platform(tmp_path), *arguments]) == 1
     assert told in capsys.readouterr().err

@@ -7,14 +7,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gitops.cli import run
+from gitops.cli import invoke
 
 
 def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     platform = tmp_path / "platform"
-    assert run(["init", str(platform)]) == 0
+    assert invoke(["init", str(platform)]) == 0
     assert "Next: cd" in capsys.readouterr().out
-    assert run(["render", str(platform), "-o", "json"]) == 0
+    assert invoke(["render", str(platform), "-o", "json"]) == 0
     rendered = orjson.loads(capsys.readouterr().out)
     assert rendered["problems"] == []
     assert [one["instance"]["name"] for one in rendered["instances"]] == ["docs", "hello"]
@@ -23,33 +23,33 @@ def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest
 
 
 def test_the_schema_that_a_file_names_is_there_and_is_what_generate_writes(tmp_path: Path) -> None:
-    assert run(["init", str(tmp_path)]) == 0
+    assert invoke(["init", str(tmp_path)]) == 0
     for file in ("apps/hello.yaml", "apps/docs.yaml", "definitions/webapp.yaml"):
         first = (tmp_path / file).read_text().splitlines()[0]
         schema = (tmp_path / file).parent / first.removeprefix("# yaml-language-server: $schema=")
         assert orjson.loads(schema.read_bytes())["$schema"]
     before = {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")}
-    assert run(["generate", "schema", str(tmp_path), "--output-dir", str(tmp_path / ".schemas")]) == 0
+    assert invoke(["generate", "schema", str(tmp_path), "--output-dir", str(tmp_path / ".schemas")]) == 0
     assert {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")} == before
 
 
 def test_lint_finds_nothing_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["init", str(tmp_path)])
-    assert run(["lint", "--strict", str(tmp_path)]) == 0
+    invoke(["init", str(tmp_path)])
+    assert invoke(["lint", "--strict", str(tmp_path)]) == 0
 
 
 def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "apps" / "hello.yaml"
     mine.parent.mkdir()
     mine.write_text("mine")
-    assert run(["init", str(tmp_path)]) == 1
+    assert invoke(["init", str(tmp_path)]) == 1
     assert f"{mine} exists already: nothing was written" in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    assert run(["init", str(tmp_path / "file" / "platform")]) == 1
+    assert invoke(["init", str(tmp_path / "file" / "platform")]) == 1
     err = capsys.readouterr().err
     assert str(tmp_path / "file" / "platform") in err
     assert "Traceback" not in err

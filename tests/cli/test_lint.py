@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitops.cli import run
+from gitops.cli import invoke
 from gitops.clock import SystemClock
 from tests.gitops.propagation.windows import manifest
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain, widget
@@ -22,7 +22,7 @@ def written(folder: Path, **files: str) -> str:
 
 
 def linted(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
-    assert run(["lint", *arguments]) == code
+    assert invoke(["lint", *arguments]) == code
     return capsys.readouterr().out
 
 
@@ -167,17 +167,17 @@ def test_crds_of_a_folder_take_part_in_the_check(
     (error,) = (one for one in found if one["severity"] == "error")
     assert (error["path"], error["message"]) == (f"spec.resources[0].template.{path}", message)
     assert not [one for one in found if "no schema of" in one["message"]]
-    run(["render", place, "--schemas", schemas])
+    invoke(["render", place, "--schemas", schemas])
     assert ("Widget/x-free" in capsys.readouterr().out) == (message == "is required and not given")
 
 
 def test_a_folder_of_schemas_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert run(["lint", "sample-repo", "--schemas", str(tmp_path / "empty")]) == 1
+    assert invoke(["lint", "sample-repo", "--schemas", str(tmp_path / "empty")]) == 1
     assert "holds no CustomResourceDefinition; name the folder that they are in" in capsys.readouterr().err
     broken = written(tmp_path / "empty", broken=UNREADABLE)
     for command in ("lint", "render"):
-        assert run([command, "sample-repo", "--schemas", broken]) == 1
+        assert invoke([command, "sample-repo", "--schemas", broken]) == 1
         captured = capsys.readouterr()
         assert f"{broken}/broken.yaml:4: " in captured.out + captured.err
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import run
+from gitops.cli import invoke
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from tests.cli.conftest import Typed
@@ -68,19 +68,19 @@ def repository(tmp_path: Path) -> Work:
 
 def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
     """What came to the base since is no change of the head; exit code 2 says that there are changes."""
-    assert run(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 2
+    assert invoke(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 2
     printed = capsys.readouterr()
     assert "  0  + ConfigMap/new  in default" in printed.out
     assert "1 to create, 0 to update, 0 to replace, 0 to delete, 1 unchanged." in printed.out
     assert "Git only" in printed.out
-    assert run(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
+    assert invoke(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
 
 
 def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
     repository: Work, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moved = repository.path.rename(repository.path.with_name("My_Apps"))
-    assert run(["plan", str(moved), "--base", "main", "--exit-code"]) == 2
+    assert invoke(["plan", str(moved), "--base", "main", "--exit-code"]) == 2
     assert "Plan of my-apps: main" in capsys.readouterr().out
 
 
@@ -94,14 +94,14 @@ def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
     ],
 )
 def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[str], form: str, sign: str) -> None:
-    assert run(["plan", str(repository.path), "--base", "main", "-o", form]) == 0
+    assert invoke(["plan", str(repository.path), "--base", "main", "-o", form]) == 0
     assert sign in capsys.readouterr().out
 
 
 def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", str(repository.path), "configmap/old", "--base", "main"]) == 0
+    assert invoke(["plan", str(repository.path), "configmap/old", "--base", "main"]) == 0
     assert "0 to create" in capsys.readouterr().out
-    assert run(["plan", str(repository.path), "configmap/new", "-n", "default", "--base", "main"]) == 0
+    assert invoke(["plan", str(repository.path), "configmap/new", "-n", "default", "--base", "main"]) == 0
     assert "1 to create" in capsys.readouterr().out
 
 
@@ -111,14 +111,14 @@ def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.C
 def test_what_cannot_be_asked_is_told(
     repository: Work, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    assert run(["plan", str(repository.path), *arguments]) == 64
+    assert invoke(["plan", str(repository.path), *arguments]) == 64
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_without_a_cluster_the_other_two_are_named(
     repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert run(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "none")]) == 1
     told = capsys.readouterr().err
     assert "--base REV" in told
     assert "--against FILE" in told
@@ -128,8 +128,8 @@ def test_a_snapshot_is_taken_and_planned_against(typed: Typed, repository: Work,
     file = tmp_path / "cluster.json"
     with Fleet(names=()) as fleet:
         typed(fleet, "snapshot", "-o", str(file))
-    assert run(["plan", str(repository.path), "--source", "platform", "--against", str(file), "--exit-code"]) == 2
-    assert run(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
+    assert invoke(["plan", str(repository.path), "--source", "platform", "--against", str(file), "--exit-code"]) == 2
+    assert invoke(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
 
 
 def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:

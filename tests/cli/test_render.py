@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitops.cli import run
+from gitops.cli import invoke
 from renderer.identity import ObjectKey, applyset_id
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
 
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["render", *arguments]) == code
+    assert invoke(["render", *arguments]) == code
     return capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import USAGE, run
+from gitops.cli import USAGE, invoke
 from gitops.cli.review import command
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "review"
@@ -17,9 +17,9 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     token = tmp_path / "token"
     token.touch()
     place = "https://git.example.com/acme/platform"
-    assert run(["review", place, "--token-file", str(token), "--pr", "3"]) == USAGE
+    assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == USAGE
     assert "--pr goes with --once" in capsys.readouterr().err
-    assert run(["review", place, "--token-file", str(token), "--once"]) == 1
+    assert invoke(["review", place, "--token-file", str(token), "--once"]) == 1
     assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err
 
 

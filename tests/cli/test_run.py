@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gitops.cli import run
+from gitops.cli import invoke
 from tests.gitops.source.real_git import Work
 
 MINUTE = timedelta(minutes=1)
@@ -63,7 +63,7 @@ def test_a_flag_beats_the_environment_and_that_the_file(
     for line, environment, flag in (("", "", ""), (in_file, "", ""), (in_file, said[1], ""), said):
         file.write_text(f"{head}{key}: {line}\n" if line else head)
         monkeypatch.setenv(f"LEVELGATE_{words.upper().replace('-', '_')}", environment)
-        assert run(["run", "--config", str(file), *([f"--{words}", flag] if flag else [])]) == 0
+        assert invoke(["run", "--config", str(file), *([f"--{words}", flag] if flag else [])]) == 0
         found.append(given[name])
     assert tuple(found) == values
 
@@ -72,7 +72,7 @@ def test_a_value_of_the_environment_that_means_nothing_is_wrong_usage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LEVELGATE_RESYNC", "often")
-    assert run(["run", "--source", "."]) == 64
+    assert invoke(["run", "--source", "."]) == 64
     assert "'often' is not a duration; write for example 90s, 30m, 1h30m or 2d" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import INTERRUPTED, USAGE, run
+from gitops.cli import INTERRUPTED, USAGE, invoke
 from gitops.simulate.engine import Simulation
 from tests.gitops.fleet import Fleet
 from tests.gitops.propagation.windows import manifest
@@ -40,7 +40,7 @@ def platform(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Reposit
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["simulate", *arguments]) == code
+    assert invoke(["simulate", *arguments]) == code
     captured = capsys.readouterr()
     return captured.out if code in (0, INTERRUPTED) else captured.err
 
@@ -122,7 +122,7 @@ def test_a_mistake_of_the_head_is_told_and_the_rest_simulated(
     capsys: pytest.CaptureFixture[str], platform: Repository
 ) -> None:
     (platform.path / "broken.yaml").write_text("apiVersion: v1\nkind: [\n")
-    assert run(["simulate", str(platform.path), "--base", "main", *AT]) == 1
+    assert invoke(["simulate", str(platform.path), "--base", "main", *AT]) == 1
     captured = capsys.readouterr()
     assert "broken.yaml:" in captured.err
     assert "Ended Fri 2026-11-20" in captured.out

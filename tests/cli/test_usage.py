@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops import cli
-from gitops.cli import INTERRUPTED, USAGE, run
+from gitops.cli import INTERRUPTED, USAGE, invoke
 from tests.properties.repositories import UNREADABLE
 
 COMMANDS = (
@@ -47,7 +47,7 @@ def nobodys_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = run(list(arguments))
+    code = invoke(list(arguments))
     printed = capsys.readouterr()
     assert "Traceback" not in printed.err
     return code, printed.out, printed.err
@@ -222,7 +222,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cli.group, "main", broken)
     with pytest.raises(ZeroDivisionError):
-        run(["version"])
+        invoke(["version"])
 
 
 @pytest.mark.parametrize(("shell", "word"), [("bash", "complete"), ("zsh", "compdef"), ("fish", "complete")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import USAGE, run
+from gitops.cli import USAGE, invoke
 from tests.gitops.propagation.windows import manifest
 from tests.properties.repositories import UNREADABLE, plain
 
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["windows", *arguments]) == code
+    assert invoke(["windows", *arguments]) == code
     return capsys.readouterr().out
 
 
@@ -145,7 +145,7 @@ def test_a_broken_window_is_reported_and_the_others_are_shown(
 ) -> None:
     (repository / "broken.json").write_bytes(manifest("broken", **{**HOURS, "timeZone": "Europe/Berln"}, until="17:00"))
     (repository / "unreadable.yaml").write_text(UNREADABLE)
-    assert run(["windows", str(repository), *AT]) == 1
+    assert invoke(["windows", str(repository), *AT]) == 1
     captured = capsys.readouterr()
     assert "business-hours" in captured.out
     assert "broken.json:1: spec.timeZone: 'Europe/Berln' is no time zone; did you mean 'Europe/Berlin'?" in captured.err
@@ -153,10 +153,10 @@ def test_a_broken_window_is_reported_and_the_others_are_shown(
 
 
 def test_what_ends_soon_is_warned_of_and_no_failure(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
-    assert run(["windows", str(repository), "--at", "2026-12-01T00:00:00Z"]) == 0
+    assert invoke(["windows", str(repository), "--at", "2026-12-01T00:00:00Z"]) == 0
     assert capsys.readouterr().err == ""
     (repository / "ends.json").write_bytes(manifest("ends", **HOURS, until="17:00", effective={"to": "2026-12-10"}))
-    assert run(["windows", str(repository), "--at", "2026-12-01T00:00:00Z"]) == 0
+    assert invoke(["windows", str(repository), "--at", "2026-12-01T00:00:00Z"]) == 0
     assert (
         "warning: ends.json:1: window ends does not open again after 2026-12-10 17:00; it will still govern, and "
         "nothing that it governs will be started"
@@ -170,7 +170,7 @@ def test_days_on_which_the_clock_moves_an_edge_are_told_ahead(
     night = {**HOURS, "schedule": {"cron": "30 2 * * *"}}
     (tmp_path / "night.json").write_bytes(manifest("night", **night, duration="1h"))
     (tmp_path / "hours.json").write_bytes(manifest("hours", **HOURS, duration="1h"))
-    assert run(["windows", str(tmp_path), *AT]) == 0
+    assert invoke(["windows", str(tmp_path), *AT]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "note: night.json:1: window night opens at 03:00, as 02:30 is skipped: Sun 2027-03-28",
         "note: night.json:1: window night opens once, at the first 02:30 of that day: Sun 2027-10-31",
@@ -184,7 +184,7 @@ def test_without_windows_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path
 
 @pytest.mark.parametrize("at", ["tomorrow", "9999-12-31T00:00", "2026-13-01"])
 def test_a_time_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path, at: str) -> None:
-    assert run(["windows", str(tmp_path), "--at", at]) == USAGE
+    assert invoke(["windows", str(tmp_path), "--at", at]) == USAGE
     assert "is not a time; write for example 2026-12-24T10:00" in capsys.readouterr().err
 
 

@@ -56,7 +56,15 @@ async def run(lane: Lane, repositories: Repositories, cache: Path, *rules: Rule)
         kubeconfig.write_text(proxy.kubeconfig())
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-c", "from gitops.cli import main; main()", "run", "--once", "--wait", "20s", *repositories.arguments),
+            *(
+                "-c",
+                "from gitops.cli import main; main()",
+                "invoke",
+                "--once",
+                "--wait",
+                "20s",
+                *repositories.arguments,
+            ),
             env={**os.environ, "KUBECONFIG": str(kubeconfig), "XDG_CACHE_HOME": str(cache), "NO_COLOR": "1"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

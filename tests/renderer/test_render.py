@@ -211,8 +211,8 @@ def test_levels_have_no_gaps_and_every_edge_goes_up(files: Files) -> None:
 
 PROGRAM = """
 import sys
-from gitops.cli import run
-sys.exit(run(["render", sys.argv[1], "-o", "json"]))
+from gitops.cli import invoke
+sys.exit(invoke(["render", sys.argv[1], "-o", "json"]))
 """
 
 

@@ -16,7 +16,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from threading import Timer
 
-from gitops.cli import run as command
+from gitops.cli import invoke
 
 _TIME_LIMIT = 120.0
 
@@ -138,4 +138,4 @@ def _main(
         os.close(file)
     if before:
         before(*given)
-    sys.exit(command(list(arguments)))
+    sys.exit(invoke(list(arguments)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitops.cli import run
+from gitops.cli import invoke
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
@@ -180,7 +180,7 @@ def test_every_permission_that_lacks_is_named(
 ) -> None:
     """RBAC: who may do nothing is told what it takes; with exactly that granted, nothing lacks any more."""
     tenant = ["check", "--kubeconfig", str(lone_control_plane.kubeconfig("tenant"))]
-    assert run([*tenant, "-o", "json"]) == 1
+    assert invoke([*tenant, "-o", "json"]) == 1
     found = [one["message"] for one in json.loads(capsys.readouterr().out)["findings"] if one["area"] == "permissions"]
     assert (
         "not allowed: create, delete, get, list, patch, watch controllerrevisions.apps in namespace levelgate-system"
@@ -215,7 +215,7 @@ def test_every_permission_that_lacks_is_named(
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": "tenant"}],
     }
     lone_control_plane.request("POST", f"/apis/{rbac}/v1/clusterrolebindings", binding)
-    assert run(tenant) == 0
+    assert invoke(tenant) == 0
     shown = capsys.readouterr().out
     assert "all that is needed are held" in shown
     assert "cannot be looked through: " in shown

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from aiohttp import ClientSession
 
-from gitops.cli import USAGE, run
+from gitops.cli import USAGE, invoke
 from gitops.config.address import Address
 from gitops.server.app import NotListening, listening
 from tests.gitops.server.seeing import scene
@@ -54,5 +54,5 @@ async def test_more_people_than_can_be_told_are_asked_to_come_back(monkeypatch: 
     "arguments", [["--listen", "8480"], ["--listen", "localhost"], ["--listen", "http://127.0.0.1:8480"]]
 )
 def test_an_address_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> None:
-    assert run(["run", "--source", ".", *arguments]) == USAGE
+    assert invoke(["run", "--source", ".", *arguments]) == USAGE
     assert "is no address; write ADDR:PORT" in capsys.readouterr().err
