@@ -40,5 +40,6 @@ class Amount:
         return f"{self.value}%" if self.is_percent else str(self.value)
 
 
+ALL_OF_THEM: Final = Amount(100, is_percent=True)
 NONE: Final = Amount(0)
 ONE: Final = Amount(1)

@@ -29,9 +29,10 @@ class Item:
     """One instance (or item of a collection, or cluster) as a rollout sees it. Everything speaks of the target of its wave.
 
     `index` is its place in a declared list, 0 where there is none. `updated`: runs the target, or renders the same there. `granted`: was let move
-    there; that counts at once. `healthy` is asked of a fresh observation, at whatever revision it is. `is_new`: it runs nothing yet. `error`: what
-    the server said for good when it was applied. `held`: somebody keeps it where it is; the others pass it. `blocked`: another gate is closed for
-    it, or, once it was granted, what it waits for on its way.
+    there; that counts at once. `healthy` is asked of a fresh observation, at whatever revision it is. `is_new`: it runs nothing yet. `alone`: it has
+    never run anything and nobody set a pace for that, so the others do not wait for it where it fails. `error`: what the server said for good when
+    it was applied. `held`: somebody keeps it where it is; the others pass it. `blocked`: another gate is closed for it, or, once it was granted,
+    what it waits for on its way.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Item:
     granted: bool = False
     healthy: bool = True
     is_new: bool = False
+    alone: bool = False
     progress: Progress = field(default_factory=Progress)
     error: str = ""
     held: Wait | None = None
@@ -59,8 +61,8 @@ class Item:
 
 
 class Counters(NamedTuple):
-    """Of one wave. `held` are those that are passed: neither settled nor failed. `paused` are those of them that a person holds on their way; all
-    others that were granted or run the target are `updated`.
+    """Of one wave. `held` are those that are passed: neither settled nor failed. `paused` are those of them that are on their way; all others that
+    were granted or run the target are `updated`.
     """
 
     total: int = 0
@@ -83,16 +85,19 @@ class Counters(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What an item counts as now, and when that changes by time alone."""
+    """What an item counts as now, and when that changes by time alone. `passed`: the others do not wait for it, whatever becomes of it."""
 
     settled: bool
     failed: bool
+    passed: bool
     eligible: bool
     due: datetime | None
 
 
 def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> Standing:
-    """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere."""
+    """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere; what is
+    alone is passed then.
+    """
     eligible = not item.moved and item.held is None and item.blocked is None
     baked_at = overdue = None
     if item.updated and item.healthy:
@@ -107,13 +112,13 @@ def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> S
         due = baked_at
     elif overdue is not None and not late:
         due = overdue + datetime.resolution
-    return Standing(settled, failed, eligible, due)
+    passed = not settled and ((item.passed and not failed) or (item.alone and failed))
+    return Standing(settled, failed and not passed, passed, eligible, due)
 
 
 def _counted(item: Item, found: Standing) -> Counters:
-    held = item.passed and not (found.settled or found.failed)
-    paused = held and item.moved
-    return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, held, paused)
+    paused = found.passed and item.moved
+    return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, found.passed, paused)
 
 
 Place = tuple[int, str, int, str]

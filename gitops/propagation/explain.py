@@ -94,11 +94,8 @@ class _WaveView:
 
     def is_passed(self, item: Item) -> bool:
         """Does the next wave not wait for it?"""
-        return self._is_done(item) or item.passed
-
-    def _is_done(self, item: Item) -> bool:
         found = self.collection.standing_of(item.key)
-        return found.settled or found.failed
+        return found.settled or found.failed or found.passed
 
     def _on_its_way(self, item: Item) -> Wait | None:
         found = self.collection.standing_of(item.key)
@@ -108,7 +105,7 @@ class _WaveView:
             return Wait(Reason.APPLY_FAILED, item.error)
         if item.progress.flaps > self.policy.max_flaps:
             return Wait(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
-        if found.failed:
+        if found.failed or (found.passed and not item.passed):
             return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
         if item.passed:
             return item.held

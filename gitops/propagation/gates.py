@@ -21,7 +21,7 @@ from gitops.propagation.collection import Counters, Item
 from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.rollout import Pace
-from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced, frontier
+from gitops.propagation.shapes import Exponential, Linear, Shape, frontier
 from gitops.propagation.waits import Wait
 from renderer.cel import NoSuchKey
 from renderer.cel.decisive import Part, decisive
@@ -253,7 +253,7 @@ def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     if gates is None:
         return policy
     if not gates:
-        return policy.paced(Unpaced())
+        return policy.unpaced()
     rate = plain_rate([gate for gate in gates if gate.sets_pace])
     return policy.paced(shape_of(rate)) if rate else policy
 

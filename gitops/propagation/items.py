@@ -33,8 +33,10 @@ def item(
     held: Wait | None = None,
     blocked: Wait | None = None,
     granted: bool = False,
+    paced: bool = True,
 ) -> Item:
-    """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well.
+    """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well. Where creation is not
+    `paced`, one that never ran anything is nobody's concern but its own.
 
     An instance that Git cannot say is passed like one that is held: it stays at its applied pair whatever the rollout does.
     """
@@ -54,6 +56,7 @@ def item(
         granted=granted,
         healthy=healthy,
         is_new=not rendered.applied and not plan.target,
+        alone=not rendered.applied and not paced,
         error=failure.message if failure else "",
         held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
         blocked=Wait.of(gated) if gated else blocked,

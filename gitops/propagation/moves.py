@@ -91,13 +91,14 @@ class Moves:
         written = here.bundle.definitions[kind].propagate_when
         windows = here.wave_windows(kind, policy)
         policy = paced(policy, written)
+        is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
         state = aim(policy, self.states.get(name, State()), newest(here.stored.revisions[kind]), now=now)
         baking = bakes(policy, state)
         shut = dict(closed.waves(policy, windows, now))
         found: dict[ObjectKey, Item] = {}
         for key, labels in members.items():
             wave = policy.wave_of(labels)
-            found[key] = self._item(key, policy, labels, state.targets[wave], baking[wave])
+            found[key] = self._item(key, policy, labels, state.targets[wave], baking[wave], paced=is_paced)
         keys = {item.key: key for key, item in found.items()}
         salt = ",".join(map(str, state.targets.values()))
         collection = collected(policy, baking, found.values(), now=now, salt=salt)
@@ -117,7 +118,9 @@ class Moves:
             self._place(key, collection[one], rollout.target(one))
         self.wake_ups |= {moment for moment in (gates.wake_at, decision.wake_at) if moment}
 
-    def _item(self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta) -> Item:
+    def _item(
+        self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta, *, paced: bool
+    ) -> Item:
         """One instance as its rollout sees it, held by whatever holds it."""
         here = self.situation
         asked, one = here.asked[key], here.plans[key]
@@ -139,6 +142,7 @@ class Moves:
             held=self.suspended.get(key) or held,
             blocked=Wait.of(shut) if shut else None,
             granted=self.targets.get(key) == target.revision,
+            paced=paced,
         )
 
     def _past_gates(self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, Closing]) -> Entry | None:

@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.plan import Barrier
-from gitops.propagation.amounts import NONE, Amount
+from gitops.propagation.amounts import ALL_OF_THEM, NONE, Amount
 from gitops.propagation.labels import LabelSelector
-from gitops.propagation.shapes import Exponential, Shape
+from gitops.propagation.shapes import Exponential, Shape, Unpaced
 from gitops.propagation.window import Openness
 from renderer.errors import Problem
 from renderer.model import Origin
@@ -171,9 +171,14 @@ class Policy:
         return (*self.waves, Wave(REST)) if self.waves else (Wave(ALL),)
 
     def paced(self, shape: Shape) -> Policy:
-        """The same with the pace that a definition's own `propagateWhen` sets; `Unpaced` for an empty list. That counts as said by somebody."""
+        """The same with the pace that a definition's own `propagateWhen` sets. That counts as said by somebody."""
         waves = tuple(replace(wave, shape=None) for wave in self.waves)
         return replace(self, name=self.name or "propagateWhen", shape=shape, waves=waves)
+
+    def unpaced(self) -> Policy:
+        """The same where `propagateWhen` is empty: nothing waits for anything else. Where Git has no policy, no failure stops others either."""
+        allowed = self.max_failures if self.is_explicit else ALL_OF_THEM
+        return replace(self.paced(Unpaced()), max_failures=allowed)
 
     def hold_ends(self, since: datetime, until: datetime | None) -> datetime:
         """When a hold lapses: as the person said, and no later than `maxHold` after it began."""

@@ -45,6 +45,54 @@ def test_one_of_ten_never_becomes_ready_and_the_revert_repairs_what_had_moved(fl
     assert set(fleet.waits().values()) == {"Settled"}
 
 
+BROKEN = [
+    {
+        "id": "number",
+        "template": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "${schema.metadata.name}-number"},
+            "data": {"number": "${string(int(schema.spec.text == 'broken' ? 'x' : '1'))}"},
+        },
+    }
+]
+"""An expression that fails in some instances."""
+
+
+def in_the_way(fleet: Fleet, name: str) -> None:
+    """Somebody else's object has the name that this instance wants to write."""
+    metadata = {"name": f"{name}-app", "namespace": "default"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"image": "theirs"}}
+    fleet.request("POST", "/api/v1/namespaces/default/configmaps?fieldManager=them", body)
+
+
+@pytest.mark.parametrize("gates", [None, []], ids=["the default", "no pace"])
+def test_what_cannot_be_made_stops_nobody_where_nothing_has_completed(gates: list[str] | None) -> None:
+    """S1-7, I9: creation is ungated by default, and one bad thing blocks only itself: an expression that fails, an object that others own."""
+    with Fleet(more=BROKEN, written={"i2": {"text": "broken"}}, gates=gates) as fleet:
+        in_the_way(fleet, "i5")
+        fleet.push()
+        fleet.move("one")
+        bad = {"i2": "RenderFailed", "i5": "ApplyFailed"}
+        assert fleet.waits() == {**dict.fromkeys(TEN, "Settled"), **bad}
+        assert not fleet.rollout().halts
+
+
+def test_what_could_never_be_made_is_passed_by_the_next_revision_which_halts_as_ever(fleet: Fleet) -> None:
+    """S1-7: no policy protects those that run from a bad revision the less because one never ran."""
+    fleet.written = {"i0": {"text": "broken"}}
+    fleet.more = BROKEN
+    fleet.push()
+    fleet.move("one")
+    fleet.push("two")
+    assert fleet.move("two") == [["i0", "i1"], ["i2"], ["i3", "i4"], ["i5", "i6", "i7", "i8"], ["i9"]]
+    fleet.push("bad")
+    fleet.move("bad", except_for=TEN)
+    fleet.step(timedelta(minutes=11))
+    assert fleet.rollout().halts
+    assert fleet.at("two") == [*TEN[2:]]
+
+
 def test_a_bad_image_halts_after_the_allowed_failures_and_the_revert_goes_at_the_pace_of_rollbacks(
     fleet: Fleet,
 ) -> None:
