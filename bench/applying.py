@@ -184,7 +184,7 @@ class Bench:
     def command(self, repository: Repository) -> tuple[str, ...]:
         source = f"{repository.path.name}={repository.path}"
         flags = ("--once", "--apply-concurrency", str(IN_FLIGHT))
-        return (sys.executable, "-c", "from gitops.cli import main; main()", "invoke", "--source", source, *flags)
+        return (sys.executable, "-c", "from gitops.cli import main; main()", "run", "--source", source, *flags)
 
     def run(self, command: Sequence[str]) -> Cost:
         kubeconfig = str(self.server.kubeconfig("levelgate"))

@@ -59,7 +59,7 @@ async def run(lane: Lane, repositories: Repositories, cache: Path, *rules: Rule)
             *(
                 "-c",
                 "from gitops.cli import main; main()",
-                "invoke",
+                "run",
                 "--once",
                 "--wait",
                 "20s",

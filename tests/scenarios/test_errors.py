@@ -118,7 +118,7 @@ def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: Platf
 def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
     platform: Platform, control_plane: ControlPlane
 ) -> None:
-    """Every delete carries the resourceVersion that was seen; where it has moved on, it is looked at again and tried again."""
+    """A delete carries the resourceVersion that was seen; where it has moved on, it is looked at again and tried again, after three times by uid."""
     platform.repository.commit(
         {
             "busy.json": config_map(platform.namespace, "busy", a="b"),
@@ -147,7 +147,10 @@ def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
         writer.join()
     assert platform.kubectl("get", "configmap", "busy", "-n", platform.namespace, "--ignore-not-found") == ""
     deletes = [event for event in platform.writes(since) if event.verb == "delete"]
-    assert all(set(event.request["preconditions"]) == {"uid", "resourceVersion"} for event in deletes)
+    exact = [set(event.request["preconditions"]) == {"uid", "resourceVersion"} for event in deletes]
+    assert all("uid" in event.request["preconditions"] for event in deletes)
+    assert all(exact[:3])
+    assert len(deletes) <= 4
     assert [event.code for event in deletes].count(200) == 1
 
 
