@@ -23,8 +23,7 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.records.installation import ensure_namespace
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 KIND: Final = GroupKind("coordination.k8s.io", "Lease")
 LEASE: Final = ObjectKey(*KIND, OWN_NAMESPACE, "levelgate")

@@ -26,9 +26,8 @@ from gitops.passes.sources import SourceState
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
-from renderer.render import OWN_NAMESPACE, source_parent
 
 ROUNDS = 5
 """What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""

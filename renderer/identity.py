@@ -9,9 +9,14 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
+
+OWN_NAMESPACE: Final = "levelgate-system"
+"""Where Levelgate keeps its records."""
+
+SOURCE_PREFIX: Final = "source-"
 
 Manifest = dict[str, Any]
 """A Kubernetes object as plain JSON values: dict, list, str, int, float, bool, None."""
@@ -86,3 +91,8 @@ def key_hash(key: ObjectKey) -> str:
 def digest(value: Any) -> str:
     """32 hexadecimal digits over the canonical JSON of a value (keys sorted); equal values have equal digests."""
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+
+
+def source_parent(source: str) -> ObjectKey:
+    """Key of the ConfigMap that is the ApplySet parent of a source; its id depends on the name alone."""
+    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")

@@ -6,10 +6,9 @@ A commit that could write our records could tell us what was applied, by whom an
 from __future__ import annotations
 
 from renderer import webhooks
-from renderer.identity import Manifest, group_kind
+from renderer.identity import OWN_NAMESPACE, Manifest, group_kind
 from renderer.kinds import CRD, NAMESPACE, OWN_GROUP
 
-OWN_NAMESPACE = "levelgate-system"
 _SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 _RBAC = "rbac.authorization.k8s.io"
 

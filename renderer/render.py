@@ -6,8 +6,8 @@ too, has one set: its children. The catalog is the union over the sources; a gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,20 +17,17 @@ from renderer.content import Declared, source_node
 from renderer.definition import Definition
 from renderer.definitions import Definitions
 from renderer.errors import Problem
-from renderer.families import Ground, Standing
-from renderer.families import Place as Place
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, digest, key_hash
+from renderer.families import Ground, Place, Standing
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, digest, key_hash, source_parent
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo, Surroundings
-from renderer.model import Bundle, Issued, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
-from renderer.object_types import ObjectTypes
+from renderer.model import Bundle, Issued, Origin, Ready, RenderedNode, RenderedSet
 from renderer.order import uses_of
-from renderer.protected import OWN_NAMESPACE as OWN_NAMESPACE
 from renderer.resolve import MAX_NODES, told
-from renderer.revision import AppliedPair, Stored
+from renderer.revision import AppliedPair
 from renderer.schema import SchemaMistake
+from renderer.world import World
 
-SOURCE_PREFIX = "source-"
 MAX_NESTING = 8
 
 
@@ -44,33 +41,6 @@ class _Assigned(NamedTuple):
     aim: int
     travels: bool = False
     unfit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
-    defined kind the source whose set holds its CRD, what selections found, what is stored of revisions and applied pairs, and the types of kinds
-    that are described outside of Git. Empty when rendering offline, but for `types` of a folder of schemas.
-
-    `places` are the revisions that instances are at and move to, where that is not the newest. Instances in `gated` are rendered at their applied
-    pair as well, so that they can be healed from it. `settled` are sources whose commit was brought about before.
-    """
-
-    live: Live = field(default_factory=dict)
-    scopes: Mapping[GroupKind, bool] = field(default_factory=dict)
-    defined: Mapping[GroupKind, str] = field(default_factory=dict)
-    owners: Mapping[GroupKind, str] = field(default_factory=dict)
-    stored: Stored = field(default_factory=Stored)
-    selected: Selected = field(default_factory=dict)
-    places: Mapping[ObjectKey, Place] = field(default_factory=dict)
-    gated: Collection[ObjectKey] = ()
-    settled: Collection[str] = ()
-    types: ObjectTypes = field(default_factory=ObjectTypes)
-
-
-def source_parent(source: str) -> ObjectKey:
-    """Key of the ConfigMap that is the ApplySet parent of a source; its id depends on the name alone."""
-    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")
 
 
 def render(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:

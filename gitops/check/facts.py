@@ -15,9 +15,8 @@ from applier.observed import annotation, label
 from applier.traces import Survey, is_our_parent, our_sets, survey
 from gitops.records.record import SourceRecord, read_records
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.render import OWN_NAMESPACE
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from gitops.records.refs import SOURCE, Ref, locate
 from gitops.status.journal import Line, about, transitions
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
-from renderer.identity import ObjectKey
-from renderer.render import SOURCE_PREFIX
+from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 
 @click.command()

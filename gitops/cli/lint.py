@@ -21,7 +21,8 @@ from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
 from renderer.listing import listed
 from renderer.model import Bundle
-from renderer.render import World, render
+from renderer.render import render
+from renderer.world import World
 
 if TYPE_CHECKING:
     from gitops.propagation.window import Target

@@ -35,7 +35,7 @@ from gitops.source import Snapshot
 from gitops.words.text import age, described
 from gitops.words.times import Times
 from renderer.catalog import Catalog
-from renderer.render import source_parent
+from renderer.identity import source_parent
 from renderer.scope import suggestion
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"

@@ -18,9 +18,8 @@ from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver
 from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
 from gitops.words.text import place, title
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.model import RenderedSet
-from renderer.render import SOURCE_PREFIX
 
 if TYPE_CHECKING:
     from rich.live import Live

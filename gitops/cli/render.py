@@ -19,7 +19,8 @@ from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.keys import PART_OF
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import World, render
+from renderer.render import render
+from renderer.world import World
 
 
 @click.command()

@@ -22,8 +22,7 @@ from gitops.status.arrival import Arrival, Awaited, Goal
 from gitops.status.overview import Overview
 from gitops.status.waiting import until
 from gitops.words.text import local, title
-from renderer.identity import GroupKind
-from renderer.render import OWN_NAMESPACE, source_parent
+from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from applier.adoption import TOOLS, AdoptPolicy
 from applier.reasons import Happening, Reason
 from gitops.forge.connect import Kind
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import OWN_NAMESPACE
 
 API_VERSION: Final = "levelgate.dev/v1alpha1"
 KIND: Final = "Config"

@@ -39,8 +39,8 @@ from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Ta
 from renderer import documents, schema
 from renderer.content import Declared
 from renderer.errors import Problem
+from renderer.identity import OWN_NAMESPACE
 from renderer.model import Origin
-from renderer.render import OWN_NAMESPACE
 from renderer.scope import suggestion
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
 from renderer import keys
-from renderer.render import source_parent
+from renderer.identity import source_parent
 
 FREE: Final = 3
 LONGEST_REST: Final = 300.0

@@ -21,8 +21,7 @@ from gitops.clock import Clock
 from gitops.daemon.division import Division, holder_among
 from gitops.leadership import KIND, LEASE, Leadership, Leases, NotLeading, Timing, holder_of, leases_of
 from gitops.passes.sources import SourceState
-from renderer.identity import ObjectKey, digest
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import OWN_NAMESPACE, ObjectKey, digest
 
 _DIVISION: Final = "internal.levelgate.dev/division"
 _REPLICA: Final = f"{LEASE.name}-replica-"

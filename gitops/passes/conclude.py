@@ -25,9 +25,8 @@ from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
 from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
-from renderer.render import source_parent
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from gitops.propagation.situation import Situation
 from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.catalog import Catalog
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedSet
 from renderer.object_types import ObjectTypes, of_crds
-from renderer.render import World, render, source_parent
+from renderer.render import render
+from renderer.world import World
 
 
 @dataclass(frozen=True, slots=True)

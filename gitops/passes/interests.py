@@ -9,9 +9,8 @@ from applier.observed import Observed, label
 from applier.plan import SetPlan
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.model import Bundle
-from renderer.render import OWN_NAMESPACE
 from renderer.selection import Selection
 
 Roots = Collection[ObjectKey] | None

@@ -21,10 +21,9 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.object_types import ObjectTypes
-from renderer.render import source_parent
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.render import OWN_NAMESPACE, source_parent
 
 FactsAt = Callable[[datetime], Mapping[str, Fact]]
 """The external facts that are declared, as they are at a time, without asking anybody."""

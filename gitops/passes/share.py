@@ -17,9 +17,8 @@ from gitops.passes.sources import SourceState
 from gitops.records.rollouts import PREFIX as ROLLOUT_PREFIX
 from gitops.records.rollouts import rollout_key
 from renderer import keys
-from renderer.identity import ObjectKey, applyset_id
+from renderer.identity import SOURCE_PREFIX, ObjectKey, applyset_id, source_parent
 from renderer.model import Bundle
-from renderer.render import SOURCE_PREFIX, source_parent
 
 T = TypeVar("T")
 

@@ -25,9 +25,8 @@ from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from renderer import keys
 from renderer.errors import Problem
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle, RenderedSet
-from renderer.render import source_parent
 
 
 def statuses(

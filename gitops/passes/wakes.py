@@ -23,9 +23,8 @@ from gitops.records.revisions import Archive
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.content import Declared
-from renderer.identity import ObjectKey, applyset_id
+from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.model import Origin, RenderedSet
-from renderer.render import source_parent
 
 
 @dataclass(frozen=True, slots=True)

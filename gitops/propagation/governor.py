@@ -25,9 +25,9 @@ from gitops.propagation.state import Entry
 from gitops.propagation.stays import Stays, stays
 from gitops.propagation.verdicts import Verdicts, instance_of
 from renderer import keys
+from renderer.families import Place
 from renderer.identity import ObjectKey
 from renderer.model import Bundle
-from renderer.render import Place
 from renderer.revision import Stored
 
 

@@ -23,8 +23,8 @@ from gitops.propagation.stays import Rollout
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
 from renderer.errors import Problem
+from renderer.families import Place
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render import Place
 
 Labels = Mapping[str, str]
 

@@ -13,8 +13,8 @@ from gitops.propagation.collection import Counters
 from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
 from renderer.errors import Problem
+from renderer.families import Place
 from renderer.identity import ObjectKey
-from renderer.render import Place
 
 
 class Counted(NamedTuple):

@@ -16,9 +16,8 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.crd import key_of
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.model import Bundle, RenderedSet
-from renderer.render import source_parent
 
 
 def everything(observed: Observed, now: datetime) -> Wait | None:

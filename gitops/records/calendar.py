@@ -21,9 +21,8 @@ from gitops.propagation.rules import SourceRules, Stored, restored
 from gitops.propagation.window import Target
 from gitops.records.record import SourceRecord
 from renderer import documents, keys
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
+from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.render import OWN_NAMESPACE, source_parent
 
 KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
 _KINDS: Final = frozenset({"PropagationWindow", "PropagationPolicy"})

@@ -8,8 +8,7 @@ from applier.cluster import PARENT, Cluster, Object
 from applier.inventory import TOOL
 from gitops.errors import NewerRecords
 from renderer import keys
-from renderer.identity import ObjectKey
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import OWN_NAMESPACE, ObjectKey
 
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
 

@@ -16,8 +16,7 @@ from applier.cluster import Cluster, Object
 from applier.inventory import TOOL, Scope
 from applier.observed import annotation
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE, SOURCE_PREFIX
+from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey
 
 SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""

@@ -15,9 +15,8 @@ from applier.observed import annotation
 from gitops.errors import GitopsError
 from gitops.records.rollouts import rollout_key
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
-from renderer.render import source_parent
 
 SOURCE: Final = "source"
 ROLLOUT: Final = "rollout"

@@ -19,9 +19,8 @@ from applier.observed import annotation, is_terminating, label
 from applier.plan import Plan, SetPlan
 from renderer import keys
 from renderer.definition import Definition, DefinitionErrors
-from renderer.identity import GroupKind, ObjectKey, digest, key_hash
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Issued, RenderedSet
-from renderer.render import OWN_NAMESPACE
 from renderer.revision import AppliedPair, Revision, Stored, definition_of
 
 KIND = GroupKind("apps", "ControllerRevision")

@@ -16,8 +16,7 @@ from applier.observed import label
 from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import State
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 PREFIX = "rollout-"
 ROLLOUT = "rollout"

@@ -14,8 +14,7 @@ from applier.plan import SetPlan
 from gitops.records.instance_status import synced_of
 from gitops.records.record import SourceRecord
 from renderer import keys
-from renderer.identity import ObjectKey
-from renderer.render import SOURCE_PREFIX
+from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 Requests = dict[str, dict[ObjectKey, str]]
 """By source, what is asked on which object."""

@@ -18,9 +18,8 @@ from gitops.records import passes
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
 from gitops.records.standing import State
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.listing import listed
-from renderer.render import source_parent
 
 MOST: Final = 100
 """Transitions that one pass tells; warnings come first."""

@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from applier.plan import Brake
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle, RenderedSet
-from renderer.render import source_parent
 
 
 def affected(

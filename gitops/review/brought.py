@@ -13,9 +13,9 @@ from applier.cluster import CONTENT, Object
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive, applied_body
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey, key_hash
+from renderer.identity import ObjectKey, key_hash, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import member_dependencies, source_parent
+from renderer.render import member_dependencies
 
 _LONG_AGO = "2000-01-01T00:00:00Z"
 

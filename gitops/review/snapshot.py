@@ -26,10 +26,9 @@ from gitops.records.revisions import KIND
 from gitops.review.masking import OF_CLUSTER, Masks
 from gitops.review.recorded import Judging
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, SECRET
 from renderer.object_types import ObjectTypes, of_crds
-from renderer.render import OWN_NAMESPACE, source_parent
 
 FORMAT: Final = 1
 LARGEST: Final = 64 * 1024 * 1024

@@ -17,8 +17,7 @@ from gitops.records.causes import timestamp
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import ROLLOUT, rollout_key
 from renderer import keys
-from renderer.identity import ObjectKey
-from renderer.render import OWN_NAMESPACE, source_parent
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
 def recorded(name: str, found: Pass) -> Recorded:

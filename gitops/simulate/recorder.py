@@ -29,9 +29,8 @@ from gitops.simulate.timeline import (
     Track,
     stage_of,
 )
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.render import SOURCE_PREFIX
 
 _CONTENT = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
 

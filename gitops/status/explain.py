@@ -26,9 +26,8 @@ from gitops.records.rollouts import rollout_key
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.render import source_parent
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:

@@ -19,8 +19,7 @@ from gitops.records import passes
 from gitops.records.passes import Passed
 from gitops.records.record import SourceRecord, read_records
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render import OWN_NAMESPACE, source_parent
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 
 SELECTOR = f"{keys.MANAGED_BY}={CONTROLLER}"
 

@@ -15,8 +15,7 @@ from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
-from renderer.identity import ObjectKey
-from renderer.render import source_parent
+from renderer.identity import ObjectKey, source_parent
 
 
 @dataclass(frozen=True, slots=True)

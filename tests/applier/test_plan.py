@@ -19,9 +19,9 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from renderer import keys
 from renderer.catalog import load
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import member_dependencies, render, source_parent
+from renderer.render import member_dependencies, render
 from tests.properties.repositories import plain
 
 CONFIG_MAP = GroupKind("", "ConfigMap")

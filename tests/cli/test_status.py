@@ -13,7 +13,7 @@ from applier.sandbox.wire import Request
 from gitops.cli import USAGE
 from gitops.records.record import Unreadable
 from renderer import keys
-from renderer.render import source_parent
+from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.test_explain import DBA, SHOPS, friday, shops
 from tests.gitops.fleet import GROUP, Fleet

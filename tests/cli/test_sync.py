@@ -10,7 +10,7 @@ import pytest
 from gitops.cli import USAGE
 from gitops.records.sync import requests
 from renderer import keys
-from renderer.render import source_parent
+from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import OWN, Fleet
 

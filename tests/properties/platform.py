@@ -19,8 +19,7 @@ from gitops.passes.sources import SourceState
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.catalog import load
-from renderer.identity import ObjectKey, applyset_id, key_hash
-from renderer.render import source_parent
+from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
 from tests.properties.world import Crash, World, Write
 
 VOLATILE = frozenset(

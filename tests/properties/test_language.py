@@ -22,8 +22,9 @@ from renderer.documents import dump
 from renderer.example import example
 from renderer.lint import Finding, lint
 from renderer.model import Bundle
-from renderer.render import World, render
+from renderer.render import render
 from renderer.schema import validate
+from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 from tests.properties.test_convergence import examples
 from tests.properties.test_hostile import ODD, bent, places

@@ -16,11 +16,12 @@ from applier.plan.nodes import Judge
 from gitops.passes import deciding
 from renderer import memo
 from renderer.catalog import Catalog, load
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedSet
-from renderer.render import World, render, source_parent
+from renderer.render import render
 from renderer.resolve import resolve
+from renderer.world import World
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories

@@ -10,8 +10,9 @@ from renderer import keys
 from renderer.catalog import load
 from renderer.identity import GroupKind, ObjectKey, digest
 from renderer.model import RenderedNode, RenderedSet
-from renderer.render import World, render
+from renderer.render import render
 from renderer.selection import Selection, SelectorError
+from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")

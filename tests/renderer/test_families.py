@@ -7,7 +7,8 @@ from typing import Any
 from renderer.catalog import load
 from renderer.identity import ObjectKey
 from renderer.memo import Memo
-from renderer.render import World, render
+from renderer.render import render
+from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, instance
 
 OUTER = ObjectKey(GROUP, "Outer", "default", "a")

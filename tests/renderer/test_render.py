@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renderer.catalog import Catalog, load
-from renderer.identity import GroupKind, ObjectKey, digest
+from renderer.identity import GroupKind, ObjectKey, digest, source_parent
 from renderer.model import Bundle, RenderedNode
-from renderer.render import World, member_dependencies, render, source_parent
+from renderer.render import member_dependencies, render
+from renderer.world import World
 from tests.properties.platform import Files
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 

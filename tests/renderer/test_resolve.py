@@ -10,9 +10,10 @@ from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, digest
 from renderer.model import RenderedNode, RenderedSet
-from renderer.render import World, render
+from renderer.render import render
 from renderer.resolve import laid_over, schema_value
 from renderer.stored import carries, render_hash
+from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")

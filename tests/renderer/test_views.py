@@ -10,8 +10,9 @@ import pytest
 from renderer.catalog import Catalog, load
 from renderer.cel.openapi import from_openapi
 from renderer.identity import ObjectKey
-from renderer.render import World, render
+from renderer.render import render
 from renderer.views import view_of
+from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")

@@ -32,9 +32,8 @@ from gitops.passes.whole import Whole
 from gitops.propagation.propagation import Propagation
 from gitops.source import Branch, Snapshot, Target, Tip
 from renderer.catalog import Catalog
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import source_parent
 from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")

@@ -20,8 +20,7 @@ from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webh
 from gitops.notifications.delivery import ATTEMPTS, LONGEST_QUEUE, Answer
 from gitops.notifications.receivers import Request
 from gitops.records.transitions import Transition
-from renderer.identity import ObjectKey
-from renderer.render import source_parent
+from renderer.identity import ObjectKey, source_parent
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import Fleet, StillClock
 from tests.gitops.loopback import listening

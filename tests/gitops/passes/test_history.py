@@ -20,8 +20,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.records.record import SourceRecord
 from gitops.source import Versions
 from gitops.source.versions import Range
-from renderer.identity import ObjectKey
-from renderer.render import source_parent
+from renderer.identity import ObjectKey, source_parent
 from tests.gitops.source.real_git import Work
 
 ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"

@@ -14,8 +14,7 @@ from applier.reasons import Blocked, Reason
 from gitops.records import passes
 from gitops.records.passes import KEPT, LARGEST, MOST, Happened, noted, read
 from gitops.records.record import SourceRecord
-from renderer.identity import ObjectKey
-from renderer.render import source_parent
+from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import OWN, Fleet
 from tests.gitops.test_windows_in_force import HOURS, SATURDAY
 

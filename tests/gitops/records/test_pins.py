@@ -11,7 +11,7 @@ import pytest
 from gitops.records.passes import read
 from gitops.records.pins import Pin, pin_of
 from renderer import keys
-from renderer.render import source_parent
+from renderer.identity import source_parent
 from tests.gitops.fleet import START
 from tests.gitops.passes.test_history import ONE, TWO, World, rewritten
 

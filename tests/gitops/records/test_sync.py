@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from renderer import keys
-from renderer.render import source_parent
+from renderer.identity import source_parent
 from tests.gitops.passes.test_history import ONE, TWO, World
 
 
