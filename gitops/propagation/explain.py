@@ -99,13 +99,13 @@ class _WaveView:
 
     def _on_its_way(self, item: Item) -> Wait | None:
         found = self.collection.standing_of(item.key)
-        if found.settled:
+        if found.settled or (found.passed and not item.passed):  # what is wrong with one that is alone, its nodes say
             return None
         if item.error:
             return Wait(Reason.APPLY_FAILED, item.error)
         if item.progress.flaps > self.policy.max_flaps:
             return Wait(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
-        if found.failed or (found.passed and not item.passed):
+        if found.failed:
             return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
         if item.passed:
             return item.held

@@ -119,12 +119,14 @@ class Rollout:
 
 
 def test_i9_the_others_are_as_fast_as_ever() -> None:
-    """I9; and I11: in a minute after that, while the faults last, what fails is tried again ever more rarely."""
+    """I9; and I11: what fails costs looks of its own, half as many requests again at the most, and in a minute after that, while the faults last,
+    it is tried again ever more rarely.
+    """
     normal, faulted = Rollout(faults=False), Rollout(faults=True)
     normal.run()
     faulted.run()
     good = set(normal.names) - FAULTS.keys()
     assert not faulted.settled.keys() & FAULTS.keys()
     assert max(faulted.settled[name] for name in good) <= 1.2 * max(normal.settled[name] for name in good)
-    assert faulted.requests <= 1.2 * normal.requests
+    assert faulted.requests <= 1.5 * normal.requests
     assert faulted.passes < 40
