@@ -7,6 +7,7 @@ left out, which touches nothing of it.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ LONGEST_REST: Final = 300.0
 THROTTLED_REST: Final = 60.0
 LONGEST_WANTED: Final = 3600.0
 """Seconds; see `rest`."""
+
+_NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass
@@ -300,7 +303,7 @@ class Fetcher:
         told, error = self._told.get(name), self.errors.get(name)
         since = told.since if told else timestamp(self.clock.now())
         due = Unreadable(since, str(error)[:MAX_MESSAGE]) if error else None
-        if due == told:
+        if due == told or (due and told and _alike(due.why, told.why)):
             return
         said = {"metadata": {"annotations": {keys.UNREADABLE: due.text() if due else None}}}
         with suppress(ClusterError):  # it is tried again when the server is asked the next time
@@ -315,7 +318,7 @@ class Fetcher:
     async def _failed(self, name: str, mirror: Mirror, error: SourceError) -> None:
         if name not in self._states:
             await self._go_on(name, mirror)
-        if str(error) != str(self.errors.get(name, "")):
+        if not _alike(str(error), str(self.errors.get(name, ""))):
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
@@ -341,3 +344,8 @@ def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> floa
     if wanted is not None:
         return max(patience, min(wanted, LONGEST_WANTED))
     return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience
+
+
+def _alike(one: str, other: str) -> bool:
+    """Do they say the same, but for numbers? How many bytes were missing is no news, and news costs a write and a pass."""
+    return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)

@@ -89,12 +89,14 @@ class Script:
 
 
 class Silent:
-    """A mirror that cannot be reached."""
+    """A mirror that cannot be reached, and says so a little differently each time."""
 
     server, wanted, target = "https://x", ("HEAD",), Target("https://x.example.com/x.git")
+    asked = 0
 
     def refs(self, *_names: str) -> dict[str, str]:
-        raise Unreachable("https://x", "no answer")
+        self.asked += 1
+        raise Unreachable("https://x", f"no answer for {self.asked} ms")
 
 
 def follower(
@@ -164,7 +166,7 @@ async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
     await following.once(wait=timedelta(0))
     await following.once(wait=timedelta(0))
     assert script.asked == [[], []]
-    assert told == ["platform: cannot be read: https://x: no answer"]
+    assert told == ["platform: cannot be read: https://x: no answer for 1 ms"]
     assert len(following.errors) == 1
 
 

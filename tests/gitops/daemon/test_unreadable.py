@@ -134,7 +134,9 @@ def test_what_was_read_last_stays_is_healed_and_says_why(
         await served.drift()
         await served.look()
         assert await world.deployed() == {"one", "two"}
-        assert (after := await world.record()).unreadable == record.unreadable
+        after = await world.record()
+        assert after.unreadable
+        assert (after.unreadable.since, why in after.unreadable.why) == (record.unreadable.since, True)
         assert (after.target, after.applied, after.state) == (accepted, accepted, "Settled")
 
     asyncio.run(story())
