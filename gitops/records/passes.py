@@ -92,33 +92,47 @@ def read(text: str) -> tuple[Passed, ...]:
 
 
 def noted(text: str, happened: Happened, *, commit: str, state: str, now: datetime) -> str:
-    """The passes with this one, if it is worth to be told: bounded in number and size."""
+    """The passes with this one, if it is worth to be told: bounded in number and size. What stands in passes that are dropped for it, it tells
+    itself: or the next pass would take that for new, and so on for ever.
+    """
     known = read(text)
-    same = [one for one in known if one.commit == commit]
+    last = known[-1] if known else None
+    is_same = last is not None and (last.commit, last.state) == (commit, state)
+    found = _pass(happened, known, known, commit=commit, state=state, now=now)
+    if is_same and not (found.deeds or found.words or found.met):
+        return text
+    stored = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
+    before = [bytes(one).decode() for one in stored]
+    for first in range(max(0, len(known) + 1 - KEPT), len(known) + 1):
+        found = _pass(happened, known, known[first:], commit=commit, state=state, now=now)
+        told = f"[{','.join([*before[first:], _text(found)])}]"
+        if len(told.encode()) <= LARGEST:
+            break
+    return told
+
+
+def _pass(
+    happened: Happened, known: Sequence[Passed], kept: Sequence[Passed], *, commit: str, state: str, now: datetime
+) -> Passed:
+    """What this pass has to tell beyond those that are `kept` of the `known` ones."""
+    same = [one for one in kept if one.commit == commit]
     deeds = list(_deeds(happened, known, same))
     told = {(one.set, one.node, one.reason) for passed in same for one in passed.met}
+    crowded = any(len(one.met) == MOST for one in same)
     met = [
         Met(str(key), str(cause.reason), cause.message[:MAX_MESSAGE], node)
         for key, node, cause in happened.holds
-        if cause.reason not in _PACE and (str(key), node, str(cause.reason)) not in told
+        if not crowded and cause.reason not in _PACE and (str(key), node, str(cause.reason)) not in told
     ]
-    words = list(_words(happened, known, same))
-    last = known[-1] if known else None
-    is_same = last is not None and (last.commit, last.state) == (commit, state)
-    crowded = len(met) > MOST or any(len(one.met) == MOST for one in same)
-    if is_same and not (deeds or words or (met and not crowded)):
-        return text
-    passed = Passed(
+    return Passed(
         now.replace(microsecond=0),
         commit,
         state,
         tuple(islice(deeds, MOST)),
         max(0, len(deeds) - MOST),
         tuple(islice(met, MOST)),
-        tuple(words),
+        tuple(_words(happened, known, same)),
     )
-    before = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
-    return _bounded([*(bytes(one).decode() for one in before), _text(passed)])
 
 
 def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Deed]:
@@ -151,15 +165,6 @@ def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
     yield from (one for one in decided if (one.what, one.subject, one.by, one.why) not in told)
     heard = {(what, subject) for what, subject, _, _ in told}
     yield from (one for one in happened.words if (one.what, one.subject) not in heard)
-
-
-def _bounded(passes: Sequence[str]) -> str:
-    """The newest of these, each as JSON: one that is kept stays as it was written."""
-    kept = list(passes[-KEPT:])
-    size = sum(len(one.encode()) + 1 for one in kept) + 1
-    while size > LARGEST and len(kept) > 1:
-        size -= len(kept.pop(0).encode()) + 1
-    return f"[{','.join(kept)}]"
 
 
 def _text(one: Passed) -> str:

@@ -11,6 +11,7 @@ import pytest
 from applier.errors import Invalid
 from applier.execute import Result
 from applier.reasons import Blocked, Reason
+from gitops.propagation.state import Entry
 from gitops.records import passes
 from gitops.records.passes import KEPT, LARGEST, MOST, Happened, noted, read
 from gitops.records.record import SourceRecord
@@ -86,6 +87,23 @@ def test_it_is_bounded_in_number_and_in_size() -> None:
     assert len(text.encode()) <= LARGEST
     last = read(text)[-1]
     assert (last.commit, len(last.deeds), last.more) == ("big8", MOST, 400 - MOST)
+
+
+def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() -> None:
+    """I7: sixty gates, refused writes and approvals, met one after the other and all still standing, cause no write at rest."""
+    closed = Blocked(Reason.WINDOW_CLOSED, "waits")
+    holds: list[passes.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(KEPT + 10)]
+    refused = [Result(SHOP, CHILD._replace(name=f"i{n}"), "updated", error=Invalid("no")) for n in range(KEPT + 10)]
+    words = [Entry(NOON, "approved", "commit c1", "ada")]
+    text = ""
+    for number in range(KEPT + 10):
+        known = Happened(refused[: number + 1], frozenset({SHOP}), holds[: number + 1], words)
+        text = after(text, known, minutes=number)
+    assert len(read(text)) == KEPT
+    assert {one.set for passed in read(text) for one in passed.met} == {str(key) for key, _, _ in holds}
+    assert {deed.object for passed in read(text) for deed in passed.deeds} == {str(one.key) for one in refused}
+    assert [one.what for passed in read(text) for one in passed.words] == ["approved"]
+    assert after(text, known, minutes=KEPT + 10) == text
 
 
 @pytest.mark.parametrize("text", ["{", "7", '[{"at": "soon"}]', '[{"at": "2026-11-20T12:00:00Z", "deeds": [7]}]'])
