@@ -35,11 +35,8 @@ def command(output: str, choice: ClusterChoice) -> int:
 
 
 async def _check(output: str, choice: ClusterChoice) -> int:
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         facts = await examine(cluster, version=program_version(), now=SystemClock().now())
-    finally:
-        await cluster.close()
     found = judge(facts)
     if output == "json":
         click.echo(orjson.dumps(_as_json(str(cluster.name), facts, found), option=orjson.OPT_INDENT_2))

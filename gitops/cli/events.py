@@ -58,12 +58,9 @@ def subject(key: ObjectKey) -> str:
 
 async def _events(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
         lines = await transitions(cluster, key.namespace or None if key else namespace)
-    finally:
-        await cluster.close()
     lines = about(lines, key) if key else lines
     if output == "json":
         click.echo(orjson.dumps(list(map(_as_json, lines)), option=orjson.OPT_INDENT_2))

@@ -66,12 +66,9 @@ def command(
 
 async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         found = await explain(cluster, ref, namespace or cluster.namespace, now=now)
         stopped = await everything_suspended(cluster, now)
-    finally:
-        await cluster.close()
     if output == "json":
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:
@@ -87,11 +84,8 @@ async def _event(
     from gitops.words.waking import as_json, as_text
 
     clock = SystemClock()
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         found = await wakes(cluster, event, subject, namespace or cluster.namespace, clock=clock)
-    finally:
-        await cluster.close()
     if output == "json":
         click.echo(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
     else:

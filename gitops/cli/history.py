@@ -89,12 +89,9 @@ async def _history(
     ref: Ref | None, commit: str, namespace: str | None, output: str, times: Times, choice: ClusterChoice
 ) -> int:
     now = SystemClock().now()
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         key = await locate(cluster, ref, namespace or cluster.namespace) if ref and not ref.own else None
         found = await _commits(cluster, ref.name if ref and ref.own else "", key)
-    finally:
-        await cluster.close()
     chosen = [one for one in found if one.commit.startswith(commit)]
     if not chosen and (commit or ref):
         known = ", ".join(dict.fromkeys(one.commit[:7] for one in found)) or "none"

@@ -40,9 +40,8 @@ def command(
 async def _logs(
     ref: Ref | None, follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    cluster = await choice.connect()
     told: set[Line] | None = None
-    try:
+    async with choice.connected() as cluster:
         key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
 
         async def look() -> bool:
@@ -57,8 +56,6 @@ async def _logs(
 
         await until(cluster, WATCHED, look, seconds=None)
         return 0
-    finally:
-        await cluster.close()
 
 
 def _text(line: Line) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
@@ -86,8 +87,9 @@ class ClusterChoice:
         """This context of the kubeconfig, where a person named neither one nor the sandbox."""
         return self if self.sandbox or self.context else replace(self, context=context or None)
 
-    async def connect(self, *, concurrency: int = 16) -> KubeCluster:
-        """The chosen cluster, to be closed by the caller. Raises ConfigurationError."""
+    @asynccontextmanager
+    async def connected(self, *, concurrency: int = 16) -> AsyncIterator[KubeCluster]:
+        """The chosen cluster, for as long as the block runs. Raises ConfigurationError."""
         from applier.kube import connect
 
         kubeconfig = self.kubeconfig
@@ -99,7 +101,11 @@ class ClusterChoice:
                 start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
                 raise ConfigurationError(f"no sandbox is running: start one in another terminal with {start}")
             kubeconfig = str(found)
-        return await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency)
+        cluster = await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency)
+        try:
+            yield cluster
+        finally:
+            await cluster.close()
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:

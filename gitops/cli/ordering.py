@@ -95,8 +95,7 @@ class Giving:
     async def _give(
         self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
     ) -> int:
-        cluster = await self.choice.connect()
-        try:
+        async with self.choice.connected() as cluster:
             refs = refs or [Ref(SOURCE, name) for name, _ in await read_records(cluster)]
             if not refs:
                 raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
@@ -108,8 +107,6 @@ class Giving:
                 for line in await self._told(cluster, one):
                     click.echo(line)
             return await after(cluster, made) if after and not is_shown else 0
-        finally:
-            await cluster.close()
 
     async def _told(self, cluster: KubeCluster, made: Order) -> list[str]:
         """Write it, or show how to; what to tell of that."""

@@ -181,19 +181,18 @@ class _Asked:
         return report, self._title(name, base, head, "Git only")
 
     async def _of_cluster(self, base: Snapshot | None, head: Snapshot, choice: ClusterChoice) -> tuple[Report, str]:
+        chosen = choice.or_context(self.config.context) if self.config else choice
         try:
-            cluster = await (choice.or_context(self.config.context) if self.config else choice).connect()
+            async with chosen.connected() as cluster:
+                named = self.source or await _source_of(cluster, self.place)
+                name = named or compose.likely_name(self.place)
+                state = self._state(name, head)
+                report = await planning.against(
+                    cluster, state, clock=SystemClock(), version=program_version(), facts=self._facts()
+                )
+                before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
-        try:
-            named = self.source or await _source_of(cluster, self.place)
-            name = named or compose.likely_name(self.place)
-            report = await planning.against(
-                cluster, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
-            )
-            before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
-        finally:
-            await cluster.close()
         if before and not compose.follows(self.place, before, head.revision):
             said = f"history was rewritten: {head.revision[:7]} does not follow from {before[:7]}, where the source is"
             waits = f"{said}; a daemon that follows a branch waits until a person approves it"

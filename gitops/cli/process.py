@@ -61,10 +61,10 @@ class Process:
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
                 await self._sandbox(stack)
-            cluster = await self._connection(stack, concurrency=self.concurrency)
+            cluster = await stack.enter_async_context(self.choice.connected(concurrency=self.concurrency))
             clock = SystemClock()
             stop = asyncio.Event()
-            own = await self._connection(stack, concurrency=2)
+            own = await stack.enter_async_context(self.choice.connected(concurrency=2))
             shards = self._divided(own, clock)
             leadership = shards or Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
@@ -112,11 +112,6 @@ class Process:
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
-
-    async def _connection(self, stack: AsyncExitStack, *, concurrency: int) -> KubeCluster:
-        cluster = await self.choice.connect(concurrency=concurrency)
-        stack.push_async_callback(cluster.close)
-        return cluster
 
     async def _serve(self, stack: AsyncExitStack, seen: Seen, where: Address, daemon: Daemon) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""

@@ -38,8 +38,5 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
 
 
 async def _taken(choice: ClusterChoice) -> Snapshot:
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         return await take(cluster, SystemClock().now())
-    finally:
-        await cluster.close()

@@ -59,8 +59,7 @@ def command(
 
 async def _status(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         found = await Overview.read(cluster, now=now)
         stopped = await everything_suspended(cluster, now)
         if ref and ref.own in {"rollout", "rgd"}:
@@ -69,8 +68,6 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
             found = found.of(await locate(cluster, ref, namespace or cluster.namespace))
         elif namespace:
             found = found.within(namespace)
-    finally:
-        await cluster.close()
     if ref and not (found.sources or found.rollouts or found.instances):
         raise RefError(f"nothing is known of {ref} in cluster {cluster.name}; `levelgate status` lists what there is")
     if output == "json":

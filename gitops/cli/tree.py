@@ -37,15 +37,12 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
 
 
 async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         key = await locate(cluster, ref, namespace or cluster.namespace)
         parent = await cluster.get(key)
         if parent is None:
             raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
         found = await tree(cluster, parent)
-    finally:
-        await cluster.close()
     if output == "json":
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:

@@ -51,9 +51,9 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
 
 async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: bool) -> int:
     """`wait` is given where workloads go as well."""
-    cluster = await choice.connect()
-    clock, leaver = SystemClock(), Leaver(cluster)
-    try:
+    clock = SystemClock()
+    async with choice.connected() as cluster:
+        leaver = Leaver(cluster)
         todo = await leaver.look()
         records = dict(await read_records(cluster))
         click.echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
@@ -69,8 +69,6 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
                 click.echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
                 return NOT_YET
         return _conclude(*await leaver.leave())
-    finally:
-        await cluster.close()
 
 
 def _plan(todo: Departure, records: dict[str, SourceRecord] | None) -> Iterable[str]:

@@ -67,8 +67,7 @@ def command(
 async def _wait(
     ref: Ref | None, awaited: Awaited, patience: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         subjects, look = await _what(cluster, ref, awaited, namespace or cluster.namespace)
         click.echo(f"Cluster {cluster.name}, {local(SystemClock().now())}", err=True)
         told: list[str] = []
@@ -85,8 +84,6 @@ async def _wait(
             return 0
         click.echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
         return NOT_YET
-    finally:
-        await cluster.close()
 
 
 _Look = Callable[[], Awaitable[list[Arrival]]]

@@ -100,11 +100,8 @@ def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[Probl
 
 
 async def _of_cluster(choice: ClusterChoice) -> tuple[list[Calendar], str, list[Problem]]:
-    cluster = await choice.connect()
-    try:
+    async with choice.connected() as cluster:
         return await in_cluster(cluster), f"Cluster {cluster.name}, ", []
-    finally:
-        await cluster.close()
 
 
 async def in_cluster(cluster: Cluster) -> list[Calendar]:

@@ -72,10 +72,9 @@ class Shards:
 
     def check(self) -> None:
         """Raises NotLeading unless all that this process holds is certainly its own, and it holds anything."""
-        held = [*self._held.values(), *self._parting.values()]
-        if not held:
+        if not self._all:
             raise NotLeading("this process holds no shard; nothing is written")
-        for one in held:
+        for one in self._all:
             one.lead.check()
 
     @property
@@ -98,7 +97,7 @@ class Shards:
         alive = asyncio.ensure_future(self._replica.hold())
         try:
             while True:
-                for task in (alive, *(one.holding for one in (*self._held.values(), *self._parting.values()))):
+                for task in (alive, *(one.holding for one in self._all)):
                     if task.done():
                         task.result()
                 with suppress(ClusterError):
@@ -106,15 +105,20 @@ class Shards:
                 await self.clock.sleep(self.timing.renewed)
         finally:
             alive.cancel()
-            for one in (*self._held.values(), *self._parting.values()):
+            for one in self._all:
                 one.holding.cancel()
 
     async def release(self) -> None:
         """Let the others have everything at once; nothing may be under way any more."""
-        for one in (*self._held.values(), *self._parting.values()):
+        for one in self._all:
             await one.lead.release()
         self._held.clear()
         await self._replica.release()
+
+    @property
+    def _all(self) -> tuple[_Held, ...]:
+        """What it holds, and what it is about to give back."""
+        return (*self._held.values(), *self._parting.values())
 
     async def _look(self) -> None:
         if (now := self.division()) != self.divided:
