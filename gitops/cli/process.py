@@ -34,6 +34,7 @@ from gitops.stages import told as all_told
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
+    from gitops.daemon.division import Division
     from gitops.daemon.shards import Shards
     from gitops.server.seen import Seen
 
@@ -156,21 +157,22 @@ class Process:
         """None where one process does all of the work."""
         if self.shards == 1:
             return None
-        from gitops.daemon.division import Division
         from gitops.daemon.shards import Shards
 
-        division = Division.of(self.config.sources, self.shards)
-        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: division)
+        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: self._division(self.config))
 
     def _divide(self, shards: Shards, daemon: Daemon) -> None:
         """The sources of a configuration that may change, between processes that come and go."""
-        from gitops.daemon.division import Division
-
         follower = daemon.follower
-        shards.division = lambda: Division.of(daemon.config.sources, self.shards)
+        shards.division = lambda: self._division(daemon.config)
         shards.changed, shards.idle = follower.hint, follower.workers.idle
         shards.told = partial(self.progress.notice, "cluster")
         follower.reconciler.mine, follower.reconciler.apart = shards.has, shards.apart
+
+    def _division(self, config: Config) -> Division:
+        from gitops.daemon.division import Division
+
+        return Division.of(config.sources, self.shards)
 
     async def _sandbox(self, stack: AsyncExitStack) -> None:
         """Use the sandbox that runs; where none does, serve one for as long as this command runs."""

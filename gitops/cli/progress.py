@@ -15,6 +15,7 @@ from applier.reasons import Blocked, Reason
 from gitops.clock import Clock
 from gitops.passes.known import Pass
 from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver, news
+from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
 from gitops.words.text import place, title
@@ -55,7 +56,7 @@ class Progress:
 
     def passed(self, found: Pass) -> None:
         """Tell what has happened since the pass before, and redraw the lines below."""
-        self._revisions = {state.catalog.source: state.catalog.revision for state in found.sources}
+        self._revisions = revisions_of(found.sources)
         self._sources = {one.rendered.parent: one.rendered.source for one in found.plan.sets} if self._json else {}
         for one in news(self._last, found):
             self._news(one)

@@ -145,7 +145,7 @@ class _Reader:
             self._listen(),
             self._hooks(),
             tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
-            self._parsed("resync", _interval, self.value.get("resync", "10m")) or RESYNC,
+            self._parsed("resync", _interval, self.value.get("resync")) or RESYNC,
             self.value.get("logFormat", ""),
             self.value.get("shards"),
         )
@@ -173,7 +173,7 @@ class _Reader:
         files = dict(
             self._files(f"{path}.{kind}", {name: text for name, text in said.items() if name.endswith("File")})
         )
-        url = self._parsed(f"{path}.{kind}.url", _http, said["url"]) if "url" in said else ""
+        url = self._parsed(f"{path}.{kind}.url", _http, said.get("url"))
         if mistake := template_mistake(value.get("template", DEFAULT_TEMPLATE)):
             self.found.fail(f"{path}.template", mistake)
         channel: Channel | None = None
@@ -271,8 +271,8 @@ class _Reader:
 
     def _external(self, path: str, value: dict[str, Any]) -> External | None:
         http = value.get("http") or {}
-        url = self._parsed(f"{path}.http.url", _http, http["url"]) if "url" in http else None
-        age = self._parsed(f"{path}.maxAge", _age, value["maxAge"]) if "maxAge" in value else None
+        url = self._parsed(f"{path}.http.url", _http, http.get("url"))
+        age = self._parsed(f"{path}.maxAge", _age, value.get("maxAge"))
         timeout = self._parsed(f"{path}.http.timeout", _interval, http.get("timeout", "10s"))
         if not url or not age or not timeout or "expect" not in http:
             return None
@@ -375,9 +375,10 @@ class _Reader:
             self.found.fail(path, f"{file} cannot be read; check its permissions")
         return file
 
-    def _parsed(self, path: str, parse: Callable[[str], T], text: str) -> T | None:
+    def _parsed(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
+        """None where nothing is said, or what is said is wrong."""
         try:
-            return parse(text)
+            return None if text is None else parse(text)
         except (ValueError, RefusedUrl) as error:
             self.found.fail(path, str(error))
             return None

@@ -48,7 +48,7 @@ class Daemon:
     config: Config
     file: Path | None
     notice: Callable[[str, str], None]
-    resync: timedelta = timedelta(minutes=10)
+    resync: timedelta
     _intervals: dict[str, timedelta] = field(default_factory=dict)
     _watches: dict[str, ExitStack] = field(default_factory=dict)
     _refused: str = ""

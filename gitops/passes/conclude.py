@@ -14,7 +14,7 @@ from applier.execute import Result
 from applier.observed import Observed, annotation
 from applier.plan import Plan
 from gitops.passes.share import COMMON, Mine
-from gitops.passes.sources import SourceState
+from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished
 from gitops.propagation.propagation import Propagation
 from gitops.records import calendar
@@ -22,7 +22,7 @@ from gitops.records.causes import timestamp
 from gitops.records.installation import INSTALLATION, installation
 from gitops.records.instance_status import not_in_git
 from gitops.records.record import SourceRecord
-from gitops.records.revisions import Archive
+from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
@@ -37,6 +37,11 @@ class Concluded:
     errors: tuple[ClusterError, ...] = ()
     objects: tuple[Object, ...] = ()
     transitions: tuple[Transition, ...] = ()
+
+    @property
+    def live(self) -> Iterator[Object]:
+        """The objects without the archived revisions, which no pass looks at."""
+        return (obj for obj in self.objects if obj["kind"] != KIND.kind)
 
     @classmethod
     def of(cls, answers: Sequence[_Answer], transitions: Iterable[Transition] = ()) -> Concluded:
@@ -161,7 +166,7 @@ def _statuses(
     now: datetime,
 ) -> Iterator[_Due]:
     """Of instances whose status has to say something else, or that were worked on."""
-    revisions = {state.catalog.source: state.catalog.revision for state in sources}
+    revisions = revisions_of(sources)
     done = _by_set(results)
     for rendered, parent, status in statuses(plan, sources, propagation, now):
         before, own = parent.get("status") or {}, done.get(rendered.parent)

@@ -14,7 +14,7 @@ from applier.plan import Records
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.passes.parts import Part
-from gitops.passes.sources import SourceState
+from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
 from gitops.propagation.gates import Fact
@@ -96,7 +96,7 @@ async def observe_part(
     conditions = replace(
         known.conditions,
         reading=seen.reading,
-        commits={state.catalog.source: state.catalog.revision for state in whole.sources},
+        commits=revisions_of(whole.sources),
         states=whole.found.propagation.states,
         requests={},
         externals=facts(seen.reading.now) if facts else None,

@@ -25,14 +25,14 @@ from gitops.passes.known import Known, Pass, Preview
 from gitops.passes.observing import FactsAt, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, ripples
 from gitops.passes.share import Mine, Share
-from gitops.passes.sources import SourceState
+from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
 from gitops.propagation.judge import steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.installation import INSTALLATION, check_format, ensure_namespace
-from gitops.records.revisions import KIND, Archive
+from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
@@ -90,19 +90,17 @@ class Reconciler:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
         NewerRecords where a later version keeps the records.
         """
-        with self.stage("pass", **{state.catalog.source: state.catalog.revision for state in sources}):
+        with self.stage("pass", **revisions_of(sources)):
             return await self._whole(sources)
 
     async def _whole(self, sources: Sequence[SourceState]) -> Pass:
         self.whole, given = None, sources
         self.share = Share.of(self.mine, sources)
         sources = await self._heeding_kro(self.apart(sources))
-        revisions = {state.catalog.source: state.catalog.revision for state in sources}
+        revisions = revisions_of(sources)
         catalogs, known = await self._observe(sources)
         known = await self._in_term(known)
-        executor = Executor(
-            self.cluster, self.version, revisions, known.records.epoch, users_of(sources), self.conflicts
-        )
+        executor = self._executor(sources, known)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
@@ -163,8 +161,7 @@ class Reconciler:
             )
         self.deeds.clear()
         await self._announce(end.transitions, known.now)
-        written = [obj for obj in end.objects if obj["kind"] != KIND.kind]
-        observed = known.observed.seen([*known.rollouts.records.values(), *written])
+        observed = known.observed.seen([*known.rollouts.records.values(), *end.live])
         self.decider.seen.archive = known.archive.storing(end.objects)
         self.decider.seen.objects = observed.objects
         return Pass(
@@ -206,13 +203,10 @@ class Reconciler:
             return part
         catalogs, decider = whole.catalogs(part.around), self.decider.part()
         sources, due = whole.sources, dict(whole.due)
-        revisions = {catalog.source: catalog.revision for catalog in catalogs}
         with self.stage("observe"):
             known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = await self._in_term(known)
-        executor = Executor(
-            self.cluster, self.version, revisions, known.records.epoch, users_of(sources), self.conflicts
-        )
+        executor = self._executor(sources, known)
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
             bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
@@ -235,7 +229,7 @@ class Reconciler:
         )
         await self._announce(end.transitions, known.now)
         done = (*results, *end.results)
-        observed = known.observed.seen(obj for obj in end.objects if obj["kind"] != KIND.kind)
+        observed = known.observed.seen(end.live)
         found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
         why = ripples(whole, found)
         merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
@@ -259,6 +253,16 @@ class Reconciler:
         """Tell what has changed, once the records say it."""
         self.announced(transitions)
         await events.tell(self.cluster, transitions, now)
+
+    def _executor(self, sources: Sequence[SourceState], known: Known) -> Executor:
+        return Executor(
+            self.cluster,
+            self.version,
+            revisions_of(sources),
+            known.records.epoch,
+            users_of(sources),
+            self.conflicts,
+        )
 
     async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
         """One round of what the plan allows."""
@@ -344,8 +348,3 @@ class Reconciler:
         except ClusterError as error:
             return error
         return None
-
-
-def users_of(sources: Sequence[SourceState]) -> Mapping[str, str]:
-    """Whose rights the members of each source are written with, where these are not our own."""
-    return {state.catalog.source: state.user for state in sources if state.user}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from applier.adoption import NEVER, Adoption
@@ -55,6 +55,16 @@ class SourceState:
             depends_on=config.depends_on,
             governors=governors - {config.name},
         )
+
+
+def revisions_of(sources: Iterable[SourceState]) -> dict[str, str]:
+    """The commit at which each source was read, by its name."""
+    return {state.catalog.source: state.catalog.revision for state in sources}
+
+
+def users_of(sources: Iterable[SourceState]) -> Mapping[str, str]:
+    """Whose rights the members of each source are written with, where these are not our own."""
+    return {state.catalog.source: state.user for state in sources if state.user}
 
 
 def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:

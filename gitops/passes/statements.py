@@ -13,7 +13,7 @@ from applier.observed import Observed, annotation, label
 from applier.plan import Plan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
-from gitops.passes.sources import SourceState
+from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.people import asked_by
 from gitops.propagation.propagation import Propagation
@@ -33,7 +33,7 @@ def statuses(
     plan: Plan, sources: Sequence[SourceState], propagation: Propagation, now: datetime
 ) -> Iterator[tuple[RenderedSet, Object, dict[str, Any]]]:
     """Each instance that exists and was looked at, as it is stored, with what its status is to be."""
-    revisions = {state.catalog.source: state.catalog.revision for state in sources}
+    revisions = revisions_of(sources)
     synced = {key: value for state in sources for key, value in state.synced.items()}
     for one in plan.sets:
         if one.parent is not None and not one.rendered.is_source and not one.untouched:

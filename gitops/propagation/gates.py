@@ -149,9 +149,14 @@ class Judge:
             EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
-    def closed(self, view: View) -> tuple[Closed, ...]:
-        """The conditions that keep this item where it is; those that set the pace are not asked."""
-        return tuple(filter(None, (self._judge(gate, view, {}) for gate in self.conditions)))
+    def closed(self, view: View, past: Collection[str] = ()) -> tuple[Closed, ...]:
+        """The conditions that keep this item where it is, where somebody goes `past` these windows; those that set the pace are not asked."""
+        return tuple(one for one in self._closed(view) if not one.is_passed(past))
+
+    def overridden(self, view: View, past: Collection[str]) -> frozenset[str]:
+        """The windows, by name, whose conditions are closed for this item and passed."""
+        found = self._closed(view) if past else ()
+        return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
 
     def slowed(self, policy: Policy, view: View, item: Item, counters: Counters) -> tuple[Closed, ...]:
         """The gates that set the pace and let this item not move, given the counters of its wave."""
@@ -170,6 +175,9 @@ class Judge:
         """When to ask again although no event came; windows apart, which have edges of their own."""
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TICK if reads_time else None
+
+    def _closed(self, view: View) -> Iterator[Closed]:
+        return filter(None, (self._judge(gate, view, {}) for gate in self.conditions))
 
     def _judge(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
         if not gate.is_fixed:

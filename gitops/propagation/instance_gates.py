@@ -42,16 +42,13 @@ class CollectionGates:
         """Why the conditions keep this item where it is."""
         if not self.gates:
             return None
-        past = self.past(self.keys[item])
-        closed = [one for one in self._judge.closed(self._view(item)) if not one.is_passed(past)]
+        closed = self._judge.closed(self._view(item), self.past(self.keys[item]))
         wait = as_wait(closed, self.windows)
         return replace(wait, by=self._unsettled) if wait and any(_is_for_items(one.gate) for one in closed) else wait
 
     def overridden(self, item: str) -> frozenset[str]:
         """The windows, by name, whose gates are closed for this item and passed."""
-        past = self.past(self.keys[item])
-        found = self._judge.closed(self._view(item)) if past else ()
-        return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
+        return self._judge.overridden(self._view(item), self.past(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
         """The pace that the gates set, where it is none that a policy can have."""

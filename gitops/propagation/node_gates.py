@@ -12,7 +12,7 @@ from typing import Any
 from applier.plan import Effect, NodePlan, SetPlan
 from applier.reasons import Reason
 from gitops.propagation.collection import Counters, Item
-from gitops.propagation.gates import Closed, Facts, Judge, Subject, View, as_wait, paced
+from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait, paced
 from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.shapes import frontier
@@ -40,7 +40,7 @@ class NodeGates:
         """Why this node may not be written, or deleted, now."""
         base, _, index = node.partition("/")
         written = self._gates(base, effect)
-        if closed := self._closed(base, written, self._view(node, live)) if written else ():
+        if closed := self._judge(base, written).closed(self._view(node, live), self.past) if written else ():
             return self._until(as_wait(closed, self.windows), base)
         if not index or effect is Effect.PRUNE:
             return None
@@ -53,11 +53,7 @@ class NodeGates:
         base = node.partition("/")[0]
         if not self.past or not (written := self._gates(base, effect)):
             return frozenset()
-        found = self._judge(base, written).closed(self._view(node, live))
-        return frozenset(name for one in found if one.is_passed(self.past) for name in one.windows)
-
-    def _closed(self, base: str, written: Sequence[Gate], view: View) -> list[Closed]:
-        return [one for one in self._judge(base, written).closed(view) if not one.is_passed(self.past)]
+        return self._judge(base, written).overridden(self._view(node, live), self.past)
 
     def _until(self, wait: Wait | None, base: str) -> Wait | None:
         """A gate that reads the time is asked again soon."""
@@ -116,7 +112,7 @@ class NodeGates:
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
         is_slowed = False
         for place, item in enumerate(items, start=1):
-            if item.updated or (written and self._closed(base, written, self._view(item.key, None))):
+            if item.updated or (written and self._judge(base, written).closed(self._view(item.key, None), self.past)):
                 continue
             sliding = policy.mode is Mode.SLIDING
             limit = frontier(policy.shape, counters.settled, counters.total, sliding=sliding)

@@ -15,6 +15,7 @@ from datetime import datetime
 
 from gitops.clock import Clock
 from gitops.passes.known import Pass
+from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.server.board import Board
 
@@ -117,5 +118,5 @@ class Monitor:
 def _line(found: Pass, at: datetime, seconds: float) -> PassLine:
     done = Counter(one.action for one in found.results if one.error is None and not one.is_bookkeeping)
     failed = sum(1 for one in found.results if one.error is not None)
-    commits = {state.catalog.source: state.catalog.revision for state in found.sources}
+    commits = revisions_of(found.sources)
     return PassLine(at, seconds, commits, Tally.of(found.plan.sets), dict(done), failed)

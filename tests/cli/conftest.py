@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -31,11 +32,12 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
     """`typed(fleet, "status", "-o", "json")`: what the command prints, once its exit code is as expected (0 unless `code` is given)."""
 
     def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
-        async def connect(_choice: ClusterChoice, *, concurrency: int = 16) -> Cluster:
-            return cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
+        @asynccontextmanager
+        async def connected(_choice: ClusterChoice, *, concurrency: int = 16) -> AsyncIterator[Cluster]:
+            yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
 
         with monkeypatch.context() as patched:
-            patched.setattr(ClusterChoice, "connect", connect)
+            patched.setattr(ClusterChoice, "connected", connected)
             patched.setattr(SystemClock, "now", lambda _: fleet.clock.moment)
             found = invoke(list(arguments))
         captured = capsys.readouterr()

@@ -108,9 +108,11 @@ class Platform:
             SystemClock(),
             configs={one.name: one for one in config.sources},
         )
-        daemon = Daemon(
-            follower, Externals(SystemClock()), config, self.file, lambda name, text: told.put_nowait(f"{name}: {text}")
-        )
+
+        def notice(name: str, text: str) -> None:
+            told.put_nowait(f"{name}: {text}")
+
+        daemon = Daemon(follower, Externals(SystemClock()), config, self.file, notice, config.resync)
         task = asyncio.create_task(daemon.run())
         try:
             yield Running(daemon, passes, told)
