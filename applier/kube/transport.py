@@ -71,7 +71,7 @@ class HttpTransport:
 
     async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
         try:
-            async with await self._request(method, path, headers, data=body) as response:
+            async with self._answer(method, path, headers, data=body) as response:
                 return Answer(response.status, response.headers, await response.read())
         except (aiohttp.ClientError, OSError) as error:
             raise _failure(error, READ_SECONDS) from None
@@ -82,7 +82,7 @@ class HttpTransport:
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         try:
-            async with await self._request("GET", path, headers, timeout=timeout) as response:
+            async with self._answer("GET", path, headers, timeout=timeout) as response:
                 refuses = response.status >= 400
                 body = await response.read() if refuses else b""
                 if response.status == 401:
@@ -91,17 +91,22 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             raise _failure(error, silence) from None
 
-    async def _request(
+    @asynccontextmanager
+    async def _answer(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
-    ) -> aiohttp.ClientResponse:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
         own = {} if "Impersonate-User" in headers else self._endpoint.headers
         merged = {**headers, **own, **await self._authorization()}
-        return await self._session.request(
+        async with self._session.request(
             method, url, headers=merged, allow_redirects=False, **self._options, **options
-        )
+        ) as response:
+            try:
+                yield response
+            finally:
+                cut(response)
 
     async def _authorization(self) -> dict[str, str]:
         # Asks the configuration each time: in a pod it reads the token file again once a minute.
@@ -120,6 +125,14 @@ class HttpTransport:
     async def close(self) -> None:
         for session in (*self._retired, self._session):
             await session.close()
+
+
+def cut(response: aiohttp.ClientResponse) -> None:
+    """End an answer that is not read to its end, such as a watch, with its connection: a farewell over TLS waits for the server, and asyncio
+    leaves the socket open where the loop ends first.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 def _session(endpoint: Endpoint) -> aiohttp.ClientSession:

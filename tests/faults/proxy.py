@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
+from applier.kube.transport import cut
 from tests.controlplane.server import ControlPlane
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -155,7 +156,10 @@ class Upstream:
         async with self._session.request(
             request.method, self.control_plane.url + request.path, data=request.body or None, headers=headers
         ) as response:
-            return Answer(response.status, _kept(response.headers), await response.read())
+            try:
+                return Answer(response.status, _kept(response.headers), await response.read())
+            finally:
+                cut(response)
 
     async def ask(
         self, method: str, path: str, body: object = None, *, user: str = "person", kind: str = "application/json"
