@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
 from gitops.errors import SourceError
-from gitops.forge.connect import Place
 from gitops.source import (
     Credentials,
     LocalRepository,
@@ -28,6 +28,9 @@ from gitops.source import (
 from renderer.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.object_types import ObjectTypes
+
+if TYPE_CHECKING:
+    from gitops.forge.connect import Place
 
 SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
@@ -116,8 +119,10 @@ def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[
     return found
 
 
-def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
-    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL."""
+def read(place: str, *, revision: str = "", ref: str = "", beside: Snapshot | None = None) -> Snapshot:
+    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
+    are not in the snapshot `beside` it.
+    """
     if is_url(place):
         mirror = Mirror(Target(place, parse_ref(ref)), default_cache())
         return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
@@ -127,7 +132,7 @@ def read(place: str, *, revision: str = "", ref: str = "") -> Snapshot:
     if not revision:
         return working_tree(path)
     local = LocalRepository(path)
-    return local.snapshot(local.resolve(revision))
+    return local.snapshot(local.resolve(revision), at_hand=beside.files.values() if beside else ())
 
 
 def fork(place: str, base: str, head: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -19,7 +20,6 @@ from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, ref
 from gitops.cli.planned import text
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.config import Config, read
 from gitops.errors import SourceError
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
@@ -27,8 +27,6 @@ from gitops.records.record import SourceRecord, read_records
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.as_json import as_json
-from gitops.review.findings import as_junit, as_sarif
-from gitops.review.markdown import comment
 from gitops.review.narrowing import narrowed
 from gitops.review.report import Caution, Hazard, Report
 from gitops.source import Snapshot
@@ -37,6 +35,9 @@ from gitops.words.times import Times
 from renderer.catalog import Catalog
 from renderer.identity import source_parent
 from renderer.scope import suggestion
+
+if TYPE_CHECKING:
+    from gitops.config import Config
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 
@@ -120,7 +121,7 @@ def command(
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
     wanted = [typed([word]) for word in refs]
-    config = read(file) if file else None
+    config = _configuration(file) if file else None
     asked = _Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
     with uncollected():
         report, title = asyncio.run(asked.report(choice))
@@ -130,10 +131,16 @@ def command(
         case "json":
             click.echo(orjson.dumps(as_json(shown), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
         case "markdown":
+            from gitops.review.markdown import comment
+
             click.echo(comment(shown, version=program_version()))
         case "junit":
+            from gitops.review.findings import as_junit
+
             click.echo(as_junit(shown))
         case "sarif":
+            from gitops.review.findings import as_sarif
+
             click.echo(orjson.dumps(as_sarif(shown, program_version()), option=orjson.OPT_INDENT_2))
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
@@ -141,6 +148,12 @@ def command(
     if report.problems:
         return 1
     return 2 if exit_code and report.has_changes else 0
+
+
+def _configuration(file: Path) -> Config:
+    from gitops.config import read
+
+    return read(file)
 
 
 class _Asked:
@@ -154,7 +167,7 @@ class _Asked:
 
     async def report(self, choice: ClusterChoice) -> tuple[Report, str]:
         """The report, and the line that says of what it is."""
-        head, base = await asyncio.gather(asyncio.to_thread(self._read_head), asyncio.to_thread(self._read_base))
+        head, base = await asyncio.to_thread(self._read)
         match self.against:
             case "git":
                 assert base
@@ -163,13 +176,11 @@ class _Asked:
                 return await self._of_cluster(base, head, choice)
         return await self._of_file(base, head, Path(self.against))
 
-    def _read_head(self) -> Snapshot:
-        return compose.read(self.place, revision=self.head)
-
-    def _read_base(self) -> Snapshot | None:
+    def _read(self) -> tuple[Snapshot, Snapshot | None]:
+        head = compose.read(self.place, revision=self.head)
         if not self.base:
-            return None
-        return compose.read(self.place, revision=compose.fork(self.place, self.base, self.head))
+            return head, None
+        return head, compose.read(self.place, revision=compose.fork(self.place, self.base, self.head), beside=head)
 
     async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
         name = self.source or compose.likely_name(self.place)

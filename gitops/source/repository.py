@@ -94,13 +94,13 @@ class Repository:
         listing = self._local(*_LIST_OBJECTS, commit)
         return not listing.startswith(b"?") and b"\n?" not in listing
 
-    def snapshot(self, revision: str, path: str) -> Snapshot:
-        """The manifests of the commit with the full id `revision`, below `path`.
+    def snapshot(self, revision: str, path: str, *, at_hand: Iterable[File] = ()) -> Snapshot:
+        """The manifests of the commit with the full id `revision`, below `path`. Files `at_hand` are not read again.
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
         """
         listing = self._list(revision, path)
-        known = self._read
+        known = {**self._read, **{file.blob: file for file in at_hand}}
         missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
         contents = self._contents([revision, *missing])
         _, kind, data = next(contents)

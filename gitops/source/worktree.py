@@ -73,9 +73,9 @@ class LocalRepository:
             )
         return commit
 
-    def snapshot(self, revision: str) -> Snapshot:
+    def snapshot(self, revision: str, *, at_hand: Iterable[File] = ()) -> Snapshot:
         """The manifests of that commit; see `Repository.snapshot`."""
-        return self._repository.snapshot(revision, self.path)
+        return self._repository.snapshot(revision, self.path, at_hand=at_hand)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.errors import RefusedContent, RevisionNotFound, SourceError
+from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source import Limits, LocalRepository, working_tree
 from tests.gitops.source.real_git import Work, give_away
 
@@ -170,6 +170,19 @@ def test_commits_of_the_local_repository(work: Work) -> None:
     for rev in ("nowhere", "--help", "HEAD~9", "a\0b"):
         with pytest.raises(RevisionNotFound):
             local.resolve(rev)
+
+
+def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(work: Work) -> None:
+    """Equal ids mean equal bytes: what is at hand is asked of Git no more, which shows where Git could not give it."""
+    commit = work.commit(same="1", changed="1")
+    blob = work.git("rev-parse", "HEAD:same.yaml")
+    work.write("changed.yaml", "2")
+    head = working_tree(work.path)
+    (work.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
+    assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"1", "same.yaml": b"1"}
+    with pytest.raises(DamagedCache):
+        LocalRepository(work.path).snapshot(commit)
 
 
 def test_limits_of_the_whole_directory(work: Work) -> None:
