@@ -15,12 +15,11 @@ from renderer.definition import Definition, DefinitionErrors, build
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
-from renderer.kinds import OWN_GROUP, RGD
+from renderer.kinds import OWN_GROUP, RGD, RULES
 from renderer.model import Origin, RenderedNode
 from renderer.protected import why_protected
 
 CALENDAR_SUFFIX = ".ics"
-_RULES = frozenset({"PropagationWindow", "PropagationPolicy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +105,9 @@ class _Reading:
         self.definitions.append(definition)
 
     def _rule(self, document: Document, kind: GroupKind) -> None:
-        if kind.kind not in _RULES:
+        if kind.kind not in RULES:
             self._problem(
-                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(_RULES))}"
+                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(RULES))}"
             )
         else:
             self.rules.append(Declared(document.value, Origin(document.file, document.line), document.line_of))

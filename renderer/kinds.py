@@ -11,6 +11,11 @@ SECRET = GroupKind("", "Secret")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 RGD = GroupKind("kro.run", "ResourceGraphDefinition")
 OWN_GROUP = "levelgate.dev"
+OWN_API_VERSION = f"{OWN_GROUP}/v1alpha1"
+WINDOW = "PropagationWindow"
+POLICY = "PropagationPolicy"
+RULES = frozenset({WINDOW, POLICY})
+"""Kinds of `OWN_GROUP` in which people write when and how changes move; they are read from Git and exist in no cluster."""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",

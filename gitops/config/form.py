@@ -4,87 +4,76 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from applier.adoption import TOOLS, AdoptPolicy
 from applier.reasons import Happening, Reason
 from gitops.forge.connect import Kind
 from renderer.identity import OWN_NAMESPACE
-
-API_VERSION: Final = "levelgate.dev/v1alpha1"
-KIND: Final = "Config"
-
-
-def _fields(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _one_of(words: Iterable[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": [str(word) for word in words]}
-
+from renderer.kinds import OWN_API_VERSION
+from renderer.schema.form import fields, one_of
 
 LOG_FORMATS: Final = ("text", "json")
 _TEXT: Final = {"type": "string", "minLength": 1}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
-_ADOPT_POLICY: Final = _one_of(AdoptPolicy)
-ADOPT: Final = _fields(
-    "policy", policy=_ADOPT_POLICY, **{"from": {"type": "array", "minItems": 1, "items": _one_of(TOOLS)}}
+_ADOPT_POLICY: Final = one_of(AdoptPolicy)
+ADOPT: Final = fields(
+    "policy", policy=_ADOPT_POLICY, **{"from": {"type": "array", "minItems": 1, "items": one_of(TOOLS)}}
 )
 """What `adopt` is where it is more than a word."""
 
-_SOURCE: Final = _fields(
+_SOURCE: Final = fields(
     "name",
     "url",
     name=_TEXT,
     url=_TEXT,
-    ref=_fields(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
+    ref=fields(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
     path=_TEXT,
     interval=_TEXT,
-    policies=_one_of(("Own", "All")),
-    credentials=_fields(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
+    policies=one_of(("Own", "All")),
+    credentials=fields(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
     dependsOn=_TEXTS,
     adopt={"oneOf": [_ADOPT_POLICY, ADOPT]},
-    brake=_fields(
+    brake=fields(
         deletions={"type": "integer", "minimum": 0}, percent={"type": "integer", "minimum": 0, "maximum": 100}
     ),
     prune={"type": "boolean"},
     suspend=_TEXT,
     serviceAccount=_TEXT,
     requirePlan={"type": "boolean"},
-    forge=_fields("tokenFile", kind=_one_of(Kind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
-    verify=_fields("mode", mode=_one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
+    forge=fields("tokenFile", kind=one_of(Kind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
+    verify=fields("mode", mode=one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
 )
-_EXTERNAL: Final = _fields(
+_EXTERNAL: Final = fields(
     "name",
     "http",
     "maxAge",
     name=_TEXT,
-    http=_fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
+    http=fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
     maxAge=_TEXT,
 )
-_NOTIFICATION: Final = _fields(
+_NOTIFICATION: Final = fields(
     "name",
     name=_TEXT,
-    webhook=_fields("url", "secretFile", url=_TEXT, secretFile=_TEXT),
-    slack=_fields("urlFile", urlFile=_TEXT),
-    github=_fields("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
-    gitlab=_fields("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
-    events={"type": "array", "minItems": 1, "items": _one_of(sorted({*Happening, *Reason}))},
+    webhook=fields("url", "secretFile", url=_TEXT, secretFile=_TEXT),
+    slack=fields("urlFile", urlFile=_TEXT),
+    github=fields("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    gitlab=fields("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    events={"type": "array", "minItems": 1, "items": one_of(sorted({*Happening, *Reason}))},
     sources=_TEXTS,
     template=_TEXT,
 )
 PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
 """Whose hooks are understood; each has a path of its own."""
 
-FORM: Final = _fields(
+FORM: Final = fields(
     "apiVersion",
     "kind",
     "sources",
-    apiVersion=_one_of((API_VERSION,)),
-    kind=_one_of((KIND,)),
-    cluster=_fields(context=_TEXT),
-    namespace=_one_of((OWN_NAMESPACE,)),
+    apiVersion=one_of((OWN_API_VERSION,)),
+    kind=one_of(("Config",)),
+    cluster=fields(context=_TEXT),
+    namespace=one_of((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},
     shards={"type": "integer", "minimum": 1, "maximum": 64},
@@ -93,6 +82,6 @@ FORM: Final = _fields(
     notifications={"type": "array", "items": _NOTIFICATION},
     listen=_TEXT,
     resync=_TEXT,
-    logFormat=_one_of(LOG_FORMATS),
-    hooks=_fields(**{name: _fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
+    logFormat=one_of(LOG_FORMATS),
+    hooks=fields(**{name: fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
 )

@@ -7,7 +7,7 @@ valid. Nothing here knows the time: that a window has ended is no mistake, that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -23,54 +23,48 @@ from renderer import schema
 from renderer.catalog import Catalog
 from renderer.content import Declared
 from renderer.errors import Problem
+from renderer.kinds import OWN_API_VERSION, WINDOW
 from renderer.model import Origin
+from renderer.schema.form import fields, one_of
 
 T = TypeVar("T")
 
-_API_VERSION: Final = "levelgate.dev/v1alpha1"
 _TEXT: Final = {"type": "string"}
 _NAMES: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[A-Za-z0-9._:@/*-]+$"}}
 
 
-def _object(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _one_of(words: Iterable[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": [str(word) for word in words]}
-
-
-_SELECTOR: Final = _object(
+_SELECTOR: Final = fields(
     **dict.fromkeys(("clusters", "namespaces", "rgds", "nodes", "kinds"), _NAMES),
     instances=LABEL_SELECTOR,
 )
-_SPEC: Final = _object(
+SPEC: Final = fields(
     "kind",
     "timeZone",
     "schedule",
-    kind=_one_of(Kind),
+    kind=one_of(Kind),
     timeZone=_TEXT,
-    schedule=_object(
+    schedule=fields(
         cron=_TEXT,
         rrule=_TEXT,
         dtstart=_TEXT,
-        once={"type": "array", "minItems": 1, "items": _object("start", "end", start=_TEXT, end=_TEXT)},
+        once={"type": "array", "minItems": 1, "items": fields("start", "end", start=_TEXT, end=_TEXT)},
         calendar=_TEXT,
     ),
     duration=_TEXT,
     until=_TEXT,
     exdates={"type": "array", "items": _TEXT},
-    effective=_object(**{"from": _TEXT, "to": _TEXT}),
+    effective=fields(**{"from": _TEXT, "to": _TEXT}),
     selector=_SELECTOR,
-    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": _one_of(GOVERNABLE)},
+    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": one_of(GOVERNABLE)},
     cutoff=_TEXT,
-    drain=_one_of(("Unit", "Level", "Rollout", "None")),
+    drain=one_of(("Unit", "Level", "Rollout", "None")),
     overrunLimit=_TEXT,
-    breakGlass=_one_of(("Allowed", "Forbidden")),
+    breakGlass=one_of(("Allowed", "Forbidden")),
     byName={"type": "boolean"},
     description=_TEXT,
     ticket=_TEXT,
 )
+"""The form of a window's `spec`, as OpenAPI v3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ def windows_of(catalog: Catalog) -> Windows:
     broken: dict[str, Origin] = {}
     problems: list[Problem] = []
     for rule in catalog.rules:
-        if rule.group_kind.kind != "PropagationWindow":
+        if rule.group_kind.kind != WINDOW:
             continue
         reader = _Reader(rule, catalog.calendars)
         window = reader.window()
@@ -143,15 +137,15 @@ class _Reader:
     def _check_form(self) -> None:
         """Types, words and names of fields. A field that is wrong is left out, so that the others can be looked at."""
         manifest = self.declared.manifest
-        if manifest["apiVersion"] != _API_VERSION:
-            self.found.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write {_API_VERSION}")
+        if manifest["apiVersion"] != OWN_API_VERSION:
+            self.found.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
         for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
             self.found.fail(name, "no such field; what a window says stands under spec")
         given = manifest.get("spec")
         self.spec = (
             {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else {}
         )
-        for mistake in schema.validate(_SPEC, self.spec):
+        for mistake in schema.validate(SPEC, self.spec):
             self.found.fail(f"spec.{mistake.path}", mistake.message)
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 

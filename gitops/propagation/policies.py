@@ -37,9 +37,9 @@ from renderer import schema
 from renderer.catalog import Catalog
 from renderer.content import Declared
 from renderer.errors import Problem
+from renderer.kinds import OWN_API_VERSION, POLICY
 from renderer.model import Origin
 
-KIND: Final = "PropagationPolicy"
 _T = TypeVar("_T")
 
 
@@ -62,7 +62,7 @@ def policies_of(catalog: Catalog) -> Policies:
     broken: dict[str, Origin] = {}
     problems: list[Problem] = []
     for rule in catalog.rules:
-        if rule.group_kind.kind != KIND:
+        if rule.group_kind.kind != POLICY:
             continue
         match read(rule):
             case Policy() as policy:
@@ -97,8 +97,8 @@ class _Reader:
     def policy(self) -> Policy:
         manifest = self.declared.manifest
         policy = Policy(name=manifest["metadata"]["name"], origin=self.declared.origin)
-        if manifest["apiVersion"] != "levelgate.dev/v1alpha1":
-            self.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write levelgate.dev/v1alpha1")
+        if manifest["apiVersion"] != OWN_API_VERSION:
+            self.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
         for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
             self.fail(name, f"no field {name!r}; what the policy says stands in spec")
         spec = {} if manifest.get("spec") is None else _with_n(manifest["spec"])

@@ -23,6 +23,7 @@ from renderer.catalog import Catalog
 from renderer.content import Declared, FileContent
 from renderer.errors import Problem
 from renderer.identity import Manifest
+from renderer.kinds import POLICY, WINDOW
 from renderer.model import Origin
 
 _MAY_HOLD_RULES: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
@@ -66,7 +67,7 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
     """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
     written = windows_of(catalog), policies_of(catalog)
     problems = tuple(sorted((*written[0].problems, *written[1].problems)))
-    named = zip(("PropagationWindow", "PropagationPolicy"), (written[0].broken, written[1].broken), strict=True)
+    named = zip((WINDOW, POLICY), (written[0].broken, written[1].broken), strict=True)
     broken = {(kind, name): origin for kind, origins in named for name, origin in origins.items()}
     before = {_name(rule): rule for rule in _declared(stored)}
     kept = {

@@ -22,10 +22,9 @@ from gitops.propagation.window import Target
 from gitops.records.record import SourceRecord
 from renderer import documents, keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
-from renderer.kinds import CRD
+from renderer.kinds import CRD, RULES, WINDOW
 
 KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
-_KINDS: Final = frozenset({"PropagationWindow", "PropagationPolicy"})
 _STREAM, _CALENDARS = ".yaml", ".calendars.json"
 """After the name of the source."""
 
@@ -45,7 +44,7 @@ def _published(source: str, stored: Stored) -> Iterator[tuple[str, str]]:
 
 
 def _is_shown(manifest: Manifest) -> bool:
-    return manifest["kind"] == "PropagationWindow" or "windows" in (manifest.get("spec") or {})
+    return manifest["kind"] == WINDOW or "windows" in (manifest.get("spec") or {})
 
 
 def _placed(rule: Mapping[str, Any]) -> Manifest:
@@ -88,7 +87,7 @@ def rules_in(data: Mapping[str, str]) -> Iterator[SourceRules]:
 
 def _is_rule(document: Mapping[str, Any]) -> bool:
     """Somebody may have edited the ConfigMap; the next pass puts it right."""
-    return document.get("kind") in _KINDS and "name" in (document.get("metadata") or {})
+    return document.get("kind") in RULES and "name" in (document.get("metadata") or {})
 
 
 def _rule(manifest: Manifest) -> dict[str, Any]:

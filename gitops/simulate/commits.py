@@ -15,6 +15,7 @@ from gitops.simulate.engine import Push
 from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tree
 from renderer.catalog import Catalog, load
 from renderer.errors import Problem
+from renderer.kinds import POLICY, WINDOW
 
 
 class RulesRefused(GitopsError):
@@ -105,7 +106,7 @@ def rules_of(file: Path) -> Catalog:
     if problems := (*found.problems, *in_force(found, {}).problems):
         raise RulesRefused("\n".join(map(str, problems)))
     if not found.rules:
-        raise RulesRefused(f"{file}: holds no PropagationWindow and no PropagationPolicy")
+        raise RulesRefused(f"{file}: holds no {WINDOW} and no {POLICY}")
     return found
 
 

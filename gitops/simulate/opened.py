@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from renderer.catalog import Catalog
 from renderer.content import Declared
+from renderer.kinds import WINDOW
 
 _ALWAYS: Final = {"once": [{"start": "1970-01-01T00:00", "end": "2400-01-01T00:00"}]}
 _NEVER: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-02T00:00"}]}
@@ -15,7 +16,7 @@ _NEVER: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-02T00:00
 
 def opened(catalog: Catalog) -> Catalog:
     """With every Allow active for ever, no Deny ever, and no policy. Names stay, for the gates that ask for them."""
-    windows = [rule for rule in catalog.rules if rule.group_kind.kind == "PropagationWindow"]
+    windows = [rule for rule in catalog.rules if rule.group_kind.kind == WINDOW]
     return replace(catalog, rules=tuple(map(_harmless, windows)))
 
 
