@@ -46,6 +46,11 @@ def definition_schema() -> dict[str, Any]:
     return _document(f"{RGD.group}/v1alpha1", RGD.kind, {"spec": spec}, required=["spec"])
 
 
+def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a kind of which OpenAPI describes the `spec`."""
+    return _document(api_version, kind, {"spec": _translated(spec)}, required=["spec"])
+
+
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a kind that OpenAPI describes whole; `apiVersion` and `kind` have one word each there."""
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
@@ -90,6 +95,8 @@ def _translated(schema: Mapping[str, Any]) -> dict[str, Any]:
             kept[key] = _translated(schema[key])
     if "oneOf" in schema:
         kept["oneOf"] = [_translated(one) for one in schema["oneOf"]]
+    if schema.get("x-kubernetes-int-or-string"):
+        kept["type"] = ["integer", "string"]
     if schema.get("x-kubernetes-list-type") == "set":
         kept["uniqueItems"] = True
     if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):

@@ -12,12 +12,14 @@ import orjson
 
 from gitops import compose
 from gitops.config.form import FORM
+from gitops.propagation import fields, policy_schema
 from renderer import diagram as pictures
 from renderer import documents, editor
 from renderer.catalog import load
 from renderer.definition import Definition
 from renderer.example import example
 from renderer.identity import Manifest
+from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
@@ -90,7 +92,7 @@ def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
     help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
 )
 def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
-    """JSON Schemas for editors: of the instances of each definition, of definitions, and of levelgate.yaml.
+    """JSON Schemas for editors: of the instances of each definition, of definitions, windows, policies and levelgate.yaml.
 
     \b
     levelgate generate schema sample-repo > .vscode/levelgate.json
@@ -108,8 +110,14 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
 
 
 def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Of definitions, of levelgate.yaml, and of the instances of these definitions."""
-    return [editor.definition_schema(), editor.object_schema(FORM), *map(editor.instance_schema, definitions)]
+    """Of definitions, windows, policies and levelgate.yaml, and of the instances of these definitions."""
+    return [
+        editor.definition_schema(),
+        editor.spec_schema(OWN_API_VERSION, WINDOW, fields.SPEC),
+        editor.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
+        editor.object_schema(FORM),
+        *map(editor.instance_schema, definitions),
+    ]
 
 
 def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, bytes]]:

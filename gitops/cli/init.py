@@ -19,7 +19,7 @@ class InitError(GitopsError):
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> int:
-    """Write a small platform to DIR: a definition, two instances, schemas for editors, a job that checks pull requests.
+    """Write a small platform to DIR: a definition, two instances, a window, a policy, schemas for editors, a job that checks pull requests.
 
     Files that are there already are never overwritten.
 

@@ -110,6 +110,8 @@ def test_schemas_for_editors(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         f"{GROUP}/other_v1.json",
         "kro.run/resourcegraphdefinition_v1alpha1.json",
         "levelgate.dev/config_v1alpha1.json",
+        "levelgate.dev/propagationpolicy_v1alpha1.json",
+        "levelgate.dev/propagationwindow_v1alpha1.json",
     ]
     config: dict[str, Any] = json.loads((folder / "levelgate.dev/config_v1alpha1.json").read_text())
     assert config["additionalProperties"] is False
@@ -119,6 +121,9 @@ def test_schemas_for_editors(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     word, rule = source["properties"]["adopt"]["oneOf"]
     assert word["enum"] == ["Never", "IfEqual", "IfUnowned"]
     assert rule["additionalProperties"] is False
+    policy = json.loads((folder / "levelgate.dev/propagationpolicy_v1alpha1.json").read_text())["properties"]["spec"]
+    assert policy["properties"]["maxFailures"] == {"type": ["integer", "string"]}
+    assert policy["properties"]["onHalt"]["enum"] == ["Stop", "ProposeRevert", "RollBack"]
     link: dict[str, Any] = json.loads((folder / GROUP / "link_v1.json").read_text())
     assert link["properties"]["kind"] == {"const": "Link"}
     spec = link["properties"]["spec"]
@@ -130,6 +135,8 @@ def test_schemas_for_editors(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     whole = json.loads(generated(capsys, "schema", place))
     assert [one["if"]["properties"]["kind"]["const"] for one in whole["allOf"]] == [
         "ResourceGraphDefinition",
+        "PropagationWindow",
+        "PropagationPolicy",
         "Config",
         "Link",
         "Other",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema_rs
 import orjson
 import pytest
+import yaml
 
 from gitops.cli import invoke
 
@@ -22,12 +24,14 @@ def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest
     assert levels == [["config"], ["deployment"], ["service"]]
 
 
-def test_the_schema_that_a_file_names_is_there_and_is_what_generate_writes(tmp_path: Path) -> None:
+def test_each_file_fits_the_schema_that_it_names_and_generate_writes(tmp_path: Path) -> None:
     assert invoke(["init", str(tmp_path)]) == 0
-    for file in ("apps/hello.yaml", "apps/docs.yaml", "definitions/webapp.yaml"):
-        first = (tmp_path / file).read_text().splitlines()[0]
-        schema = (tmp_path / file).parent / first.removeprefix("# yaml-language-server: $schema=")
-        assert orjson.loads(schema.read_bytes())["$schema"]
+    files = sorted(path for path in tmp_path.rglob("*.yaml") if ".github" not in path.parts)
+    assert [path.parent.name for path in files] == ["apps", "apps", "definitions", "rules", "rules"]
+    for file in files:
+        first, _, text = file.read_text().partition("\n")
+        schema = file.parent / first.removeprefix("# yaml-language-server: $schema=")
+        jsonschema_rs.validator_for(schema.read_text()).validate(yaml.safe_load(text))
     before = {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")}
     assert invoke(["generate", "schema", str(tmp_path), "--output-dir", str(tmp_path / ".schemas")]) == 0
     assert {path: path.read_bytes() for path in (tmp_path / ".schemas").rglob("*.json")} == before
