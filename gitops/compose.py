@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
-from gitops.errors import SourceError
+from gitops.errors import SourceError, Stopped
 from gitops.source import (
     Credentials,
     LocalRepository,
@@ -105,8 +105,18 @@ def likely_name(place: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
 
 
-def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[str, Mirror]:
-    """One mirror for each source, by name. Raises SourceError when two sources have one name."""
+def mirrors(
+    sources: Sequence[SourceConfig], cache: Path | None = None, *, stopping: Callable[[], bool] = lambda: False
+) -> dict[str, Mirror]:
+    """One mirror for each source, by name; once the process is `stopping` they wait for no server any more, and raise Stopped.
+
+    Raises SourceError when two sources have one name.
+    """
+
+    def tick() -> None:
+        if stopping():
+            raise Stopped("Git", "the process comes to its end")
+
     found: dict[str, Mirror] = {}
     for source in sources:
         if source.name in found:
@@ -115,7 +125,7 @@ def mirrors(sources: Sequence[SourceConfig], cache: Path | None = None) -> dict[
                 f"two sources are called {source.name!r}",
                 advice="give one of them a name: NAME=URL",
             )
-        found[source.name] = Mirror(source.target, cache or default_cache(), credentials=source.credentials)
+        found[source.name] = Mirror(source.target, cache or default_cache(), credentials=source.credentials, tick=tick)
     return found
 
 

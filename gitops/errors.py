@@ -57,5 +57,9 @@ class CacheUnavailable(SourceError):
     """
 
 
+class Stopped(SourceError):
+    """The process comes to its end, and what it asked for is not waited for any more."""
+
+
 class NewerRecords(GitopsError):
     """The cluster is looked after by a later version, whose records this one does not know."""

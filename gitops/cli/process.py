@@ -6,12 +6,13 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_THREADS: Final = 64
+"""They wait for Git servers, nearly all of the time; those that hang must leave some to the others."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
@@ -65,6 +69,7 @@ class Process:
             cluster = await stack.enter_async_context(self.choice.connected(concurrency=self.concurrency))
             clock = SystemClock()
             stop = asyncio.Event()
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
             own = await stack.enter_async_context(self.choice.connected(concurrency=2))
             shards = self._divided(own, clock)
             leadership = shards or Leadership(own, own_identity(), clock)
@@ -86,7 +91,7 @@ class Process:
                 stage,
             )
             follower = Follower(
-                compose.mirrors(self.config.sources),
+                compose.mirrors(self.config.sources, stopping=stop.is_set),
                 reconciler,
                 clock,
                 stop,

@@ -103,7 +103,7 @@ class Daemon:
         assert self.file is not None
         try:
             config = read(self.file)
-            mirrors = compose.mirrors(config.sources)
+            mirrors = compose.mirrors(config.sources, stopping=self.follower.stop.is_set)
         except (ConfigErrors, SourceError) as error:
             if str(error) != self._refused:
                 self.notice(NOTICE, f"not taken, going on with the one before: {error}")

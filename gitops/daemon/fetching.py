@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from applier.cluster import STATUS, Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
-from gitops.errors import SourceError, Throttled, Unreachable
+from gitops.errors import SourceError, Stopped, Throttled, Unreachable
 from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, state_of
@@ -33,13 +34,23 @@ from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.identity import source_parent
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 FREE: Final = 3
 LONGEST_REST: Final = 300.0
 THROTTLED_REST: Final = 60.0
 LONGEST_WANTED: Final = 3600.0
 """Seconds; see `rest`."""
 
+AT_ONE_SERVER: Final = 4
+"""Questions at once."""
+
 _NUMBER: Final = re.compile(r"\d+")
+
+
+def _doors() -> defaultdict[Hashable, asyncio.Semaphore]:
+    return defaultdict(lambda: asyncio.Semaphore(AT_ONE_SERVER))
 
 
 @dataclass
@@ -66,6 +77,7 @@ class Fetcher:
     _looked_up: dict[str, Object | None] = field(default_factory=dict)
     _failures: dict[Hashable, tuple[int, datetime | None]] = field(default_factory=dict)
     _told: dict[str, Unreadable | None] = field(default_factory=dict)
+    _doors: defaultdict[Hashable, asyncio.Semaphore] = field(default_factory=_doors)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
         """Read these from now on; answers which of them are to be read anew."""
@@ -194,18 +206,18 @@ class Fetcher:
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
-        server = next(iter(mirrors.values())).server
-        names = sorted({name for mirror in mirrors.values() for name in mirror.wanted})
+        mirror = next(iter(mirrors.values()))
+        names = sorted({name for one in mirrors.values() for name in one.wanted})
         try:
             with self.stage("ask"):
-                refs = await asyncio.to_thread(next(iter(mirrors.values())).refs, *names)
+                refs = await self._in_thread(mirror, mirror.refs, *names)
         except SourceError as error:
-            self._leave_alone(server, error)
-            for name, mirror in mirrors.items():
-                await self._failed(name, mirror, error)
+            self._leave_alone(mirror.server, error)
+            for name, one in mirrors.items():
+                await self._failed(name, one, error)
             return
-        self._failures.pop(server, None)
-        await asyncio.gather(*(self._follow(name, mirror, refs) for name, mirror in mirrors.items()))
+        self._failures.pop(mirror.server, None)
+        await asyncio.gather(*(self._follow(name, one, refs) for name, one in mirrors.items()))
 
     async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
         known = self._states.get(name)
@@ -223,6 +235,8 @@ class Fetcher:
     async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
         record = await self._record(name)
+        if known is None and not await self._in_thread(mirror, mirror.holds, tip.commit):
+            await self._go_on(name, mirror)  # who knows how long it takes to come
         is_new = known is None or self._read_by[name] is not mirror
         before = Stand("")
         if known is None:
@@ -230,13 +244,13 @@ class Fetcher:
         elif not is_new:
             before = Stand(known.catalog.revision, known.version)
         unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
-        commit = await asyncio.to_thread(mirror.fetch, tip)
+        commit = await self._in_thread(mirror, mirror.fetch, tip)
         after = Stand(commit, tip.version if isinstance(mirror.target.ref, Versions) else "")
-        offer = await asyncio.to_thread(objection, mirror, before, after, record)
+        offer = await self._in_thread(mirror, objection, mirror, before, after, record)
         if offer and unpinned:
-            offer = await asyncio.to_thread(objection, mirror, before._replace(commit=unpinned), after, record)
+            offer = await self._in_thread(mirror, objection, mirror, before._replace(commit=unpinned), after, record)
         if offer is None and (config := self.configs.get(name)) and config.verification:
-            offer = await asyncio.to_thread(unsigned, mirror, config.verification, before.commit, commit, record)
+            offer = await self._in_thread(mirror, unsigned, mirror, config.verification, before.commit, commit, record)
         if offer and known and known.offer == offer and not known.pin:
             return
         if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
@@ -244,7 +258,7 @@ class Fetcher:
         advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
         if offer is None or known is None:
             try:
-                snapshot = await asyncio.to_thread(mirror.snapshot, before.commit if offer else commit)
+                snapshot = await self._in_thread(mirror, mirror.snapshot, before.commit if offer else commit)
             except SourceError:
                 if offer is None:
                     raise
@@ -264,7 +278,7 @@ class Fetcher:
 
         if record and is_approval(annotation(record, keys.APPROVED), commit):
             return None
-        snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+        snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
         state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
         state = state.configured(self.configs[name], self._governors)
         return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock, version="")
@@ -273,12 +287,12 @@ class Fetcher:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
         known = self._states.get(name)
         try:
-            commit = await asyncio.to_thread(mirror.commit, pin.revision)
+            commit = await self._in_thread(mirror, mirror.commit, pin.revision)
             if known and known.pin == pin and self._read_by[name] is mirror:
                 self.errors.pop(name, None)
                 return
             before = await self._before_pin(name, mirror, known)
-            snapshot = await asyncio.to_thread(mirror.snapshot, commit)
+            snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
             self.errors.pop(name, None)
         except SourceError as error:
             await self._failed(name, mirror, error)
@@ -315,7 +329,14 @@ class Fetcher:
     def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
         self._read_by[name], self._states[name], self.has_moved = mirror, state, True
 
+    async def _in_thread(self, mirror: Mirror, act: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Few at once for each server, so that one that hangs does not take all threads."""
+        async with self._doors[mirror.server]:
+            return await asyncio.to_thread(act, *arguments, **named)
+
     async def _failed(self, name: str, mirror: Mirror, error: SourceError) -> None:
+        if isinstance(error, Stopped):
+            return
         if name not in self._states:
             await self._go_on(name, mirror)
         if not _alike(str(error), str(self.errors.get(name, ""))):
@@ -323,17 +344,26 @@ class Fetcher:
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
 
+    async def go_on(self) -> None:
+        """After a start: without those that have not answered yet, with what was accepted of them."""
+        late = [name for name in self.unread if name not in self.errors]
+        await asyncio.gather(*(self._go_on(name, self.mirrors[name]) for name in late))
+        for name in late:
+            kept = "what was read last" if name in self._states else "the others"
+            self.notice(name, f"not read yet, its server has not answered; going on with {kept}")
+
     async def _go_on(self, name: str, mirror: Mirror) -> None:
         """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
         with suppress(SourceError, ClusterError):
             record = await self.cluster.get(source_parent(name))
             before = accepted(record, mirror.target)
-            if not before.commit or not await asyncio.to_thread(lambda: mirror.holds(before.commit)):
+            if not before.commit or not await self._in_thread(mirror, mirror.holds, before.commit):
                 return
-            snapshot = await asyncio.to_thread(mirror.snapshot, before.commit)
+            snapshot = await self._in_thread(mirror, mirror.snapshot, before.commit)
             state = state_of(name, mirror.target, snapshot)
             unpinned = SourceRecord.read(record or {}).unpinned
-            self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
+            if name not in self._states:
+                self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
 
 
 def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> float:

@@ -46,6 +46,9 @@ LAST_LOOK_WATCHED = 60.0
 LONGEST_REST = 5.0
 """Seconds between two passes that change nothing, however long they take."""
 
+FIRST_ANSWERS = 5.0
+"""Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
+
 SHORTEST_SLEEP = 0.001
 """Seconds; a clock may be coarser than what is due."""
 
@@ -168,11 +171,10 @@ class Follower:
         """A whole pass at the start and at every hint; passes over the instances that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
-        self.poll(*self.mirrors)
-        await self.fetch()
-        self._fetcher.has_moved = False
-        self.wake(None, RESYNC)
         try:
+            await any_of(self._first_answers(), self.stop.wait())
+            self._fetcher.has_moved = False
+            self.wake(None, RESYNC)
             while not self.stop.is_set():
                 self._wake.clear()
                 self._look_at_sources()
@@ -181,11 +183,23 @@ class Follower:
                     due = self.queue.next_due
                     timer = () if due is None else (self.clock.sleep(max(SHORTEST_SLEEP, due - self.elapsed())),)
                     await any_of(self._wake.wait(), self.stop.wait(), *timer)
+            self._ask_no_more()
             await self.workers.end()
         finally:
+            self._ask_no_more()
             await self.workers.cancel()
-            for asking in self._polling:
-                asking.cancel()
+
+    async def _first_answers(self) -> None:
+        """All servers are asked; who does not answer soon keeps the others waiting no longer."""
+        self.poll(*self.mirrors)
+        self._look_at_sources()
+        if self._polling:
+            await asyncio.wait(self._polling, timeout=FIRST_ANSWERS)
+            await asyncio.wait([self._begin(self._fetcher.go_on())], timeout=FIRST_ANSWERS)
+
+    def _ask_no_more(self) -> None:
+        for asking in self._polling:
+            asking.cancel()
 
     def _look_at_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
@@ -196,9 +210,13 @@ class Follower:
             self._fetcher.has_moved = False
             self._moved()
         for due in self._fetcher.begin():
-            asking = asyncio.create_task(due, name="ask for sources")
-            asking.add_done_callback(lambda _: self._wake.set())
-            self._polling.add(asking)
+            self._begin(due)
+
+    def _begin(self, asking: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(asking, name="ask for sources")
+        task.add_done_callback(lambda _: self._wake.set())
+        self._polling.add(task)
+        return task
 
     def _moved(self) -> None:
         touched = self.reconciler.accept(self._fetcher.states)

@@ -35,9 +35,11 @@ def ready(monitor: Monitor) -> Health:
     """
     if not monitor.leads():
         return Health(True, "standing by: another replica leads")
+    missing = monitor.unread()
     if not monitor.number:
-        return Health(False, "the first pass is not over yet")
+        unread = f"; not read yet: {', '.join(missing)}" if missing else ""
+        return Health(False, f"the first pass is not over yet{unread}")
     since = monitor.elapsed() - (monitor.leading_since or 0.0)
-    if (missing := monitor.unread()) and since < FIRST_SYNC:
+    if missing and since < FIRST_SYNC:
         return Health(False, f"not read yet: {', '.join(missing)}")
     return Health(True, f"ok, but not read yet: {', '.join(missing)}" if missing else "ok")

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from gitops.errors import CacheUnavailable
@@ -20,14 +21,16 @@ class Home:
     """The directory for the repository at `location`, below `cache`. Nothing is made before it is needed.
 
     All methods raise `CacheUnavailable` if the disk does not let them, or if the lock is not free in `lock_timeout`
-    seconds.
+    seconds, and what `tick` raises while they wait for it.
     """
 
-    def __init__(self, cache: Path, location: str, *, lock_timeout: float) -> None:
+    def __init__(
+        self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None] = lambda: None
+    ) -> None:
         self.path = cache.absolute() / hashlib.sha256(location.encode()).hexdigest()[:32]
         self.repository = self.path / "repository.git"
         self.config = self.path / "gitconfig"
-        self._lock_timeout = lock_timeout
+        self._lock = partial(locked, self.path / "lock", timeout=lock_timeout, tick=tick)
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -45,13 +48,13 @@ class Home:
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Nobody changes the copy meanwhile."""
-        with self.prepared(), locked(self.path / "lock", shared=True, timeout=self._lock_timeout):
+        with self.prepared(), self._lock(shared=True):
             yield
 
     @contextmanager
     def exclusive(self) -> Iterator[int]:
         """Nobody else is in the copy. Gives the lock's descriptor, for Git to hold as well."""
-        with self.prepared(), locked(self.path / "lock", shared=False, timeout=self._lock_timeout) as descriptor:
+        with self.prepared(), self._lock(shared=False) as descriptor:
             yield descriptor
 
     def exchange(self, make: Callable[[Path], None]) -> None:

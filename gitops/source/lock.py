@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,20 +19,20 @@ _RETRY = 0.02
 
 
 @contextmanager
-def locked(file: Path, *, shared: bool, timeout: float) -> Iterator[int]:
+def locked(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold the lock; gives its descriptor, for child processes to inherit. Raises `CacheUnavailable` after `timeout`
-    seconds.
+    seconds, and what `tick` raises while the lock is waited for.
     """
     access = os.O_RDONLY if shared else os.O_RDWR  # what has become read-only can still be read
     descriptor = os.open(file, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _acquire(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, file, timeout)
+        _acquire(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, file, timeout, tick)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, kind: int, file: Path, timeout: float) -> None:
+def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Callable[[], None]) -> None:
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -43,4 +43,5 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float) -> None:
                 raise CacheUnavailable(
                     str(file.parent), "another process holds the cache", advice="end it, or use another directory"
                 ) from None
+            tick()
             time.sleep(_RETRY)

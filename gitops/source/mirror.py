@@ -67,7 +67,8 @@ class Mirror:
     Methods block, may be called from several threads, and raise subclasses of `SourceError`. Those that need the
     server raise `Unreachable`, `Unauthorized`, `RevisionNotFound`, `RefusedUrl` (a redirect), `RefusedContent`; all
     raise `CacheUnavailable` if the cache cannot be used, and `DamagedCache` if it is broken and could not be fetched
-    anew. Raises `RefusedUrl` when made for a local repository without `allow_file`.
+    anew. Raises `RefusedUrl` when made for a local repository without `allow_file`. `tick` is called about twice a second while Git
+    is at work; what it raises ends that.
     """
 
     def __init__(
@@ -78,16 +79,18 @@ class Mirror:
         credentials: Credentials | None = None,
         allow_file: bool = True,
         limits: Limits = DEFAULT_LIMITS,
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
         if target.scheme == "file" and not allow_file:
             raise RefusedUrl(str(target), "local repositories are not allowed here", advice="use https or ssh")
         self.target = target
         self._name = str(target)
         self._limits = limits
-        self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout)
+        self._tick = tick
+        self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout, tick=tick)
         self._credentials = credentials or Credentials()
-        self._remote = Remote(target, self._home, credentials=self._credentials, limits=limits)
-        self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout)
+        self._remote = self._remote_as(self._credentials)
+        self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout, tick=tick)
         self._repository = Repository(self._git, self._name, limits=limits)
         self._judged_unsigned: tuple[object, str] | None = None
 
@@ -201,7 +204,7 @@ class Mirror:
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Give the server a branch at this commit, which it must not have yet, in the name of these credentials."""
-        remote = Remote(self.target, self._home, credentials=credentials, limits=self._limits)
+        remote = self._remote_as(credentials)
         with self._home.exclusive() as held:
             try:
                 remote.push(replace(self._git, held=(held,)), commit, f"refs/heads/{branch}")
@@ -223,6 +226,9 @@ class Mirror:
         if found is None:
             raise self._not_found(f"{match['name']} has no commit {match['steps']}")
         return found
+
+    def _remote_as(self, credentials: Credentials) -> Remote:
+        return Remote(self.target, self._home, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, otherwise: str) -> str:
         """What to fetch where the copy is damaged; a range of versions says nothing without the server."""

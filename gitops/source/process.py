@@ -100,7 +100,7 @@ class Git:
     git_dir: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 120.0
-    tick: Callable[[], None] | None = None
+    tick: Callable[[], None] = lambda: None
     held: tuple[int, ...] = ()
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
@@ -180,8 +180,7 @@ class Git:
                     raise OutputTooLargeError(-1, "more output than expected")
                 if time.monotonic() > deadline:
                     raise GitTimeoutError(-1, f"no end after {self.timeout:g} s")
-                if self.tick:
-                    self.tick()
+                self.tick()
         return bytes(output), bytes(errors)
 
 

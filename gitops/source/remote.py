@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,16 @@ _WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRAC
 
 
 class Remote:
-    """The repository at `target`, reached with `credentials`. `home` is where Git stands while it asks."""
+    """The repository at `target`, reached with `credentials`. `home` is where Git stands while it asks; `tick` is called now and then meanwhile."""
 
-    def __init__(self, target: Target, home: Home, *, credentials: Credentials, limits: Limits) -> None:
+    def __init__(
+        self, target: Target, home: Home, *, credentials: Credentials, limits: Limits, tick: Callable[[], None]
+    ) -> None:
         self._target = target
         self._home = home
         self._credentials = credentials
         self._limits = limits
+        self._tick = tick
 
     def refs(self, option: str, *names: str) -> dict[str, str]:
         """Id by full ref name, of those that end in `names`, where `*` stands for anything (git-ls-remote(1)); `^{}` behind a tag's name stands
@@ -41,7 +44,7 @@ class Remote:
         """
         timeout = min(_ASKING_TIMEOUT, self._limits.network_timeout)
         with self._home.prepared():
-            git = self._allowed(Git(self._home.path, timeout=timeout))
+            git = self._allowed(Git(self._home.path, timeout=timeout, tick=self._tick))
             git = replace(git, environment={**git.environment, **_WITH_HEADERS})
             try:
                 lines = git.run("ls-remote", option, "--", self._target.location, *names, limit=self._limits.listing)
@@ -93,6 +96,7 @@ class Remote:
         return replace(git, environment=environment)
 
     def _check_quota(self, objects: Path) -> None:
+        self._tick()
         used = 0
         with suppress(FileNotFoundError):
             for entry in os.scandir(objects / "pack"):

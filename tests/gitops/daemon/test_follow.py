@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -20,6 +21,8 @@ from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.reasons import Blocked, Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from gitops.daemon import follow
+from gitops.daemon.fetching import AT_ONE_SERVER
 from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.errors import Unreachable
 from gitops.passes.known import Pass
@@ -198,6 +201,9 @@ class Listed:
         self.log.append(f"fetch {tip.name}")
         return tip.commit
 
+    def holds(self, commit: str) -> bool:
+        return commit == self.commit
+
     def is_ancestor(self, *_: str) -> bool:
         return True
 
@@ -258,6 +264,33 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
     finally:
         release.set()
     await until(lambda: log.count("s bad") == 3)  # what became due meanwhile
+    await _stopped(following, running)
+
+
+async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I9, S4-14: the first pass goes on without them, and what they say at last is taken up; they do not take all threads."""
+    monkeypatch.setattr(follow, "FIRST_ANSWERS", 0.05)
+    release = threading.Event()
+
+    class Hanging(Listed):
+        def fetch(self, tip: Tip) -> str:
+            release.wait(60)
+            return super().fetch(tip)
+
+    log: list[str] = []
+    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(AT_ONE_SERVER + 1)}
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(AT_ONE_SERVER + 1))
+    following, script, _ = follower(found(), mirrors={**hanging, "good": Listed("good", log, "t")})
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    running = asyncio.ensure_future(following.forever())
+    try:
+        await until(lambda: len(script.asked) == 1)
+        assert [state.catalog.source for state in script.asked[0]] == ["good"]
+        assert "bad0: not read yet, its server has not answered; going on with the others" in told
+    finally:
+        release.set()
+    await until(lambda: len(script.asked[-1]) == len(following.mirrors))
     await _stopped(following, running)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from applier.errors import ClusterError
+from gitops.daemon import follow
 from gitops.passes.known import Pass
 from gitops.records.record import SourceRecord
 from renderer import keys
@@ -187,6 +189,34 @@ def test_what_can_be_read_again_is_taken_and_the_record_says_so(served: Served) 
         assert ((record := await world.record()).applied, record.unreadable) == (commit, None)
 
     asyncio.run(story())
+
+
+def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I8: what was accepted is healed while a new commit does not come; and who stops waits for it no more (fault table: "graceful stop")."""
+    monkeypatch.setattr(follow, "FIRST_ANSWERS", 0.2)
+    world, release, gave_up = served.world, threading.Event(), list[bool]()
+    served.server.before_pack = lambda: gave_up.append(not release.wait(60))
+
+    async def story() -> None:
+        world.work.commit(three=THREE)
+        world.restart()
+        await served.drift()
+        healed = asyncio.Event()
+        world.follower.reconciler.report = lambda _: healed.set()
+        following = asyncio.ensure_future(world.follower.forever())
+        await asyncio.wait_for(healed.wait(), 30)
+        assert await world.deployed() == {"one", "two"}
+        world.follower.stop.set()
+        await following
+
+    try:
+        asyncio.run(story())
+        assert gave_up == []  # Git was ended, not waited for
+        assert not any("cannot be read" in text for text in world.notices)
+    finally:
+        release.set()
 
 
 def test_nothing_is_told_in_a_cluster_where_everything_is_suspended(served: Served) -> None:

@@ -54,10 +54,12 @@ class World:
             versions = Versions(Range.parse(self.ref.removeprefix("semver:")))
             source = replace(source, target=replace(source.target, ref=versions))
         source = replace(source, require_plan=self.require_plan)
+        stop = asyncio.Event()
         self.follower = Follower(
-            compose.mirrors([source], self.directory / "cache"),
+            compose.mirrors([source], self.directory / "cache", stopping=stop.is_set),
             Reconciler(self.cluster, "0", SystemClock()),
             SystemClock(),
+            stop,
             notice=self._notice,
             configs={"platform": source},
         )

@@ -66,6 +66,11 @@ def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
     assert health.ready(monitor(leads=False, number=0)[0]) == health.Health(True, "standing by: another replica leads")
 
 
+def test_it_says_what_the_first_pass_waits_for() -> None:
+    watched, _ = monitor(unread=("platform", "shop"), number=0)
+    assert health.ready(watched).why == "the first pass is not over yet; not read yet: platform, shop"
+
+
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])
 async def test_probes_before_the_first_pass(path: str, status: int) -> None:
     async with scene() as seen, seen.client() as client:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gitops.errors import CacheUnavailable, DamagedCache
+from gitops import compose
+from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import Branch, Limits, Mirror, Target
 from gitops.source.lock import locked
 from tests.gitops.source.real_git import Work
@@ -196,6 +197,8 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
         assert len(impatient.snapshot(work.git("rev-parse", "HEAD^")).files) == len(FILES)
         with pytest.raises(CacheUnavailable, match="another process holds the cache"):
             impatient.fetch()
+        with pytest.raises(Stopped):
+            compose.mirrors([compose.source_config(str(work.path))], cache, stopping=lambda: True)["work"].fetch()
     assert impatient.fetch() == commit
 
 
