@@ -73,7 +73,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
-        click.echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now)]))
+        click.echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
     return 0
 
 
@@ -94,7 +94,7 @@ async def _event(
     return 0
 
 
-def _text(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _text(found: Explanation, times: Times, now: datetime, choice: ClusterChoice) -> Iterator[str]:
     yield from _sentences(found, times, now)
     if found.chain:
         yield ""
@@ -110,7 +110,7 @@ def _text(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
     if acts := list(actions(found)):
         yield from ("", "Who can act")
         width = max(len(what) for what, _ in acts)
-        yield from (f"  {what:<{width}}  {how}" for what, how in acts)
+        yield from (f"  {what:<{width}}  {choice.told(how)}" for what, how in acts)
 
 
 def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]:

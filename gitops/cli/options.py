@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -86,6 +87,12 @@ class ClusterChoice:
     def or_context(self, context: str) -> ClusterChoice:
         """This context of the kubeconfig, where a person named neither one nor the sandbox."""
         return self if self.sandbox or self.context else replace(self, context=context or None)
+
+    def told(self, command: str) -> str:
+        """A command of ours as a person can repeat it, who may have chosen the cluster by options; anything else as it is."""
+        options = {"--kubeconfig": self.kubeconfig, "--context": self.context}
+        chosen = ["--sandbox"] if self.sandbox else [f"{name} {quote(said)}" for name, said in options.items() if said]
+        return " ".join([command, *chosen]) if command.startswith("levelgate ") else command
 
     @asynccontextmanager
     async def connected(self, *, concurrency: int = 16) -> AsyncIterator[KubeCluster]:

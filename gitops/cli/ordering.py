@@ -119,7 +119,7 @@ class Giving:
         said = ", ".join(
             f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
         )
-        return [made.told, f"Written: {said}", *([f"Undo: {made.undo}"] if made.undo else [])]
+        return [made.told, f"Written: {said}", *([f"Undo: {self.choice.told(made.undo)}"] if made.undo else [])]
 
     async def _options(self) -> list[str]:
         """kubectl's options for the same cluster."""

@@ -79,7 +79,13 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
     lines = _instance(one) if one else _tables(found, times, now, everything=ref is not None)
     click.echo(
         "\n".join(
-            [header, *filter(None, [stopped]), "", *lines, *_not_as_git_says(found, times, wide=output == "wide")]
+            [
+                header,
+                *filter(None, [stopped]),
+                "",
+                *lines,
+                *_not_as_git_says(found, times, choice, wide=output == "wide"),
+            ]
         )
     )
     return 0
@@ -124,7 +130,7 @@ def _instance(one: Standing) -> Iterator[str]:
     return aligned([header, row])
 
 
-def _not_as_git_says(found: Overview, times: Times, *, wide: bool) -> Iterator[str]:
+def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wide: bool) -> Iterator[str]:
     rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
     others = [(_object(name, cause), cause) for name, cause in found.causes]
     if not (rows or others):
@@ -139,8 +145,8 @@ def _not_as_git_says(found: Overview, times: Times, *, wide: bool) -> Iterator[s
     failed += [(place, cause) for place, cause in others if cause.reason.is_failure]
     for place, cause in failed if not wide else ():
         yield f"{cause.reason}: {place}{f' node {cause.node}' if cause.node else ''}: {cause.message}"
-    why = f"Why one waits: levelgate explain {reference(rows[0][0].key)}" if rows else ""
-    yield " ".join(filter(None, ("" if failed else "Nothing failed.", why)))
+    why = choice.told(f"levelgate explain {reference(rows[0][0].key)}") if rows else ""
+    yield " ".join([*([] if failed else ["Nothing failed."]), *([f"Why one waits: {why}"] if why else [])])
 
 
 def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:

@@ -55,6 +55,20 @@ def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, 
     assert fleet.move("two") == [["b"]]
 
 
+def test_what_is_proposed_next_is_said_of_the_same_cluster(fleet: Fleet, typed: Typed) -> None:
+    """Whoever copies it must not reach another cluster than the one that was spoken of."""
+    fleet.start()
+    given = ("--kubeconfig", "my config", "--context", "dev")
+    said = "--kubeconfig 'my config' --context dev"
+    told = typed(fleet, "hold", "link/b", "--reason", "INC-7", *given)
+    assert told.endswith(f"Undo: levelgate release link/b -n default {said}\n")
+    fleet.push("two")
+    fleet.move("two")
+    assert f"Why one waits: levelgate explain link/b -n default {said}\n" in typed(fleet, "status", *given)
+    assert typed(fleet, "explain", "link/b", *given).endswith(f"levelgate release link/b -n default {said}\n")
+    assert typed(fleet, "explain", "link/b", "--sandbox").endswith("levelgate release link/b -n default --sandbox\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "path", "written"),
     [
