@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Final, Protocol
 
 STAGES: Final = ("pass", "part", "observe", "render", "plan", "apply", "conclude", "ask", "fetch")
-"""`pass` and `part`, a pass over some instances, hold those up to `conclude`; `ask`: what refs a Git server has, `fetch`: one source is read."""
+"""`pass` and `part`, a pass over some objects, hold those up to `conclude`; `ask`: what refs a Git server has, `fetch`: one source is read."""
 
 
 class Stage(Protocol):

@@ -61,6 +61,9 @@ class Neighbours:
         return cls(crds, servers, bindings)
 
 
+_NOBODY = Neighbours({}, {}, {})
+
+
 def edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
     """Keys that this object depends on if they are in its set.
 
@@ -86,6 +89,19 @@ def serving(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Itera
     """
     for service in _services(manifest, key):
         yield from neighbours.servers.get(service, ())
+
+
+def outline(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
+    """Whatever edges are made of, its own and those of others: as long as this stays the same, the manifest may change and no edge does."""
+    path = _POD_SPECS.get(key.group_kind, ())
+    return (
+        _at(manifest, ("metadata", "annotations")).get(keys.DEPENDS_ON),
+        tuple(_edges(manifest, key, _NOBODY)),
+        _at(manifest, path).get("serviceAccountName") if path else None,
+        _at(manifest, (*path[:-1], "metadata", "labels")) if path else None,
+        _at(manifest, ("spec", "selector")) if key.kind == "Service" else None,
+        tuple(scopes_of([manifest]).items()) if key.group_kind == CRD else None,
+    )
 
 
 def _edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:

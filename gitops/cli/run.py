@@ -81,7 +81,7 @@ from gitops.records.causes import blocked_rows
     "--max-concurrent-reconciles",
     type=click.IntRange(1, 64),
     envvar="LEVELGATE_MAX_CONCURRENT_RECONCILES",
-    help="Passes over instances at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
+    help="Passes over single objects at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
 )
 @click.option(
     "--shards",

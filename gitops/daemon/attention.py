@@ -6,7 +6,7 @@ already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -70,9 +70,21 @@ class Attention:
                     self._subjects |= {*references(one), *self._members(one)}
             self._blind &= self._subjects
             await self._watches.want(self._subjects)
+            for others in self._reading(found, roots or ()):
+                self.wake(others)
         waiting, self._heard = self._heard, {}
-        for change, roots in waiting.values():
-            self._told(change, roots)
+        for change, whom in waiting.values():
+            self._told(change, whom)
+
+    def _reading(self, found: Pass, roots: Collection[ObjectKey]) -> Iterator[Roots]:
+        """Who else reads what a pass over a part wrote. A pass over everything has rendered them anew itself, and its own writes are no news."""
+        for result in found.results if found.touched is not None else ():
+            obj = found.observed.objects.get(result.key)
+            whom = woken(found.bundle, self.topology, obj) if obj and not result.error else ()
+            readers = looked_at(found.bundle, result.key, whom) if whom else ()
+            others = None if readers is None else frozenset(readers) - frozenset(roots)
+            if others is None or others:
+                yield others
 
     def _members(self, one: SetPlan) -> Iterator[Subject]:
         """Members of kinds that are not watched whole."""
@@ -94,9 +106,9 @@ class Attention:
         if self._last is None:
             return None
         bundle = self._last.bundle
+        key = ObjectKey.of(change.object)
         whom = woken(bundle, self.topology, change.object, deleted=change.deleted)
-        about = whom or (ObjectKey.of(change.object),)
-        return looked_at(bundle, whom) if self.share().concerns(bundle, about) else frozenset()
+        return looked_at(bundle, key, whom) if self.share().concerns(bundle, whom or (key,)) else frozenset()
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""

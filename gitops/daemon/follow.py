@@ -53,7 +53,7 @@ SHORTEST_SLEEP = 0.001
 """Seconds; a clock may be coarser than what is due."""
 
 TOLD_AFTER = 1.0
-"""Seconds after which the records of sources and rollouts follow passes over instances, so that many are told at once."""
+"""Seconds after which the records of sources and rollouts follow passes over parts, so that many are told at once."""
 
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
@@ -161,14 +161,14 @@ class Follower:
         self.wake(None)
 
     def wake(self, roots: Roots, priority: int = CHANGE) -> None:
-        """Look at these instances, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
+        """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         if roots is None:
             self.queue.add_after(self._everything, self._rests_until - self.elapsed(), priority)
         for root in sorted(roots or ()):
             self.queue.add(self._key(root), priority)
 
     async def forever(self) -> None:
-        """A whole pass at the start and at every hint; passes over the instances that an event or a commit touches, and over those that are on
+        """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
         try:
@@ -234,7 +234,7 @@ class Follower:
                     await self._whole()
                 case Work.RECORDS:
                     await self._tell()
-                case Work.INSTANCE:
+                case Work.PART:
                     await self._part(keys)
         except ClusterError as error:
             self.notice("cluster", f"{error}; trying again")
@@ -264,13 +264,13 @@ class Follower:
         self._tell_soon()
 
     async def _part(self, keys: Sequence[Key]) -> None:
-        roots = [key.instance for key in keys if key.instance]
+        roots = [key.root for key in keys if key.root]
         found = await self._watched(self.reconciler.part(roots), roots)
         if isinstance(found, Wider):
             self.wake(None)
             return
-        refused = {self._key_of(found, one) for one in found.sets if is_refused(one)}
-        waiting = {self._key_of(found, one) for one in found.sets if in_flight(one)}
+        refused = {key for one in found.sets if is_refused(one) for key in self._keys_in(found, one, keys)}
+        waiting = {key for one in found.sets if in_flight(one) for key in self._keys_in(found, one, keys)}
         for key in keys:
             if key in refused and not found.changed:
                 self.queue.add_rate_limited(key)
@@ -321,10 +321,16 @@ class Follower:
             self.queue.add_after(self._records, TOLD_AFTER)
 
     def _key(self, root: ObjectKey) -> Key:
-        return Key(self.reconciler.cluster.name, Work.INSTANCE, root)
+        return Key(self.reconciler.cluster.name, Work.PART, root)
+
+    def _keys_in(self, found: Pass, one: SetPlan, keys: Sequence[Key]) -> Sequence[Key]:
+        """Whose keys a set is that a part has looked at: that of its instance; of a source, those of its plain objects."""
+        if one.rendered.is_source:
+            return [key for key in keys if key.root not in found.bundle.instances]
+        return [self._key_of(found, one)]
 
     def _key_of(self, found: Pass, one: SetPlan) -> Key:
-        """Who looks at a set again: its instance, if a pass over that may be enough."""
+        """Who looks at a set of a whole pass again: its instance, if a pass over that may be enough."""
         root, whole = root_in(found.bundle, one.rendered.parent), self.reconciler.whole
         if root is None or whole is None or isinstance(admitted(whole, [root]), Wider):
             return self._everything

@@ -19,19 +19,19 @@ from renderer.identity import ObjectKey
 
 
 class Work(StrEnum):
-    """A pass over everything, which serves all sources and definitions; a pass over an instance; the records that such passes leave behind."""
+    """A pass over everything, which serves all sources and definitions; one over an object of a source; the records that such passes leave behind."""
 
     EVERYTHING = "everything"
-    INSTANCE = "instance"
+    PART = "part"
     RECORDS = "records"
 
 
 class Key(NamedTuple):
-    """What is worked on: in which cluster, how, and on which instance."""
+    """What is worked on: in which cluster, how, and on which object of a source."""
 
     cluster: ClusterName
     work: Work
-    instance: ObjectKey | None = None
+    root: ObjectKey | None = None
 
 
 ALONE: Final = frozenset({Work.EVERYTHING, Work.RECORDS})
@@ -39,7 +39,7 @@ ALONE: Final = frozenset({Work.EVERYTHING, Work.RECORDS})
 
 @dataclass
 class Workers:
-    """At most `limit` at once; each takes up to FEW instances that are due, since one pass over them costs little more than one over one.
+    """At most `limit` at once; each takes up to FEW objects that are due, since one pass over them costs little more than one over one.
 
     `work` does it and never fails but for good; `finished` hears when a worker is free again.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 from applier.cluster import Object, Subject
 from applier.observed import Observed, label
@@ -10,11 +11,15 @@ from applier.plan import SetPlan
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.kinds import CRD
 from renderer.model import Bundle
 from renderer.selection import Selection
 
 Roots = Collection[ObjectKey] | None
-"""Instances of sources; None for everything."""
+"""Objects that sources declare, instances and plain ones; None for everything."""
+
+_FOR_ALL: Final = frozenset({CRD, GroupKind("", "Namespace")})
+_CALLED: Final = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
 
 
 def interests(one: SetPlan) -> Interests:
@@ -51,11 +56,23 @@ def woken(bundle: Bundle, topology: Topology, obj: Object, *, deleted: bool = Fa
     return found
 
 
-def looked_at(bundle: Bundle, sets: Iterable[ObjectKey]) -> Roots:
-    """The instances that a pass has to look at for these sets; everything where there is none, and where one is that of a source."""
-    roots = [root_in(bundle, one) for one in sets]
+def looked_at(bundle: Bundle, key: ObjectKey, whom: Iterable[ObjectKey]) -> Roots:
+    """What a pass has to look at for the sets that an event on the object of this `key` wakes; everything where it wakes none."""
+    roots = [root_of(bundle, key, one) for one in whom]
     found = frozenset(root for root in roots if root is not None)
     return found if roots and None not in roots else None
+
+
+def root_of(bundle: Bundle, key: ObjectKey, one: ObjectKey) -> ObjectKey | None:
+    """What is looked at when an event on `key` wakes the set with the parent `one`: its instance, of a source the object, or (None) everything."""
+    if one != key and any(one == rendered.parent for rendered in bundle.sources.values()):
+        return None if is_for_all(key.group_kind) else key
+    return root_in(bundle, one)
+
+
+def is_for_all(kind: GroupKind) -> bool:
+    """Does an object of this kind say how all others are read, or whether they can be written?"""
+    return kind in _FOR_ALL or kind.group in _CALLED
 
 
 def is_watched(subject: Subject, obj: Object) -> bool:

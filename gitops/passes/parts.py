@@ -1,4 +1,4 @@
-"""Which instances a pass may look at alone, resting on the last whole pass for all else, and what proves to be too narrow. Pure.
+"""Which objects of sources a pass may look at alone, resting on the last whole pass for all else, and what proves to be too narrow. Pure.
 
 A part never deletes, grants, issues revisions or takes over what another set wants: whatever looks like that makes the pass a whole one, which reads
 everything anew. So what a part rests on may be old without harm.
@@ -10,15 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from applier.observed import label
-from applier.plan import Plan, SetPlan, Verb
+from applier.plan import NodePlan, Plan, SetPlan, Verb
+from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Place, Whole, recounted
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.content import Declared, located
-from renderer.identity import ObjectKey, applyset_id
-from renderer.model import Bundle
+from renderer.identity import ObjectKey, applyset_id, source_parent
+from renderer.implied import outline
+from renderer.model import Bundle, RenderedSet
+from renderer.order import uses_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ class Wider:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Instances of sources (`roots`), with those nested in them `instances`; `around` are, by source, the objects that it renders: the roots and what
-    they depend on.
+    """Objects that sources declare (`roots`), with what is nested in those that are instances `instances`; `around` are, by source, the objects
+    that it renders: the roots and what they depend on.
     """
 
     roots: frozenset[ObjectKey]
@@ -39,12 +42,16 @@ class Part:
     around: Mapping[str, frozenset[ObjectKey]]
 
     @property
+    def plain(self) -> frozenset[ObjectKey]:
+        return self.roots - self.instances
+
+    @property
     def ids(self) -> frozenset[str]:
         return frozenset(map(applyset_id, self.instances))
 
 
 def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Declared] | Wider:
-    """What the sources declare otherwise than before, if these are instances alone, each where it was."""
+    """What the sources declare otherwise than before, if these are objects that were there, each where it was and with the edges that it had."""
     found: dict[Place, Declared] = {}
     if len(sources) != len(whole.sources):
         return Wider("other sources than before")
@@ -56,10 +63,12 @@ def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Decl
         if why := _differs(before.catalog, after.catalog):
             return Wider(f"commit {after.catalog.revision[:7]} changes {why}")
         for old, new in zip(before.catalog.objects, after.catalog.objects, strict=True):
-            if old != new:
+            if old is not new:
                 key = whole.place_of(after.catalog.source, old)
-                if key is None or whole.root_of(key) != key or located(new, namespaced=bool(key.namespace)) != key:
-                    return Wider(f"commit {after.catalog.revision[:7]} changes {key}, which is no instance")
+                if key is None or located(new, namespaced=bool(key.namespace)) != key:
+                    return Wider(f"commit {after.catalog.revision[:7]} changes which objects there are")
+                if is_for_all(key.group_kind) or outline(old.manifest, key) != outline(new.manifest, key):
+                    return Wider(f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it")
                 found[after.catalog.source, key] = new
     return found
 
@@ -83,10 +92,11 @@ def _differs(before: Catalog, after: Catalog) -> str:
 
 
 def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
-    """These instances with all that belongs to them, if everything is as it should be with them."""
+    """These objects with all that belongs to them, if everything is as it should be with them."""
     instances, bundle = whole.family(roots), whole.found.bundle
-    if not instances >= frozenset(roots):
-        return Wider("an instance that was not known")
+    for key in frozenset(roots) - instances:
+        if why := _unsure(whole, key):
+            return Wider(f"{key} {why}")
     for key in instances:
         one = whole.plans.get(key)
         why = _unsettled(one) if one else "was not planned"
@@ -94,10 +104,23 @@ def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
             return Wider(f"{key} {why or 'waits at a gate'}")
     around: dict[str, set[ObjectKey]] = {}
     for key in roots:
-        around.setdefault(bundle.instances[key].source, set()).add(key)
+        source = bundle.instances[key].source if key in instances else whole.source_of(key)
+        around.setdefault(source, set()).add(key)
     for source, mine in around.items():
         mine |= {node.key for node in whole.ancestors(source, tuple(mine)) if node.key}
     return Part(frozenset(roots), instances, {source: frozenset(mine) for source, mine in around.items()})
+
+
+def _unsure(whole: Whole, key: ObjectKey) -> str:
+    """Why a plain object is not one of which a part can be sure; empty where it is. One that is not due and not as it was wanted waits."""
+    source = whole.source_of(key)
+    if not source or is_for_all(key.group_kind):
+        return "concerns others as well" if source else "was not known"
+    one = whole.plans[source_parent(source)]
+    node = whole.plan_of(one.rendered.parent, str(key))
+    if node is None or one.error or one.stuck:
+        return "was not planned"
+    return "" if node.is_current or (key in whole.due and node.live) else "waits"
 
 
 def _unsettled(one: SetPlan) -> str:
@@ -120,15 +143,25 @@ def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known)
         return "an instance waits at a gate"
     if any(known.propagation.under_glass(change) for change in plan.changes):
         return "somebody broke the glass"
-    return next((why for one in plan.sets if (why := _too_much(whole, part, one, known))), "")
+    return next((why for one in plan.sets if (why := _too_much(whole, part, one, bundle.instances, known))), "")
 
 
-def _too_much(whole: Whole, part: Part, one: SetPlan, known: Known) -> str:
+def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectKey, RenderedSet], known: Known) -> str:
     key, nodes = one.rendered.parent, one.nodes
     if one.rendered.is_source:
         others = [node for node in nodes if node.node.key not in part.roots]
-        if one.superset or any(node.verb is not Verb.NONE or not node.settled for node in others):
+        if one.error or one.stuck or one.superset or any(not _is_done(node) for node in others):
             return f"{key} has more to do"
+        if any(node.is_held or node.node.error for node in nodes if node.node.key in part.plain):
+            return f"{key} has objects that are held"
+        gates = known.propagation.gates
+        if any(
+            gates.check(change) for change in one.changes if change.key in part.plain
+        ):  # without what was begun before they closed
+            return f"{key} goes on although its windows have closed"
+        wanted = whole.found.bundle.instances
+        if uses_of(part.roots, instances) != uses_of(part.roots, wanted):
+            return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):
         return f"{key} {why}"
     elif known.propagation.gates.targets.get(key, one.target) != one.target:
@@ -146,6 +179,10 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, known: Known) -> str:
         if not whole.wanted.get(name, mine) <= mine or holder not in {"", *mine}:
             return f"{name} concerns another set as well"
     return ""
+
+
+def _is_done(node: NodePlan) -> bool:
+    return node.verb is Verb.NONE and node.settled
 
 
 def ripples(whole: Whole, found: Pass) -> str:

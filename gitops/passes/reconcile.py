@@ -177,19 +177,23 @@ class Reconciler:
         )
 
     def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:
-        """The sources say this from now on: the instances that they want otherwise, or why only a whole pass can tell what that means."""
+        """The sources say this from now on: the objects that they want otherwise, or why only a whole pass can tell what that means."""
         if self.whole is None:
             return Wider("not everything has been looked at yet")
         found = changed(self.whole, sources)
         if isinstance(found, Wider):
             return found
-        mine = {place: declared for place, declared in found.items() if self.share.has(place[0])}
+        mine = {
+            place: declared
+            for place, declared in found.items()
+            if self.share.has(place[0]) and self.whole.is_said_otherwise(place, declared)
+        }
         self.whole.accept(sources, found, due=mine)
         return frozenset(key for _, key in mine)
 
     async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
-        """One pass over these instances, at most `FEW`, with all that is nested in them; or why a whole pass has to follow. Raises ClusterError.
-        Parts of different instances may run side by side, but beside no whole pass.
+        """One pass over these objects of sources, at most `FEW`, with all that is nested in instances; or why a whole pass has to follow. Raises
+        ClusterError. Parts of different objects may run side by side, but beside no whole pass.
         """
         with self.stage("part"):
             return await self._part(roots)

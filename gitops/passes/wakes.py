@@ -13,7 +13,7 @@ from applier.cluster import Cluster, Object
 from applier.observed import label
 from gitops.clock import Clock
 from gitops.passes.deciding import Decider
-from gitops.passes.interests import Roots, interests, is_watched, looked_at, references, root_in, subjects, woken
+from gitops.passes.interests import Roots, interests, is_watched, looked_at, references, root_of, subjects, woken
 from gitops.passes.observing import observe_all
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology, Woken
@@ -29,7 +29,7 @@ from renderer.model import Origin, RenderedSet
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A set that is woken, and the pass that looks at it: over an instance of a source, or (None) over everything."""
+    """A set that is woken, and the pass that looks at it: over an object of a source, or (None) over everything."""
 
     set: RenderedSet
     why: Woken
@@ -38,7 +38,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """What an event on `key` does. Where it is not `watched` no event is heard of; `roots` are the instances that are looked at, None where it is
+    """What an event on `key` does. Where it is not `watched` no event is heard of; `roots` are the objects that are looked at, None where it is
     everything.
     """
 
@@ -70,12 +70,12 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
     heard = {*subjects(known.observed), *(found for one in plan.sets for found in references(one))}
     sets = {one.parent: one for one in bundle.sets}
     whom = woken(bundle, topology, obj)
-    found = [Wake(sets[parent], why, root_in(bundle, parent)) for parent, why in whom.items()]
+    found = [Wake(sets[parent], why, root_of(bundle, key, parent)) for parent, why in whom.items()]
     return Wakes(
         key,
         any(is_watched(one, obj) for one in heard),
         tuple(one for one in found if subject is None or _concerns(one, subject, about)),
-        looked_at(bundle, whom),
+        looked_at(bundle, key, whom),
     )
 
 

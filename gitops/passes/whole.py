@@ -93,6 +93,16 @@ class Whole:
         """The instance of a source that the instance of this key belongs to; None for what is no instance."""
         return self._roots.get(key)
 
+    def source_of(self, key: ObjectKey) -> str:
+        """The one source that declares the object of this key; empty where there is none, or more than one."""
+        found = [name for name in self.found.bundle.sources if (name, key) in self._declared]
+        return found[0] if len(found) == 1 else ""
+
+    def is_said_otherwise(self, place: Place, declared: Declared) -> bool:
+        """Does this say something else than what was declared there? Where it stands in its file is nothing that it says."""
+        before = self._declared[place]
+        return (before.manifest, before.refused) != (declared.manifest, declared.refused)
+
     def place_of(self, source: str, declared: Declared) -> ObjectKey | None:
         """The key of an object as this source declares it; None if it counts for nothing, because another one stands in its place."""
         key = self._places.get(id(declared))

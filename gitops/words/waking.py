@@ -24,10 +24,10 @@ def as_text(found: Wakes) -> Iterator[str]:
         yield from aligned([("SET", "BECAUSE IT", "LOOKED AT"), *map(_row, found.found)])
     yield ""
     if found.roots is None:
-        yield "A pass over everything follows: this concerns more than single instances."
+        yield "A pass over everything follows: this concerns more than single objects."
     else:
         count = len(found.roots)
-        yield f"A pass over {count} {'instance' if count == 1 else 'instances'} follows; all others are left alone."
+        yield f"A pass over {count} {'object' if count == 1 else 'objects'} follows; all others are left alone."
 
 
 def _row(wake: Wake) -> tuple[str, str, str]:
@@ -49,7 +49,7 @@ def as_json(found: Wakes) -> dict[str, Any]:
         "object": str(found.key),
         "watched": found.watched,
         "everything": found.watched and found.roots is None,
-        "instances": sorted(map(str, found.roots or ())),
+        "lookedAt": sorted(map(str, found.roots or ())),
         "wakes": [
             {
                 "set": str(wake.set.parent),

@@ -81,7 +81,7 @@ def test_text(typed: Typed, fleet: Fleet) -> None:
         "Link default/a   reads it as settings   Link default/a",
         "Link default/b   reads it as settings   Link default/b",
         "",
-        "A pass over 2 instances follows; all others are left alone.",
+        "A pass over 2 objects follows; all others are left alone.",
     ]
 
 
@@ -103,7 +103,7 @@ def test_which_and_why(typed: Typed, fleet: Fleet, event: str, wakes: dict[str, 
     assert found["wakes"] == [
         {"set": f"Link.{GROUP}/default/{name}", "source": "platform", **nothing, **why} for name, why in wakes.items()
     ]
-    assert found["instances"] == [f"Link.{GROUP}/default/{name}" for name in instances]
+    assert found["lookedAt"] == [f"Link.{GROUP}/default/{name}" for name in instances]
     assert (found["watched"], found["everything"]) == (True, False)
 
 
@@ -111,7 +111,7 @@ def test_what_concerns_everything(typed: Typed, fleet: Fleet) -> None:
     """An object of the source itself."""
     found = told(typed, fleet, "--event", f"customresourcedefinition/links.{GROUP}")
     assert [one["set"] for one in found["wakes"]] == ["ConfigMap/levelgate-system/source-platform"]
-    assert (found["everything"], found["instances"]) == (True, [])
+    assert (found["everything"], found["lookedAt"]) == (True, [])
     text = typed(fleet, "explain", "--event", f"crd/links.{GROUP}")
     assert (
         f"source platform   owns it as CustomResourceDefinition.apiextensions.k8s.io/links.{GROUP}   everything" in text
@@ -166,6 +166,6 @@ def test_the_daemon_wakes_the_same(typed: Typed, fleet: Fleet) -> None:
     put(fleet, "for-b", {}, plugin="b")
     fleet.call(daemon())
     told_of = [
-        told(typed, fleet, "--event", f"configmap/{name}")["instances"] for name in ("settings", "a-app", "for-b")
+        told(typed, fleet, "--event", f"configmap/{name}")["lookedAt"] for name in ("settings", "a-app", "for-b")
     ]
     assert [sorted(map(str, roots or ())) for roots in woken[-3:]] == told_of

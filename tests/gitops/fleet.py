@@ -48,8 +48,8 @@ class Died(BaseException):
 @dataclass
 class Fleet:
     """`gates`, `schema`, `about` (annotations) and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is
-    its content (IMAGE in `more`). `rules` are files of windows and policies, `written` what instances say beyond their name (`metadata`, and fields
-    of the spec).
+    its content (IMAGE in `more`). `rules` are files of windows and policies, `plain` are plain objects by their files, `written` what instances say
+    beyond their name (`metadata`, and fields of the spec).
     `writes` counts requests that write; at the one with the number in `dies_at` the process dies, before it is carried out or (True) after.
     """
 
@@ -59,6 +59,7 @@ class Fleet:
     more: list[Object] = field(default_factory=list)
     schema: dict[str, Any] = field(default_factory=lambda: {"text": "string | default=one"})
     rules: dict[str, str] = field(default_factory=dict)
+    plain: dict[str, Object] = field(default_factory=dict)
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     image: str = "one"
@@ -115,6 +116,7 @@ class Fleet:
                 self.rules[f"{name}.json"] = json.dumps({**manifest, "spec": spec})
         files = {"link.json": self._definition(), **self.rules}
         files |= {f"{name}.json": json.dumps(self._instance(name)) for name in self.names}
+        files |= {f"{name}.json": json.dumps(manifest) for name, manifest in self.plain.items()}
         data = {name: text.encode() for name, text in files.items()}
         self.catalog = load(data, source="platform", revision=self.committed(files), previous=self.catalog)
 
@@ -262,8 +264,14 @@ class Fleet:
 
     def deployed(self, image: str) -> set[str]:
         """Names of all Deployments with this image."""
-        found = self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
-        return {obj["metadata"]["name"] for obj in found if _image(obj) == image}
+        return {obj["metadata"]["name"] for obj in self._deployments() if _image(obj) == image}
+
+    def deployed_names(self) -> list[str]:
+        """Names of all Deployments."""
+        return [obj["metadata"]["name"] for obj in self._deployments()]
+
+    def _deployments(self) -> list[Any]:
+        return list(self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"])
 
     def status(self, name: str) -> dict[str, Any]:
         """Empty while there is none."""

@@ -1,56 +1,163 @@
-"""Whatever happens, passes over parts (and whole ones where they ask for them) end where a process that remembers nothing would (I7)."""
+"""Whatever happens, passes over parts (and whole ones where they ask for them) write what whole passes alone would, and end where a process that
+remembers nothing would (I7).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from applier.cluster import Object
+from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.fleet import GROUP, MERGE, OWN, Fleet
 
 NAMES = ("a", "b", "c")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
-EVENTS = st.tuples(
-    st.sampled_from(["delete", "unready", "ready", "commit", "edit", "label", "delete instance"]),
-    st.sampled_from(NAMES),
+PLAIN = ("plain-0", "plain-1", "plain-2", "web")
+INSTANCE_EVENTS = ["delete", "unready", "ready", "commit", "edit", "label", "delete instance"]
+PLAIN_EVENTS = ["delete plain", "edit plain", "commit plain"]
+Copies = Callable[[], AbstractContextManager[Fleet]]
+EVENTS = st.one_of(
+    st.tuples(st.sampled_from(INSTANCE_EVENTS), st.sampled_from(NAMES)),
+    st.tuples(st.sampled_from(PLAIN_EVENTS), st.sampled_from(PLAIN)),
+)
+COMMITS = st.dictionaries(
+    st.sampled_from((*PLAIN, *NAMES)), st.sampled_from(["one", "two", "used", "held", "gone"]), min_size=1, max_size=5
 )
 
 
 @pytest.fixture(scope="module")
-def settled() -> Iterator[Fleet]:
-    with Fleet(names=NAMES) as fleet:
+def settled() -> Iterator[Copies]:
+    """Copies of one settled fleet."""
+    with Fleet(names=NAMES, plain={name: plain(name, "one") for name in PLAIN}) as fleet:
         fleet.start()
-        yield fleet
+        fleet.available("web")
+        fleet.step()
+        yield fleet.copied
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def plain(name: str, text: str) -> Object:
+    """A ConfigMap; `web` is a Deployment that reads the first one, and where it is `used` the second. Where it is `held` nobody writes it."""
+    about = {"levelgate.dev/reconcile": "disabled"} if text == "held" else {}
+    metadata = {"name": name, "namespace": "default", "annotations": {"text": text, **about}}
+    if name != "web":
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+    read = ["plain-0", "plain-1"] if text == "used" else ["plain-0"]
+    container = {"name": "app", "image": text, "envFrom": [{"configMapRef": {"name": one}} for one in read]}
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(steps=st.lists(st.lists(EVENTS, min_size=1, max_size=3), min_size=1, max_size=6))
-def test_parts_end_where_a_fresh_process_would(settled: Fleet, steps: list[list[tuple[str, str]]]) -> None:
-    with settled.copied() as fleet:
+def test_parts_end_where_a_fresh_process_would(settled: Copies, steps: list[list[tuple[str, str]]]) -> None:
+    with settled() as fleet:
         fleet.step()
         for events in steps:
-            touched = set[str]()
+            touched = set[ObjectKey]()
             for what, name in events:
                 touched |= happens(fleet, what, name)
-            look(fleet, sorted(touched))
+            look(fleet, touched)
         for _ in range(3):
-            fleet.ready(*NAMES)
-            look(fleet, NAMES)
+            ready(fleet)
+            look(fleet, EVERYTHING)
         fleet.call(fleet.reconciler.tell())
         before = state_of(fleet)
         fleet.restart()
-        while fleet.step().changed:
-            pass
+        settle(fleet)
         assert state_of(fleet) == before
 
 
-def happens(fleet: Fleet, what: str, name: str) -> set[str]:
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(commits=st.lists(COMMITS, min_size=1, max_size=5))
+@example(commits=[{"web": "used"}, {"plain-1": "two", "web": "two"}])
+@example(commits=[{"plain-0": "two", "web": "two", "a": "two"}])
+def test_parts_write_what_whole_passes_would(settled: Copies, commits: list[dict[str, str]]) -> None:
+    with settled() as one, settled() as other:
+        written = [writes(fleet) for fleet in (one, other)]
+        for fleet in (one, other):
+            fleet.step()
+        for commit in commits:
+            for fleet in (one, other):
+                declare(fleet, commit)
+            look(one, due(one))
+            while other.step().changed:
+                pass
+            for fleet in (one, other):
+                ready(fleet)
+            look(one, EVERYTHING)
+            one.call(one.reconciler.tell())
+            settle(other)
+            assert sorted(written[0]) == sorted(written[1])
+        states = [state_of(fleet, uids=False) for fleet in (one, other)]
+        assert states[0] == states[1]
+
+
+def declare(fleet: Fleet, commit: Mapping[str, str]) -> None:
+    """A commit in which these say this, or are gone."""
+    instances = {name: text for name, text in commit.items() if name in NAMES}
+    fleet.written = {**fleet.written, **{name: {"text": text} for name, text in instances.items()}}
+    gone = {name for name, text in commit.items() if text == "gone" and name in PLAIN}
+    said = {name: plain(name, text) for name, text in commit.items() if name in PLAIN}
+    fleet.plain = {name: one for name, one in {**fleet.plain, **said}.items() if name not in gone}
+    fleet.push()
+    fleet.put(f"{OWN}/source-platform", approved=fleet.state.catalog.revision)
+
+
+def due(fleet: Fleet) -> Collection[ObjectKey]:
+    """What parts are to look at after a commit. Where they cannot tell, everything has been looked at."""
+    found = fleet.reconciler.accept([fleet.state])
+    if isinstance(found, Wider):
+        settle(fleet)
+    return EVERYTHING if isinstance(found, Wider) else found
+
+
+def writes(fleet: Fleet) -> list[str]:
+    """What is written of members from here on, uids left out."""
+    found: list[str] = []
+
+    async def logged(request: Request) -> Response:
+        if request.method != "GET" and "/status" not in request.target and "/default/" in request.target:
+            body = json.loads(request.body or b"{}") if request.method != "DELETE" else {}
+            body.get("metadata", {}).pop("uid", None)
+            found.append(f"{request.method} {request.target} {json.dumps(body, sort_keys=True)}")
+        return fleet.sandbox.handle(request)
+
+    fleet.sandbox.answer = logged  # type: ignore[method-assign]
+    return found
+
+
+def key(name: str) -> ObjectKey:
+    if name in NAMES:
+        return ObjectKey(GROUP, "Link", "default", name)
+    return (
+        ObjectKey("apps", "Deployment", "default", name)
+        if name == "web"
+        else ObjectKey("", "ConfigMap", "default", name)
+    )
+
+
+EVERYTHING = tuple(map(key, (*NAMES, *PLAIN)))
+
+
+def ready(fleet: Fleet) -> None:
+    for name in fleet.deployed_names():
+        fleet.available(name)
+
+
+def happens(fleet: Fleet, what: str, name: str) -> set[ObjectKey]:
     """What somebody does; answers which instances it concerns."""
     match what:
         case "delete":
@@ -62,22 +169,35 @@ def happens(fleet: Fleet, what: str, name: str) -> set[str]:
         case "commit":
             fleet.written = {**fleet.written, name: {"text": f"text {fleet.commits}"}}
             fleet.push()
-            changed = fleet.reconciler.accept([fleet.state])
-            return set(NAMES) if isinstance(changed, Wider) else {key.name for key in changed}
+            return set(due(fleet))
+        case "commit plain":
+            fleet.plain = {**fleet.plain, name: plain(name, f"text {fleet.commits}")}
+            fleet.push()
+            return set(due(fleet))
+        case "delete plain":
+            if name in fleet.deployed_names() or name != "web":
+                path = DEPLOYMENTS if name == "web" else CONFIG_MAPS
+                if any(one["metadata"]["name"] == name for one in fleet.request("GET", path)["items"]):
+                    fleet.request("DELETE", f"{path}/{name}")
+        case "edit plain":
+            if name != "web" and any(
+                one["metadata"]["name"] == name for one in fleet.request("GET", CONFIG_MAPS)["items"]
+            ):
+                said = {"data": {"text": "by hand"}}
+                fleet.request("PATCH", f"{CONFIG_MAPS}/{name}?fieldManager=kubectl-edit", said, MERGE)
         case "edit":
-            merge = "application/merge-patch+json"
-            fleet.request("PATCH", f"{LINKS}/{name}?fieldManager=kubectl-edit", {"spec": {"text": "by hand"}}, merge)
+            fleet.request("PATCH", f"{LINKS}/{name}?fieldManager=kubectl-edit", {"spec": {"text": "by hand"}}, MERGE)
         case "label":
             fleet.annotate(name, priority="5")
         case "delete instance":
             fleet.request("DELETE", f"{LINKS}/{name}")
-    return {name}
+    return {key(name)}
 
 
-def look(fleet: Fleet, names: tuple[str, ...] | list[str]) -> None:
-    """As the daemon does: each instance until nothing changes; everything, where a part is not enough."""
+def look(fleet: Fleet, keys: Collection[ObjectKey]) -> None:
+    """As the daemon does: each object until nothing changes; everything, where a part is not enough."""
     for _ in range(12):
-        found = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", name) for name in names]))
+        found = fleet.call(fleet.reconciler.part(sorted(keys)))
         if isinstance(found, Pass) and not found.changed:
             return
         if isinstance(found, Wider) and not fleet.step().changed:
@@ -85,17 +205,22 @@ def look(fleet: Fleet, names: tuple[str, ...] | list[str]) -> None:
     raise AssertionError("it does not come to rest")
 
 
-def state_of(fleet: Fleet) -> dict[str, object]:
+def settle(fleet: Fleet) -> None:
+    while fleet.step().changed:
+        pass
+
+
+def state_of(fleet: Fleet, *, uids: bool = True) -> dict[str, object]:
     """Everything that is written of the fleet, but for what the server counts and when it was."""
     found: dict[str, object] = {}
-    for path in (LINKS, CONFIG_MAPS, "/apis/apps/v1/namespaces/default/deployments"):
+    kept = ("labels", "annotations", "finalizers", *(("uid",) if uids else ()))
+    for path in (LINKS, CONFIG_MAPS, DEPLOYMENTS):
         for one in fleet.request("GET", path)["items"]:
-            metadata = {name: one["metadata"].get(name) for name in ("labels", "annotations", "finalizers", "uid")}
+            metadata = {name: one["metadata"].get(name) for name in kept}
             body = {name: value for name, value in one.items() if name != "metadata"}
             found[f"{path}/{one['metadata']['name']}"] = (metadata, body)
-    own = "/api/v1/namespaces/levelgate-system/configmaps"
-    for one in fleet.request("GET", own)["items"]:
+    for one in fleet.request("GET", OWN)["items"]:
         data = dict(one.get("data") or {})
         data.pop("passes", None)
-        found[f"{own}/{one['metadata']['name']}"] = data
+        found[f"{OWN}/{one['metadata']['name']}"] = data
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from renderer.identity import GroupKind, ObjectKey
-from renderer.implied import DependsOnError, Neighbours, depends_on, edges, serving, soft_edges
+from renderer.implied import DependsOnError, Neighbours, depends_on, edges, outline, serving, soft_edges
 
 NAMESPACE = "Namespace/n"
 
@@ -193,3 +193,36 @@ def test_a_workload_needs_the_rights_of_its_service_account(account: str, subjec
     assert list(soft_edges(manifest, WORKLOAD, neighbours)) == [binding]
     assert list(soft_edges(manifest, WORKLOAD._replace(namespace="other"), neighbours)) == []
     assert list(serving(manifest, WORKLOAD, neighbours)) == []
+
+
+def pod_template(labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+    return {"template": {"metadata": {"labels": labels}, "spec": {**spec, "containers": [{"image": "one"}]}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after"),
+    [
+        ("apps/Deployment", {"spec": pod_template({"app": "a"})}, {"spec": pod_template({"app": "b"})}),
+        ("apps/Deployment", {"spec": pod_template({})}, {"spec": pod_template({}, serviceAccountName="robot")}),
+        ("apps/Deployment", {"spec": pod_template({})}, {"spec": pod_template({}, volumes=POD["volumes"])}),
+        ("/Service", {"spec": {"selector": {"app": "a"}}}, {"spec": {"selector": {"app": "b"}}}),
+        ("rbac.authorization.k8s.io/RoleBinding", {}, {"subjects": [{"kind": "ServiceAccount", "name": "robot"}]}),
+        (
+            "/ConfigMap",
+            {},
+            {"metadata": {"annotations": {"config.kubernetes.io/depends-on": "/namespaces/n/Secret/s"}}},
+        ),
+        (
+            "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+            {"webhooks": [{"clientConfig": {"service": {"name": "a", "namespace": "n"}}}]},
+            {"webhooks": [{"clientConfig": {"service": {"name": "b", "namespace": "n"}}}]},
+        ),
+    ],
+)
+def test_an_outline_is_what_edges_are_made_of(key: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Of the object itself and of others: who is selected, who answers for whom, who has which rights."""
+    group, _, kind = key.partition("/")
+    place = ObjectKey(group, kind, "n", "x")
+    assert outline(before, place) != outline(after, place)
+    content = {"metadata": {"labels": {"some": "label"}}, "data": {"text": "two"}}
+    assert outline({"metadata": {}, **before}, place) == outline({**content, **before}, place)

@@ -15,6 +15,8 @@ from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.attention import Attention, is_news
 from gitops.passes.interests import Roots
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -170,5 +172,36 @@ def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
             assert found.attention.is_blind
             (told,) = found.notices
             assert told.startswith("Deployment.apps cannot be watched, it is looked at from time to time")
+
+    fleet.call(story())
+
+
+def test_what_a_part_writes_wakes_who_reads_it(fleet: Fleet) -> None:
+    """T2: a whole pass would have rendered the readers anew; a part looks at its own alone, and its own writes are no news."""
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    copy = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}-copy"}}
+    fleet.more = [
+        {"id": "settings", "externalRef": reference},
+        {"id": "copy", "template": {**copy, "data": {"mode": "${settings.data.mode}"}}},
+    ]
+    fleet.plain = {"settings": {**reference, "data": {"mode": "one"}}}
+
+    async def story() -> None:
+        fleet.push()
+        async with watched(fleet) as found:
+            fleet.plain = {"settings": {**reference, "data": {"mode": "two"}}}
+            fleet.push()
+            due = fleet.reconciler.accept([fleet.state])
+            assert not isinstance(due, Wider)
+            found.attention.before(due)
+            part = await fleet.reconciler.part(due)
+            assert isinstance(part, Pass)
+            await found.attention.after(part, due)
+            assert await found.hinted()
+            assert {key.name for key in found.woken or ()} == {"a", "b"}
+            for root in found.woken or ():
+                assert isinstance(await fleet.reconciler.part([root]), Pass)
+        copies = [fleet.request("GET", f"{CONFIG_MAPS}/{name}-copy")["data"]["mode"] for name in ("a", "b")]
+        assert copies == ["two", "two"]
 
     fleet.call(story())
