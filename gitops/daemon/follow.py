@@ -55,6 +55,13 @@ SHORTEST_SLEEP = 0.001
 TOLD_AFTER = 1.0
 """Seconds after which the records of sources and rollouts follow passes over parts, so that many are told at once."""
 
+SURVEYED_AFTER = 5.0
+"""Seconds after which those that wait in a rollout hear how far it has come, where passes over some instances moved it on: by a whole pass, at least
+`SURVEY_SHARE` times as long as one takes after the last one.
+"""
+
+SURVEY_SHARE = 10
+
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
 
@@ -86,6 +93,7 @@ class Follower:
     _looks: dict[Key, float] = field(default_factory=dict)
     _trouble: float = 0.0
     _rests_until: float = 0.0
+    _surveyed_after: float = SURVEYED_AFTER
     _stopped: str = ""
     _stays: Mapping[str, str] = field(default_factory=dict)
 
@@ -94,6 +102,7 @@ class Follower:
             self.notice(source, text)
 
         self._everything = Key(self.reconciler.cluster.name, Work.EVERYTHING)
+        self._rollouts = Key(self.reconciler.cluster.name, Work.ROLLOUTS)
         self._records = Key(self.reconciler.cluster.name, Work.RECORDS)
         self.queue = WorkQueue[Key](lambda key: key.cluster, self._wake.set, self.elapsed)
         self.workers = Workers(self.queue, self._work, self._wake.set, limit=self.max_concurrent)
@@ -232,6 +241,8 @@ class Follower:
             match keys[0].work:
                 case Work.EVERYTHING:
                     await self._whole()
+                case Work.ROLLOUTS:
+                    await self._grant()
                 case Work.RECORDS:
                     await self._tell()
                 case Work.PART:
@@ -251,8 +262,10 @@ class Follower:
             self.queue.add_after(self._everything, self._trouble)
             return
         self._trouble = 0.0
+        lasted = self.elapsed() - begun
+        self._surveyed_after = max(SURVEYED_AFTER, SURVEY_SHARE * lasted)
         if not found.changed:
-            self._rests_until = self.elapsed() + min(self.elapsed() - begun, LONGEST_REST)
+            self._rests_until = self.elapsed() + min(lasted, LONGEST_REST)
         due = self.reconciler.share.of_plan(found.plan).sets
         waiting = {self._key_of(found, one) for one in due if in_flight(one) or is_refused(one)}
         for key in self._looks.keys() - waiting:
@@ -277,16 +290,30 @@ class Follower:
                 continue
             self.queue.forget(key)
             self._look_again(key, changed=bool(found.changed), waiting=key in waiting)
+        if self.reconciler.whole and self.reconciler.whole.moved:
+            self.queue.add(self._rollouts)
         self._tell_soon()
+
+    async def _grant(self) -> None:
+        """Who may move is worked on at once."""
+        found = await self._of_records(self.reconciler.grant())
+        self.wake(None if isinstance(found, Wider) else found)
+        if self.reconciler.whole and self.reconciler.whole.is_outdated:
+            self.queue.add_after(self._everything, self._surveyed_after, RESYNC)
 
     async def _tell(self) -> None:
         """What a person wrote meanwhile is for a whole pass to hear."""
+        try:
+            await self._of_records(self.reconciler.tell())
+        except StaleWrite:
+            self.wake(None)
+
+    async def _of_records(self, work: Coroutine[None, None, T]) -> T:
+        """Do it, while attention is paid to what is its own doing."""
         if self.attention is not None:
             self.attention.before()
         try:
-            await self.reconciler.tell()
-        except StaleWrite:
-            self.wake(None)
+            return await work
         finally:
             if self.attention is not None:
                 await self.attention.after(self.reconciler.whole.found if self.reconciler.whole else None)
@@ -356,6 +383,8 @@ class Follower:
             if self._stays.get(source) != why:
                 self.notice(source, why)
         self._stays = stays
+        for name in found.miscounted:
+            self.notice("cluster", f"rollout {name} was counted wrong and has been counted anew; please report this")
         if due := self._fetcher.heard(found):
             self._fetcher.ask(due)
             self._wake.set()

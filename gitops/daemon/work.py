@@ -1,7 +1,7 @@
 """Who works on what, when: keys from the queue, side by side, and a pass over everything alone.
 
-Invariant: a key is never worked on twice at once, and nothing else is while everything is. So grants, deletions and records of rollouts, which whole
-passes alone decide, are decided by one at a time, and need no lock.
+Invariant: a key is never worked on twice at once, and nothing else is while everything is. So deletions, which whole passes alone decide, and grants,
+which these or the one key of rollouts do, are decided by one at a time, and need no lock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from renderer.identity import ObjectKey
 
 
 class Work(StrEnum):
-    """A pass over everything, which serves all sources and definitions; one over an object of a source; the records that such passes leave behind."""
+    """A pass over everything, which serves all sources and definitions; one over an object of a source; what rollouts let move because of such
+    passes; the records that these leave behind.
+    """
 
     EVERYTHING = "everything"
     PART = "part"
+    ROLLOUTS = "rollouts"
     RECORDS = "records"
 
 
@@ -83,6 +86,9 @@ class Workers:
                     self._next = key
                     return found
                 return [key]
+            if found and key.work != found[0].work:
+                self._next = key
+                return found
             found.append(key)
         return found
 

@@ -12,8 +12,9 @@ from applier.execute import Result
 from applier.observed import Observed
 from applier.plan import Change, Plan, Records, SetPlan
 from applier.reasons import Blocked
+from gitops.clock import Clock
 from gitops.passes.sources import SourceState
-from gitops.propagation.judge import Reading
+from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules, Stored, in_force
 from gitops.propagation.situation import Conditions, Situation
@@ -32,7 +33,8 @@ class Pass:
 
     `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
     where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
-    where it deleted nothing of some source, as in the pass that finds the members of a lost record again.
+    where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts of which passes
+    over parts kept a wrong count, which is a fault of this program.
     """
 
     bundle: Bundle
@@ -45,6 +47,7 @@ class Pass:
     sources: tuple[SourceState, ...] = ()
     now: datetime | None = None
     holds_pruning: bool = False
+    miscounted: tuple[str, ...] = ()
 
     @property
     def sets(self) -> tuple[SetPlan, ...]:
@@ -123,6 +126,11 @@ class Seen:
     types: ObjectTypes = field(default_factory=ObjectTypes)
     reading: Reading | None = None
     rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
+
+    def read(self, clock: Clock) -> Reading:
+        """The time by which to judge now."""
+        self.reading = steady(clock.now(), self.reading and self.reading.now)
+        return self.reading
 
     def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:
         """Those in force. To read a window costs more than to judge by it, so that is done once for each commit."""

@@ -18,7 +18,6 @@ from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
 from gitops.propagation.gates import Fact
-from gitops.propagation.judge import steady
 from gitops.propagation.rules import unread
 from gitops.propagation.situation import Conditions
 from gitops.records import calendar
@@ -52,7 +51,7 @@ async def observe_all(
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
     observed = observed.recalling(seen.objects)
-    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    reading = seen.read(clock)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
     rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
@@ -60,11 +59,11 @@ async def observe_all(
     conditions = Conditions(
         rules,
         {},
-        seen.reading,
+        reading,
         commits=commits,
         suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
         governors=governors,
-        externals=facts(seen.reading.now) if facts else None,
+        externals=facts(reading.now) if facts else None,
         depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
     )
     begun = governor.begin(observed, archive.stored)
@@ -92,21 +91,23 @@ async def observe_part(
     observed = Observed(before.discovery, objects, absent, sets=part.ids)
     observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
     observed = observed.recalling(before.objects)
-    seen.reading = steady(clock.now(), seen.reading and seen.reading.now)
+    reading = seen.read(clock)
     conditions = replace(
         known.conditions,
-        reading=seen.reading,
+        reading=reading,
         commits=revisions_of(whole.sources),
         states=whole.found.propagation.states,
         requests={},
-        externals=facts(seen.reading.now) if facts else None,
+        externals=facts(reading.now) if facts else None,
+        is_part=True,
     )
     archive = whole.archive(part.instances)
-    begun = governor.begin(observed, archive.stored)
+    targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
+    begun = governor.begin(observed, archive.stored, targets)
     records = replace(known.records, scopes={}, partial=parents)
-    settled = (
-        frozenset(state.catalog.source for state in whole.sources) if part.roots.isdisjoint(whole.due) else frozenset()
-    )
+    # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
+    before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
+    settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
     return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 
 

@@ -14,7 +14,7 @@ from applier.plan import NodePlan, Plan, SetPlan, Verb
 from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
-from gitops.passes.whole import Place, Whole, recounted
+from gitops.passes.whole import Place, Whole
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.content import Declared, located
@@ -99,8 +99,8 @@ def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
             return Wider(f"{key} {why}")
     for key in instances:
         one = whole.plans.get(key)
-        why = _unsettled(one) if one else "was not planned"
-        if why or key in whole.known.gated:
+        why = _unsettled(one, let_move=key in whole.granted) if one else "was not planned"
+        if why or (key in whole.known.gated and key not in whole.granted):
             return Wider(f"{key} {why or 'waits at a gate'}")
     around: dict[str, set[ObjectKey]] = {}
     for key in roots:
@@ -123,14 +123,17 @@ def _unsure(whole: Whole, key: ObjectKey) -> str:
     return "" if node.is_current or (key in whole.due and node.live) else "waits"
 
 
-def _unsettled(one: SetPlan) -> str:
-    """Why a set is not one of which a part can be sure; empty where it is."""
+def _unsettled(one: SetPlan, *, let_move: bool = False) -> str:
+    """Why a set is not one of which a part can be sure; empty where it is. One that was `let_move` since it was planned had to wait for that."""
     rendered = one.rendered
-    if rendered.error or rendered.held or rendered.unfit or one.error or one.stuck or one.stays or one.deadlock:
+    if rendered.error or rendered.held or rendered.unfit or one.error or one.stuck or one.deadlock:
+        return "waits"
+    if one.stays and not let_move:
         return "waits"
     if one.parent is None or not label(one.parent, keys.PARENT_ID) or "deletionTimestamp" in one.parent["metadata"]:
         return "has no live set"
-    return "is not at the revision that it is to move to" if rendered.revision != rendered.aim else ""
+    elsewhere = rendered.revision != rendered.aim and not let_move
+    return "is not at the revision that it is to move to" if elsewhere else ""
 
 
 def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known) -> str:
@@ -164,8 +167,6 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
             return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):
         return f"{key} {why}"
-    elif known.propagation.gates.targets.get(key, one.target) != one.target:
-        return f"{key} is let move"
     if one.orphans or one.repairs or one.exact or one.detach or one.finish or one.untouched:
         return f"{key} has members that it no longer wants"
     mine = part.ids | {one.rendered.id}
@@ -194,9 +195,7 @@ def ripples(whole: Whole, found: Pass) -> str:
                 before is None or (before.settled, before.healthy) != (node.settled, node.healthy)
             ):
                 return f"others depend on {node.node.key}"
-    states = whole.found.propagation.states
-    for key, after in found.propagation.counted.items():
-        known = whole.found.propagation.counted.get(key)
-        if known != after and (known is None or recounted(states.get(after.rollout), known, after) is None):
-            return f"{key} counts otherwise in the rollout {after.rollout}"
+    for key, counted in found.propagation.counted.items():
+        if not whole.counts(counted):
+            return f"{key} is new in wave {counted.wave} of the rollout {counted.rollout}"
     return ""

@@ -16,11 +16,13 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Result
 from applier.inventory import epoch_of
+from applier.observed import Observed
 from applier.plan import Plan
 from applier.write import Writer
 from gitops.clock import Clock
 from gitops.passes import conclude, events
 from gitops.passes.deciding import Decider
+from gitops.passes.granting import granted
 from gitops.passes.known import Known, Pass, Preview
 from gitops.passes.observing import FactsAt, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, ripples
@@ -94,6 +96,7 @@ class Reconciler:
             return await self._whole(sources)
 
     async def _whole(self, sources: Sequence[SourceState]) -> Pass:
+        miscounted = tuple(self.whole.miscounted()) if self.whole else ()
         self.whole, given = None, sources
         self.share = Share.of(self.mine, sources)
         sources = await self._heeding_kro(self.apart(sources))
@@ -136,6 +139,7 @@ class Reconciler:
                 now=known.now,
             )
         found = await self._conclude(sources, bundle, decided, known, results)
+        found = replace(found, miscounted=miscounted)
         if not (known.records.hold_pruning or known.observed.unreadable or self.stopping()):
             self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
         return found
@@ -238,6 +242,31 @@ class Reconciler:
         why = ripples(whole, found)
         merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
         return Wider(why) if why else merged
+
+    async def grant(self) -> frozenset[ObjectKey] | Wider:
+        """Let instances move, where parts found that others have come further: those to look at now, or why a whole pass has to tell. One at a
+        time, and beside no whole pass. Raises ClusterError.
+        """
+        whole = self.whole
+        if whole is None or not whole.moved:
+            return frozenset()
+        nothing = Observed(whole.found.observed.discovery, {}, frozenset())
+        known = await self._heeding(replace(whole.known, observed=nothing))
+        reading = self.decider.seen.read(self.clock)
+        facts = self.facts(reading.now) if self.facts else None
+        found = granted(whole, replace(known.conditions, reading=reading, externals=facts), known.observed)
+        whole.moved.clear()
+        if isinstance(found, Wider):
+            return found
+        if found.targets and self.mine is not None:
+            return Wider("other processes count as well")
+        try:
+            rollouts = await whole.known.rollouts.store(self.cluster, found.states)
+        except ClusterError as error:
+            return Wider(f"what was let move is not on record: {error}")
+        whole.told(rollouts, ())
+        whole.grant(found.targets, found.states, found.wake_at)
+        return frozenset(root for key in found.targets if (root := whole.root_of(key)))
 
     async def tell(self) -> None:
         """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""

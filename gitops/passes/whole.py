@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from applier.cluster import Object
 from applier.plan import NodePlan, SetPlan
@@ -15,8 +16,9 @@ from gitops.passes.interests import root_in
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
 from gitops.passes.tally import is_on_its_way
-from gitops.propagation.propagation import Counted
+from gitops.propagation.explain import progress_of
 from gitops.propagation.state import State
+from gitops.propagation.stays import Counted, Rollout
 from gitops.records.causes import blocked_rows
 from gitops.records.instance_status import has_failed, is_held
 from gitops.records.revisions import Archive
@@ -35,15 +37,19 @@ Place = tuple[str, ObjectKey]
 class Whole:
     """`sources` as they were accepted last, `found` what was planned and observed of everything, `known` the rest of what that pass knew.
 
-    `due` are instances that the sources want otherwise than they were last brought to; `is_untold`: the records of sources and rollouts say
-    something else than passes over parts have found since.
+    `due` are instances that the sources want otherwise than they were last brought to; `granted` those that their rollouts have let move since, with
+    the revision, and that no part has looked at yet. `moved`: rollouts in which something counts otherwise since they were asked. `is_untold`: the
+    records of sources and rollouts say something else than passes over parts have found since; `is_outdated`: those that wait for their turn do.
     """
 
     sources: Sequence[SourceState]
     found: Pass
     known: Known
     due: dict[ObjectKey, Declared] = field(default_factory=dict)
+    granted: dict[ObjectKey, int] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
     is_untold: bool = False
+    is_outdated: bool = False
     _stored: dict[ObjectKey, Object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -161,6 +167,30 @@ class Whole:
         self.due |= {key: declared for (_, key), declared in due.items()}
         self.is_untold = True
 
+    @property
+    def rollouts(self) -> Mapping[str, Rollout]:
+        """As they were decided last; their collections follow what parts find."""
+        return self.found.propagation.rollouts
+
+    def counts(self, one: Counted) -> bool:
+        """Does a rollout count this item, and in this wave?"""
+        rollout, name = self.rollouts.get(one.rollout), one.item.key
+        return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name).name == one.wave
+
+    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State], wake_at: datetime | None) -> None:
+        """These instances may move: their rollouts have counted and stored it."""
+        self.granted |= targets
+        before = self.found.propagation
+        stored = {name: self._with_waves(name, state) for name, state in states.items()}
+        earliest = min(filter(None, (before.wake_at, wake_at)), default=None)
+        self.found = replace(
+            self.found, propagation=replace(before, states={**before.states, **stored}, wake_at=earliest)
+        )
+
+    def miscounted(self) -> list[str]:
+        """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
+        return [name for name, one in self.rollouts.items() if not one.collection.recount()]
+
     def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
         """The records of sources and rollouts are stored like this now."""
         self.known = replace(self.known, rollouts=rollouts)
@@ -199,19 +229,19 @@ class Whole:
                 self.plans[key] = one
         self.is_untold |= any(not result.is_bookkeeping for result in part.results)
         propagation = before.propagation
-        states = dict(propagation.states)
-        for key, after in part.propagation.counted.items():
-            known = propagation.counted.get(key)
-            if known and known != after and (state := recounted(states.get(after.rollout), known, after)):
-                states[after.rollout], self.is_untold = state, True
+        moved = {one.rollout for one in part.propagation.counted.values() if self._counts_otherwise(one)}
+        states = {name: self._with_waves(name, propagation.states[name]) for name in moved}
+        self.moved |= moved
+        self.is_untold |= bool(moved)
+        self.is_outdated |= any(wave.waiting for state in states.values() for wave in state.waves)
         propagation = replace(
             propagation,
-            states=states,
+            states={**propagation.states, **states},
             remembered={**propagation.remembered, **part.propagation.remembered},
-            counted={**propagation.counted, **part.propagation.counted},
             wake_at=min(filter(None, (propagation.wake_at, part.propagation.wake_at)), default=None),
         )
         self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
+        self.granted = {key: number for key, number in self.granted.items() if key not in instances}
         self.due = {key: it for key, it in self.due.items() if looked_at.get(key) is not it}
         self.found = replace(
             before,
@@ -226,6 +256,19 @@ class Whole:
             status_errors=part.status_errors,
         )
         return self.found
+
+    def _counts_otherwise(self, one: Counted) -> bool:
+        """Count it as it is now; does that make a difference?"""
+        if not self.counts(one):
+            return False
+        collection = self.rollouts[one.rollout].collection
+        before = collection.counted(one.item.key)
+        collection.put(one.item)
+        return before != collection.counted(one.item.key)
+
+    def _with_waves(self, name: str, state: State) -> State:
+        rollout = self.rollouts[name]
+        return replace(state, waves=progress_of(rollout.policy, rollout.collection, state))
 
 
 def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
@@ -252,19 +295,3 @@ def _said(one: SetPlan) -> tuple[object, ...]:
 
 def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:
     return (one.verb, one.ready, one.healthy, one.blocked) if one else None
-
-
-def recounted(state: State | None, before: Counted, after: Counted) -> State | None:
-    """A rollout that has come to its end, with one item counting otherwise than before; None where the rollout has to decide what that means."""
-    if state is None or not state.completed or {*state.targets.values()} != {state.completed}:
-        return None
-    change = after.counters.minus(before.counters)
-    if before[:2] != after[:2] or change.updated or change.failed or change.held:
-        return None
-    waves = tuple(
-        replace(wave, settled=wave.settled + change.settled, moving=wave.moving - change.settled)
-        if wave.name == after.wave
-        else wave
-        for wave in state.waves
-    )
-    return replace(state, waves=waves)

@@ -6,11 +6,11 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from applier.observed import Observed, annotation
 from applier.plan import Barrier, Change, Gates
@@ -30,14 +30,18 @@ from renderer.identity import ObjectKey
 from renderer.model import Bundle
 from renderer.revision import Stored
 
+_NONE: Final[Mapping[ObjectKey, int]] = {}
 
-def begin(observed: Observed, stored: Stored) -> Propagation:
-    """Where instances are, before anything is rendered. Its gates are open: it is asked to learn how things are, not to act."""
+
+def begin(observed: Observed, stored: Stored, targets: Mapping[ObjectKey, int] = _NONE) -> Propagation:
+    """Where instances are, before anything is rendered; `targets` are those that were let move already. Its gates are open: it is asked to learn how
+    things are, not to act.
+    """
     at = {key: pair.revision for key, pair in stored.applied.items()}
     for key, obj in observed.objects.items():
         if (text := annotation(obj, keys.TARGET)).isdecimal():
             at[key] = int(text)
-    return Propagation({key: Place(number) for key, number in at.items()})
+    return Propagation({key: Place(number) for key, number in {**at, **targets}.items()}, Gates(targets=targets))
 
 
 def standing_still(bundle: Bundle, observed: Observed, now: datetime) -> Propagation | None:
@@ -90,6 +94,7 @@ def explained(permission: Permission, moves: Moves, decided: Propagation) -> Pro
         remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},
         counted=found.counted,
         awaited=found.awaited,
+        rollouts={one.name: one for one in moves.rollouts},
         under_glass=partial(_under_glass, permission, found),
     )
 

@@ -20,7 +20,7 @@ from renderer.identity import ObjectKey
 from renderer.resolve import laid_over, schema_value
 
 
-@dataclass
+@dataclass(repr=False)
 class CollectionGates:
     """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next, `past` which of them somebody
     lets an instance pass.

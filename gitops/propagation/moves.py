@@ -16,7 +16,7 @@ from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.judge import Closing
 from gitops.propagation.orders import carried_out, unanswerable
 from gitops.propagation.policy import Policy
-from gitops.propagation.rollout import decide, reserve
+from gitops.propagation.rollout import Decision, decide, reserve
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import Entry, State, Target
 from gitops.propagation.stays import Rollout
@@ -106,13 +106,17 @@ class Moves:
         gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
         state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
-        decision = decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
+        decision = (
+            Decision({}, {}, state, collection.next_change)
+            if here.conditions.is_part
+            else decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
+        )
         reserve(collection, decision, now=now)
         passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
         decision = replace(decision, state=decision.state.noted(*passed))
         self.states[name] = replace(decision.state, waves=progress_of(policy, collection, decision.state))
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
-        rollout = Rollout(name, policy, collection, decision.state, keys, gates, shut)
+        rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
         self.rollouts.append(rollout)
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one))

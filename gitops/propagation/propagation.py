@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from applier.plan import Change, Gates, Plan
 from applier.reasons import Blocked
-from gitops.propagation.collection import Counters
 from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
+from gitops.propagation.stays import Counted, Rollout
 from renderer.errors import Problem
 from renderer.families import Place
 from renderer.identity import ObjectKey
-
-
-class Counted(NamedTuple):
-    """What one instance counts as in its rollout: it alone, in the counters of its wave."""
-
-    rollout: str
-    wave: str
-    counters: Counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +22,9 @@ class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
     `wake_at`: when to look again although nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written.
     `under_glass`: the rollout that records a change that is made in spite of a closed window, and what to record. `explain` adds why each instance
-    is not moved to where Git wants it (`stays`), what the status of an instance has to remember of its way (`remembered`), what it counts as in its
-    rollout (`counted`), and who waits for whom (`awaited`): that takes as long as to decide, and only the decision that stands needs it.
+    is not moved to where Git wants it (`stays`), what the status of an instance has to remember of its way (`remembered`), as what it counts in its
+    rollout (`counted`), who waits for whom (`awaited`), and the `rollouts` as they were decided: that takes as long as to decide, and only the
+    decision that stands needs it.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -46,6 +39,7 @@ class Propagation:
     remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
     counted: Mapping[ObjectKey, Counted] = field(default_factory=dict)
     awaited: Awaited = field(default_factory=dict)
+    rollouts: Mapping[str, Rollout] = field(default_factory=dict, repr=False)
     explain: Callable[[Propagation], Propagation] = lambda decided: decided
     under_glass: Callable[[Change], tuple[str, Entry] | None] = lambda _: None
 

@@ -31,7 +31,8 @@ class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, one `reading` of
     the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, `depends_on` after
     which others a source is applied for the first time, `governors` whose rules govern it beside its own.
-    `externals` are the facts that the operator declares, None where that is not known.
+    `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
+    rollout decides anything.
     """
 
     rules: Mapping[str, SourceRules]
@@ -44,6 +45,7 @@ class Conditions:
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
     externals: Mapping[str, Fact] | None = None
+    is_part: bool = False
 
     def governing(self, source: str) -> tuple[SourceRules, ...]:
         """The rules that govern a source, its own first; all there are, where it is not known what the source is."""

@@ -11,18 +11,20 @@ from applier.observed import is_terminating
 from applier.plan import Plan, SetPlan
 from applier.reasons import Blocked, Reason
 from gitops.propagation import items
-from gitops.propagation.collection import Collection
+from gitops.propagation.collection import Collection, Item
 from gitops.propagation.explain import waits
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.policy import Policy
-from gitops.propagation.propagation import Counted
 from gitops.propagation.state import State, Target
 from gitops.propagation.waits import Wait
+from gitops.propagation.window import Window
 from renderer.identity import ObjectKey
 
 
 class Rollout(NamedTuple):
-    """One rollout as it was decided, its grants counted. `keys` are those of its items, `closed` its waves whose own windows are closed."""
+    """One rollout as it was decided, its grants counted. `keys` are those of its items, `windows` those that its waves name, `closed` the waves whose
+    own windows are closed.
+    """
 
     name: str
     policy: Policy
@@ -30,16 +32,25 @@ class Rollout(NamedTuple):
     state: State
     keys: Mapping[str, ObjectKey]
     gates: CollectionGates
+    windows: Mapping[str, Window]
     closed: Mapping[str, Wait]
 
     def target(self, item: str) -> Target:
         return self.state.targets[self.collection.wave_of(item).name]
 
 
+class Counted(NamedTuple):
+    """One instance as its rollout counts it, and in which wave."""
+
+    rollout: str
+    wave: str
+    item: Item
+
+
 @dataclass
 class Stays:
     """`blocked`: why an instance is not moved to where it is to go; `remembered`: for its status;
-    `counted`: what it counts as; `awaited`: who waits for others alone, and for whom.
+    `counted`: as what it counts; `awaited`: who waits for others alone, and for whom.
     """
 
     blocked: dict[ObjectKey, Blocked] = field(default_factory=dict)
@@ -49,15 +60,15 @@ class Stays:
 
 
 def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: datetime) -> Stays:
-    """Of all instances of these rollouts."""
+    """Of all instances of these rollouts, whose collections stay as they are."""
     found = Stays()
     for one in rollouts:
-        _ask_all(one)
+        kept = _kept_by_gates(one)
         reasons = one.gates.told(one.policy, waits(one.policy, one.collection, one.state, now=now, closed=one.closed))
         for name, key in one.keys.items():
             member = one.collection[name]
             wave = one.collection.wave_of(name).name
-            found.counted[key] = Counted(one.name, wave, one.collection.counted(name))
+            found.counted[key] = Counted(one.name, wave, kept.get(name, member))
             found.remembered[key] = {"rollout": {"name": one.name, "wave": wave}}
             if member.granted:
                 found.remembered[key]["progress"] = items.stored_progress(member, one.target(name), one.policy)
@@ -68,6 +79,8 @@ def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: 
         for names, waiting in _by_what(reasons).items():
             others = frozenset(one.keys[name] for name in names)
             found.awaited |= {one.keys[name]: others for name in waiting}
+        for item in kept.values():
+            one.collection.put(item)
     return found
 
 
@@ -87,11 +100,16 @@ def _is_going(one: SetPlan) -> bool:
     return one.parent is not None and is_terminating(one.parent)
 
 
-def _ask_all(one: Rollout) -> None:
-    """The gates of all that could move but for their turn; to decide, only those are asked whose turn it is."""
+def _kept_by_gates(one: Rollout) -> dict[str, Item]:
+    """Ask the gates of all that could move but for their turn; to decide, only those are asked whose turn it is. Answers those that are kept, as
+    they were before.
+    """
+    kept: dict[str, Item] = {}
     for name in one.keys:
         if one.collection.standing_of(name).eligible and (shut := one.gates.wait(name)):
-            one.collection.put(replace(one.collection[name], blocked=shut))
+            kept[name] = one.collection[name]
+            one.collection.put(replace(kept[name], blocked=shut))
+    return kept
 
 
 def _by_what(reasons: Mapping[str, Wait]) -> Mapping[tuple[str, ...], list[str]]:

@@ -158,6 +158,11 @@ class _Gauges(Collector):
         for (verb, code), count in sorted(self.answers().items()):
             requests.add_metric((verb, str(code)), count)
         yield requests
+        miscounts = CounterMetricFamily(
+            "levelgate_rollout_miscounts", "Rollouts of which a wrong count was kept; a fault of this program."
+        )
+        miscounts.add_metric((), monitor.miscounts)
+        yield miscounts
         depth, oldest = self.queue()
         yield _gauge("levelgate_queue_depth", "Keys of work that wait for a worker.", (), {(): depth})
         yield _gauge(

@@ -60,6 +60,7 @@ class Monitor:
     errors: Callable[[], Mapping[str, Exception]] = dict
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=KEPT))
     number: int = 0
+    miscounts: int = 0
     _begun: list[float] = field(default_factory=list)
     leading_since: float | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -96,6 +97,7 @@ class Monitor:
             self.passes.pop()
         self.passes.append(merged)
         self._last, self.number = found, self.number + 1
+        self.miscounts += len(found.miscounted)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -44,6 +44,16 @@ async def test_before_the_first_pass_there_is_little_to_say() -> None:
     assert values(text, "levelgate_instances") == {}
 
 
+async def test_a_wrong_count_of_a_rollout_is_told() -> None:
+    """2.6: the recount wins, and a mismatch is a fault to be seen."""
+    async with scene() as seen:
+        seen.fleet.push()
+        found = await seen.step()
+        assert values(await seen.metrics(), "levelgate_rollout_miscounts_total") == {(): 0}
+        seen.seen.passed(replace(found, miscounted=("links.g.test",)))
+        assert values(await seen.metrics(), "levelgate_rollout_miscounts_total") == {(): 1}
+
+
 async def test_work_that_waits_is_counted_and_timed() -> None:
     """S2-2: the depth of the queue and the age of what has waited longest."""
     now, woken = [10.0], list[bool]()

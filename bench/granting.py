@@ -1,0 +1,98 @@
+"""What one readiness event costs the whole program in a rollout of many instances against one of few: `python -m bench.granting`.
+
+One instance at a time moves, on the sandbox in this process. It becomes ready, is looked at, and the next one is let move and written, as the daemon
+serves it. Seconds are of the CPU, those that the sandbox needs to answer aside, each the least of several; ratios near 1 mean that the cost does not
+grow with the fleet. A pass over everything meanwhile is there to compare with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, Fleet
+
+FEW, MANY, EVENTS = 100, 1_000, 12
+ONE_BY_ONE = {"shape": {"linear": {"n": 1}}}
+
+
+def main() -> None:
+    costs = [_under_way(size) for size in (FEW, MANY)]
+    print(f"{'one instance gets ready, the next moves':<44} {FEW:>9,} {MANY:>9,} {'ratio':>8}")
+    labels = ("seconds", "requests", "seconds of a pass over everything", "requests of a pass over everything")
+    for label, few, many in zip(labels, *costs, strict=True):
+        print(f"{label:<44} {few:>9.4g} {many:>9.4g} {many / few:>8.2f}")
+
+
+@dataclass
+class Meter:
+    """What a process asks of the sandbox, and what it needs itself, since it was `read` last."""
+
+    fleet: Fleet
+    requests: int = 0
+    answering: float = 0.0
+    begun: float = 0.0
+
+    async def door(self, request: Request) -> Response:
+        begun = time.process_time()
+        response = await self.fleet.sandbox.answer(request)
+        self.answering += time.process_time() - begun
+        self.requests += 1
+        return response
+
+    def read(self) -> tuple[float, int]:
+        now = time.process_time()
+        found = now - self.begun - self.answering, self.requests
+        self.requests, self.answering, self.begun = 0, 0.0, time.process_time()
+        return found
+
+
+def _under_way(size: int) -> tuple[float, int, float, int]:
+    with Fleet(names=tuple(f"n{number:04}" for number in range(size))) as fleet:
+        fleet.start(paced=ONE_BY_ONE)
+        fleet.push("two")
+        meter = Meter(fleet)
+        fleet.reconciler = Reconciler(cluster_of(meter.door), "0", fleet.clock)
+        _settle(fleet)
+        moving = frozenset({ObjectKey(GROUP, "Link", "default", fleet.names[0])})
+        events = []
+        for _ in range(EVENTS):
+            fleet.ready(*(one.name for one in moving))
+            meter.read()
+            moving = _served(fleet, moving)
+            events.append(meter.read())
+        assert len(fleet.at("two")) == EVENTS + 1
+        _settle(fleet)
+        meter.read()
+        fleet.step()
+        return *min(events), *meter.read()
+
+
+def _served(fleet: Fleet, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
+    """What the daemon does once an instance is ready; who is on its way then."""
+    _looked_at(fleet, roots)
+    moved = fleet.call(fleet.reconciler.grant())
+    assert isinstance(moved, frozenset), moved.why
+    _looked_at(fleet, moved)
+    return moved
+
+
+def _looked_at(fleet: Fleet, roots: Collection[ObjectKey]) -> None:
+    while isinstance(found := fleet.call(fleet.reconciler.part(roots)), Pass) and found.changed:
+        pass
+    assert isinstance(found, Pass), found.why
+
+
+def _settle(fleet: Fleet) -> None:
+    while fleet.step().changed:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Who may move now, by what passes over parts found: each rollout goes on with the collection that the last pass over everything left.
+
+Parts count (`Whole.put`), this grants: one at a time, and what it grants is counted before anybody else may ask. Work does not grow with the number
+of instances, a logarithm aside. Whatever is more than letting instances move, such as a halt or a wave that is passed, is left to a pass over
+everything, which counts from scratch. Decides, and changes nothing but the collections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from applier.observed import Observed
+from applier.plan import Plan
+from gitops.passes.parts import Wider
+from gitops.passes.whole import Whole
+from gitops.propagation import closed, suspension
+from gitops.propagation.explain import progress_of
+from gitops.propagation.instance_gates import CollectionGates
+from gitops.propagation.rollout import Decision, decide, reserve
+from gitops.propagation.situation import Conditions, Situation
+from gitops.propagation.state import State
+from gitops.propagation.stays import Rollout
+from gitops.propagation.verdicts import Verdicts
+from gitops.propagation.waits import Wait
+from renderer.identity import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """`targets` of instances that may move, once the `states` of their rollouts are stored. `wake_at`: when time alone may change something."""
+
+    targets: Mapping[ObjectKey, int]
+    states: Mapping[str, State]
+    wake_at: datetime | None
+
+
+def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted | Wider:
+    """Ask the rollouts in which something counts otherwise since they were asked last. `observed` knows the record of the installation."""
+    now, due = conditions.reading.now, whole.found.propagation.wake_at
+    if conditions.reading.skewed or (due and due <= now):
+        return Wider("time may have changed more than what parts looked at")
+    if wait := suspension.everything(observed, now):
+        return Wider(wait.message)
+    targets: dict[ObjectKey, int] = {}
+    states: dict[str, State] = {}
+    moments = {due}
+    for name in sorted(whole.moved):
+        asked = _Asked(whole, conditions, whole.rollouts[name])
+        decision = asked.decide(whole.found.propagation.states[name])
+        if why := asked.is_more_than_moves(decision):
+            return Wider(f"{why} in the rollout {name}")
+        if decision.grants:
+            targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
+            states[name] = asked.reserved(decision)
+        moments.add(decision.wake_at)
+    return Granted(targets, states, min(filter(None, moments), default=None))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A rollout that is asked again, under the conditions that are now."""
+
+    whole: Whole
+    conditions: Conditions
+    rollout: Rollout
+
+    def decide(self, state: State) -> Decision:
+        here, one = self.at(), self.rollout
+        kind = next(iter(one.keys.values())).group_kind
+        gates = CollectionGates(
+            one.gates.gates,
+            here.facts(kind),
+            one.collection,
+            one.keys,
+            self.whole.plans,
+            here.closings(kind),
+            lambda key: Verdicts(self.at(key)).past(key),
+        )
+        shut = dict(closed.waves(one.policy, one.windows, here.now))
+        return decide(
+            one.policy,
+            one.collection,
+            state,
+            now=here.now,
+            closed=shut,
+            pace=gates.pace(one.policy),
+            gate=lambda name: self.window(one.keys[name]) or gates.wait(name),
+        )
+
+    def at(self, *instances: ObjectKey) -> Situation:
+        """What is known of these instances, under the conditions that are now."""
+        found = self.whole.found
+        plan = Plan(tuple(self.whole.plans[key] for key in instances))
+        stored = self.whole.known.archive.stored
+        return Situation(self.conditions, found.bundle, plan, found.observed, stored, found.propagation)
+
+    def window(self, key: ObjectKey) -> Wait | None:
+        """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
+        verdicts = Verdicts(self.at(key))
+        verdict = verdicts.of_instance(self.whole.plans[key].rendered)
+        return None if verdict.open else Wait.of(verdicts.blocked(verdict, key))
+
+    def is_more_than_moves(self, decision: Decision) -> str:
+        """What else it decides; empty where that is nothing."""
+        before = self.whole.found.propagation.states[self.rollout.name]
+        after = decision.state
+        if decision.starts:
+            return "new instances start"
+        if (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed):
+            return "a wave ends"
+        return "somebody broke the glass" if any(self._under_glass(decision)) else ""
+
+    def _under_glass(self, decision: Decision) -> Iterator[bool]:
+        """Those let move past windows that their gates ask for, or that govern them: that has to be recorded."""
+        for name in decision.grants:
+            key = self.rollout.keys[name]
+            yield bool(self.at(key).asked[key].glass)
+
+    def reserved(self, decision: Decision) -> State:
+        """Count what was granted from now on; the rollout as it is to be stored."""
+        one = self.rollout
+        reserve(one.collection, decision, now=self.conditions.reading.now)
+        return replace(decision.state, waves=progress_of(one.policy, one.collection, decision.state))

@@ -1,0 +1,283 @@
+"""What rollouts let move between two passes over everything: kept collections, moved by parts, asked one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
+from gitops.passes.whole import Whole
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, TEN, Fleet
+
+EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey(GROUP, "Link", "default", name)
+
+
+def named(roots: Collection[ObjectKey]) -> list[str]:
+    return sorted(root.name for root in roots)
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet() as found:
+        found.start(paced=EXPONENTIAL)
+        quiet(found)
+        yield found
+
+
+def quiet(fleet: Fleet) -> None:
+    for _ in range(10):
+        if not fleet.step().changed:
+            return
+    raise AssertionError("it does not come to rest")
+
+
+def looked_at(fleet: Fleet, *names: str) -> None:
+    """Passes over these instances until they do nothing, none over everything."""
+    while True:
+        found = fleet.call(fleet.reconciler.part([key(name) for name in names]))
+        assert isinstance(found, Pass), found.why
+        if not found.changed:
+            return
+
+
+def granted(fleet: Fleet) -> list[str]:
+    found = fleet.call(fleet.reconciler.grant())
+    assert not isinstance(found, Wider), found.why
+    return named(found)
+
+
+def widened(fleet: Fleet) -> str:
+    found = fleet.call(fleet.reconciler.grant())
+    assert isinstance(found, Wider), found
+    return found.why
+
+
+def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
+    """2.2, exponential over ten: 0, 1, 2-3, 4-7, 8-9; each readiness lets the next ones move without a look at the others."""
+    fleet.push("two")
+    quiet(fleet)
+    moved, rounds = fleet.at("two"), []
+    while moved:
+        rounds.append(moved)
+        fleet.ready(*moved)
+        for name in moved:
+            looked_at(fleet, name)
+        if rounds[-1][-1] == "i9":
+            break
+        moved = granted(fleet)
+        for name in moved:
+            looked_at(fleet, name)
+        assert fleet.at("two") == sorted([*(one for past in rounds for one in past), *moved])
+    assert [len(one) for one in rounds] == [1, 1, 2, 4, 2]
+    assert widened(fleet) == f"a wave ends in the rollout links.{GROUP}"
+    quiet(fleet)
+    assert set(fleet.waits().values()) == {"Settled"}
+
+
+def test_what_was_let_move_is_counted_before_anything_is_written(fleet: Fleet) -> None:
+    """P8: asked twice nothing more is granted, and a process that is killed in between grants the same, and no more."""
+    fleet.push("two")
+    quiet(fleet)
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    assert granted(fleet) == ["i1"]
+    assert granted(fleet) == []
+    assert fleet.at("two") == ["i0"]
+    fleet.restart()
+    quiet(fleet)
+    assert fleet.at("two") == ["i0", "i1"]
+
+
+def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> None:
+    """P1: two instances become ready at once, and are looked at at once; the room that both make is given once."""
+    fleet.push("two")
+    quiet(fleet)
+    for name in ("i0", "i1"):
+        fleet.ready(name)
+        looked_at(fleet, name)
+        for moved in granted(fleet):
+            looked_at(fleet, moved)
+    assert fleet.at("two") == ["i0", "i1", "i2", "i3"]
+    fleet.ready("i2", "i3")
+
+    async def both() -> list[object]:
+        parts = [fleet.reconciler.part([key(name)]) for name in ("i2", "i3")]
+        found = await asyncio.gather(parts[0], fleet.reconciler.grant(), parts[1])
+        return [*found, await fleet.reconciler.grant(), await fleet.reconciler.grant()]
+
+    for _ in range(2):  # a status that was written is seen by the next
+        found = fleet.call(both())
+    assert not any(isinstance(one, Wider) for one in found)
+    whole = fleet.reconciler.whole
+    assert whole
+    assert named(whole.granted) == ["i4", "i5", "i6", "i7"]
+
+
+def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
+    """A halt that was not heard yet: the record is only written over the version that was read."""
+    fleet.push("two")
+    quiet(fleet)
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    fleet.order(halt="INC-7")
+    assert "is not on record" in widened(fleet)
+    quiet(fleet)
+    assert fleet.at("two") == ["i0"]
+    assert fleet.waits()["i1"] == "Halted"
+
+
+def test_nothing_is_let_move_while_everything_is_suspended(fleet: Fleet) -> None:
+    fleet.push("two")
+    quiet(fleet)
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
+    assert "INC-7" in widened(fleet)
+
+
+def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Fleet) -> None:
+    """I5: what was open when everything was looked at is asked again."""
+    fleet.push(hours={"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * *"}, "until": "17:00"})
+    quiet(fleet)
+    fleet.push("two")
+    quiet(fleet)
+    assert fleet.at("two") == ["i0"]
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    fleet.clock.moment += timedelta(minutes=9)
+    assert granted(fleet) == ["i1"]
+    looked_at(fleet, "i1")
+    fleet.ready("i1")
+    looked_at(fleet, "i1")
+    reconciler = fleet.reconciler
+    assert reconciler.whole
+    reconciler.whole.found = _never_waking(reconciler.whole.found)
+    fleet.clock.moment += timedelta(hours=6)
+    assert granted(fleet) == []
+    assert fleet.at("two") == ["i0", "i1"]
+
+
+def _never_waking(found: Pass) -> Pass:
+    """As if time changed nothing else: no deadline passes."""
+    return replace(found, propagation=replace(found.propagation, wake_at=None))
+
+
+def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> None:
+    """A deadline that has passed may halt."""
+    fleet.push("two")
+    quiet(fleet)
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    fleet.clock.moment += timedelta(minutes=11)
+    assert "time" in widened(fleet)
+
+
+def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
+    """S1-14: what an expression says of all items may have changed by the readiness of one."""
+    fleet.gates = ["${links.filter(l, l.settled()).size() != 1}"]
+    fleet.push("two")
+    quiet(fleet)
+    assert fleet.at("two") == ["i0"]
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    assert granted(fleet) == []
+
+
+def serve(fleet: Fleet, *names: str) -> None:
+    """As the daemon does: parts for whom an event concerns, then for whom that lets move; everything where these say so."""
+    roots = frozenset(map(key, names))
+    while roots:
+        found = fleet.call(fleet.reconciler.part(sorted(roots)))
+        if isinstance(found, Pass):
+            if found.changed:
+                continue
+            moved = fleet.call(fleet.reconciler.grant())
+            if isinstance(moved, frozenset):
+                roots = moved
+                continue
+        quiet(fleet)
+        return
+
+
+POLICIES = (
+    EXPONENTIAL,
+    {"shape": {"linear": {"n": 2}}, "mode": "Sliding", "maxFailures": 2},
+    {"shape": {"linear": {"n": 1}}, "bake": "5m", "maxFailures": "50%"},
+    {
+        "shape": {"linear": {"n": 1}},
+        "minAvailable": "50%",
+        "waves": [{"name": "first", "selector": {"matchLabels": {"tier": "first"}}}],
+    },
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
+    """P7, and the self-check of 2.6: after any event the kept count is that of a process that remembers nothing, and that lets nobody else move."""
+    chance = random.Random(seed)
+    names = TEN[:6]
+    with Fleet(names=names) as fleet:
+        fleet.written = {name: {"metadata": {"labels": {"tier": "first"}}} for name in names[:2]}
+        fleet.start(paced=POLICIES[seed % len(POLICIES)])
+        fleet.push("two")
+        quiet(fleet)
+        for _ in range(14):
+            _happens(fleet, chance)
+            with fleet.copied() as fresh:
+                fresh.step()
+                mine, theirs = fleet.reconciler.whole, fresh.reconciler.whole
+                assert mine
+                assert theirs
+                assert fresh.at(fleet.image) == fleet.at(fleet.image)
+                assert _counted(mine) == _counted(theirs)
+            assert mine.miscounted() == []
+
+
+def _happens(fleet: Fleet, chance: random.Random) -> None:
+    name = chance.choice(fleet.names)
+    match chance.choice(("ready",) * 8 + ("sick", "drift", "hold", "release", "time", "commit")):
+        case "ready":
+            fleet.ready(*(moved := fleet.at(fleet.image)))
+            for one in moved:
+                serve(fleet, one)
+        case "sick":
+            fleet.ready(name, ready=False)
+            serve(fleet, name)
+        case "drift":
+            fleet.request("DELETE", f"/apis/apps/v1/namespaces/default/deployments/{name}-app")
+            serve(fleet, name)
+        case "hold" | "release" as what:
+            fleet.annotate(name, hold="a game" if what == "hold" else None)
+            serve(fleet, name)
+        case "time":
+            fleet.clock.moment += timedelta(minutes=chance.choice((1, 5, 11)))
+            quiet(fleet)
+        case "commit":
+            fleet.push(chance.choice(("one", "two", "three")))
+            quiet(fleet)
+
+
+def _counted(whole: Whole) -> object:
+    """How each rollout stands: the counters and orders of its waves, what each item counts as, and its record but for the times."""
+    return {
+        name: (
+            [
+                (wave.counters, list(wave.eligible), list(wave.repairs), list(wave.newcomers))
+                for wave in one.collection.waves.values()
+            ],
+            {item.key: (item.updated, item.granted, item.healthy) for item in one.collection},
+            [replace(state := whole.found.propagation.states[name], decisions=()), len(state.decisions)],
+        )
+        for name, one in whole.rollouts.items()
+    }
