@@ -8,7 +8,7 @@ from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.observed import Observed
 from renderer.identity import GroupKind, ObjectKey
-from renderer.kinds import CRD, NAMESPACE
+from renderer.kinds import CRD, NAMESPACE, defined_kind
 
 _IN_EVERY_NAMESPACE = frozenset(
     {
@@ -24,9 +24,7 @@ _IN_EVERY_NAMESPACE = frozenset(
 async def inside(cluster: Cluster, key: ObjectKey, observed: Observed) -> str:
     """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""
     if key.group_kind == CRD:
-        crd = observed.objects[key]
-        kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
-        found = await _listed(cluster, kind, None)
+        found = await _listed(cluster, defined_kind(observed.objects[key]), None)
         return str(ObjectKey.of(found[0])) if found else ""
     if key.group_kind != NAMESPACE:
         return ""

@@ -15,7 +15,7 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
-from renderer.kinds import CRD
+from renderer.kinds import CRD, defined_kind
 from renderer.selection import Selection
 
 
@@ -44,10 +44,6 @@ def _is_same(old: Object, new: Object) -> bool:
         and before.get("uid") == after.get("uid")
         and (old.get("apiVersion"), len(old)) == (new.get("apiVersion"), len(new))
     )
-
-
-def _defined(crd: Object) -> GroupKind:
-    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def is_terminating(obj: Object) -> bool:
@@ -104,8 +100,11 @@ class Observed:
 
         Of a kind whose CRD has changed the server may show otherwise what is stored unchanged.
         """
-        crds = [obj for key, obj in self.objects.items() if key.group_kind == CRD]
-        changed = {_defined(obj) for obj in crds if not ((old := before.get(ObjectKey.of(obj))) and _is_same(old, obj))}
+        changed = {
+            defined_kind(obj)
+            for obj in self.crds
+            if not ((old := before.get(ObjectKey.of(obj))) and _is_same(old, obj))
+        }
         same = {
             key: old
             for key, obj in self.objects.items()

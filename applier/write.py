@@ -17,7 +17,7 @@ from applier.errors import ClusterError, Differs, FieldConflict, Immutable, Stal
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey
-from renderer.kinds import CRD
+from renderer.kinds import CRD, scopes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,8 @@ class Writer:
 def redefined(plan: Plan) -> Iterator[GroupKind]:
     """Custom kinds whose definition is to be written."""
     for node in (node for one in plan.sets for node in one.nodes if node.node.group_kind == CRD):
-        spec = node.node.manifest.get("spec") or {}
-        if node.verb not in {Verb.NONE, Verb.RECORD} and "names" in spec:
-            yield GroupKind(spec["group"], spec["names"]["kind"])
+        if node.verb not in {Verb.NONE, Verb.RECORD}:
+            yield from scopes_of([node.node.manifest])
 
 
 def _manager_of(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Which kinds live outside namespaces. Offline this is all we know; a cluster's discovery and the commit's own CRDs add to it."""
+"""Which kinds live outside namespaces, and which kinds CRDs define. Offline the former is all we know; a cluster's discovery and the commit's own CRDs add to it."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
             case {"group": str(group), "names": {"kind": str(kind)}}:
                 found[GroupKind(group, kind)] = True
     return found
+
+
+def defined_kind(crd: Manifest) -> GroupKind:
+    """The kind that a CRD defines; one that a server has taken, or that is known to name it."""
+    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def is_namespaced(kind: GroupKind, known: Mapping[GroupKind, bool]) -> bool:

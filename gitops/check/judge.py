@@ -26,6 +26,7 @@ from gitops.check.facts import Facts
 from gitops.records import revisions
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.kinds import defined_kind
 from renderer.listing import listed
 
 HANGS_AFTER = timedelta(minutes=10)
@@ -121,7 +122,7 @@ class _Judge:
                 why = status.health(crd).message or "not established yet"
                 advice = f"see `kubectl describe crd {key.name}`"
                 yield Finding(Level.PROBLEM, "definitions", f"not served: {why}", advice, (key,))
-            elif not self._is_served(_defined(crd)):
+            elif not self._is_served(defined_kind(crd)):
                 advice = "if that lasts, see the log of the API server"
                 yield Finding(Level.PROBLEM, "definitions", "established, and not served", advice, (key,))
 
@@ -251,7 +252,7 @@ class _Judge:
             case revisions.APPLIED if len(of) == 4:
                 return bool({ObjectKey(*of)} & (self.instances | self.facts.survey.objects.keys()))
             case revisions.DEFINITION if len(of) == 2:
-                return GroupKind(*of) in map(_defined, self.facts.crds.values())
+                return GroupKind(*of) in map(defined_kind, self.facts.crds.values())
             case revisions.RULES:
                 return annotation(record, keys.RECORD_SOURCE) in self.facts.records
         return False
@@ -263,10 +264,6 @@ def _of(
     """One finding about all these objects; none where there are none."""
     if named := tuple(objects):
         yield Finding(level, area, message, advice, named)
-
-
-def _defined(crd: Object) -> GroupKind:
-    return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def _is_instance(obj: Object) -> bool:

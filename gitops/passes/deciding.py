@@ -19,7 +19,7 @@ from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from renderer.kinds import CRD
+from renderer.kinds import CRD, defined_kind
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedSet
 from renderer.object_types import ObjectTypes, of_crds
@@ -135,7 +135,7 @@ def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> Wor
     owners: dict[GroupKind, str] = {}
     for crd in observed.crds:
         if name := annotation(crd, keys.DEFINITION):
-            kind = GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
+            kind = defined_kind(crd)
             defined[kind] = name
             if source := by_set.get(label(crd, keys.PART_OF)):
                 owners[kind] = source

@@ -17,6 +17,7 @@ from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, source_parent
+from renderer.kinds import defined_kind
 from renderer.model import Bundle, RenderedSet
 
 
@@ -29,7 +30,7 @@ def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
     """What people ask of definitions, in Git or on their CRDs."""
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
     crds = [crd for crd in observed.crds if annotation(crd, keys.DEFINITION)]
-    live = {GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]): crd for crd in crds}
+    live = {defined_kind(crd): crd for crd in crds}
     return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
 

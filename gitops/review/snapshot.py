@@ -27,7 +27,7 @@ from gitops.review.masking import OF_CLUSTER, Masks
 from gitops.review.recorded import Judging
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
-from renderer.kinds import CRD, SECRET
+from renderer.kinds import CRD, SECRET, defined_kind
 from renderer.object_types import ObjectTypes, of_crds
 
 FORMAT: Final = 1
@@ -70,7 +70,7 @@ async def take(cluster: Cluster, at: datetime) -> Snapshot:
     """Reads, and writes nothing. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
-    whole = [GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in crds if _is_defined(crd)]
+    whole = [defined_kind(crd) for crd in crds if _is_defined(crd)]
     observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=whole)
     own = [
         *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD),
