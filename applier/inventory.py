@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from applier import kro
 from applier.cluster import Object
 from applier.errors import ApplierError
-from applier.observed import annotation, label
+from applier.observed import annotation, label, number
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
@@ -53,14 +53,12 @@ def tool_of(parent: Object) -> str:
 
 def epoch_of(parent: Object | None) -> int:
     """In which term of leadership its set was last begun to be written; 0 where nobody said."""
-    text = annotation(parent, keys.EPOCH) if parent else ""
-    return int(text) if text.isdecimal() else 0
+    return (number(annotation(parent, keys.EPOCH)) if parent else None) or 0
 
 
 def target_of(parent: Object | None) -> int:
     """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
-    text = annotation(parent, keys.TARGET) if parent else ""
-    return int(text) if text.isdecimal() else 0
+    return (number(annotation(parent, keys.TARGET)) if parent else None) or 0
 
 
 def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from applier.cluster import CONTENT, Object
-from applier.observed import annotation, is_terminating, label
+from applier.observed import annotation, is_terminating, label, number
 from applier.ownership import apply_entry
 from renderer import keys
 from renderer.identity import ObjectKey, key_hash
@@ -61,14 +61,13 @@ class Member:
     @classmethod
     def of(cls, obj: Object) -> Member:
         metadata = obj["metadata"]
-        level = annotation(obj, keys.LEVEL)
         deps = [dep for dep in annotation(obj, keys.DEPS).split(",") if dep]
         return cls(
             key=ObjectKey.of(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             set_id=label(obj, keys.PART_OF),
-            level=int(level) if level.isdecimal() else None,
+            level=number(annotation(obj, keys.LEVEL)),
             deps=frozenset(dep.removesuffix(DROPPED) for dep in deps),
             dropped=frozenset(dep.removesuffix(DROPPED) for dep in deps if dep.endswith(DROPPED)),
             node=annotation(obj, keys.NODE_ID),

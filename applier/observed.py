@@ -18,6 +18,9 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, defined_kind
 from renderer.selection import Selection
 
+TOO_MANY_DIGITS = 19
+"""Of numbers that we write none has so many; Python itself refuses to read some thousands."""
+
 
 def label(obj: Mapping[str, object], name: str) -> str:
     """A label of a live object; the empty text when absent."""
@@ -27,6 +30,11 @@ def label(obj: Mapping[str, object], name: str) -> str:
 def annotation(obj: Mapping[str, object], name: str) -> str:
     """An annotation of a live object; the empty text when absent."""
     return _metadata_text(obj, "annotations", name)
+
+
+def number(text: str) -> int | None:
+    """What an annotation that we wrote as a number says; None where somebody else wrote it otherwise, or there is none."""
+    return int(text) if text.isdecimal() and len(text) < TOO_MANY_DIGITS else None
 
 
 def _metadata_text(obj: Mapping[str, object], place: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which kinds live outside namespaces, and which kinds CRDs define. Offline the former is all we know; a cluster's discovery and the commit's own CRDs add to it."""
+"""Which kinds live outside namespaces (offline this is all we know; discovery and the commit's CRDs add to it), and which kinds CRDs define."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ from renderer.render import member_dependencies
 from renderer.stored import carries
 
 _BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
-_NOT_FRESH = "its status does not speak of the newest generation yet"
 """What waits for ancestors. Repairs do not."""
+
+_NOT_FRESH = "its status does not speak of the newest generation yet"
 
 
 @dataclass(frozen=True)

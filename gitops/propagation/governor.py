@@ -12,7 +12,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from applier.observed import Observed, annotation
+from applier.inventory import target_of
+from applier.observed import Observed
 from applier.plan import Barrier, Change, Gates
 from applier.reasons import Blocked
 from gitops.propagation import suspension
@@ -24,7 +25,6 @@ from gitops.propagation.situation import Situation
 from gitops.propagation.state import Entry
 from gitops.propagation.stays import Stays, stays
 from gitops.propagation.verdicts import Verdicts, instance_of
-from renderer import keys
 from renderer.families import Place
 from renderer.identity import ObjectKey
 from renderer.model import Bundle
@@ -39,8 +39,8 @@ def begin(observed: Observed, stored: Stored, targets: Mapping[ObjectKey, int] =
     """
     at = {key: pair.revision for key, pair in stored.applied.items()}
     for key, obj in observed.objects.items():
-        if (text := annotation(obj, keys.TARGET)).isdecimal():
-            at[key] = int(text)
+        if target := target_of(obj):
+            at[key] = target
     return Propagation({key: Place(number) for key, number in {**at, **targets}.items()}, Gates(targets=targets))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError
-from applier.observed import annotation, is_terminating, label
+from applier.observed import annotation, is_terminating, label, number
 from applier.plan import Plan, SetPlan
 from renderer import keys
 from renderer.definition import Definition, DefinitionErrors
@@ -91,13 +91,13 @@ class Archive:
         for obj in sorted(self.records.values(), key=_sequence):
             of, data = annotation(obj, keys.RECORD_OF).split("/"), obj.get("data")
             name, content = obj["metadata"]["name"], annotation(obj, keys.HASH)
-            number = _number(annotation(obj, keys.REVISION))
+            sequence = number(annotation(obj, keys.REVISION)) or 0
             match label(obj, keys.RECORD), of:
                 case "definition", [group, kind]:
-                    revision = Revision(number, content, name, data, annotation(obj, keys.COMMIT))
+                    revision = Revision(sequence, content, name, data, annotation(obj, keys.COMMIT))
                     revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
-                    pair = AppliedPair(number, content, name, annotation(obj, keys.RECORD_SOURCE), data)
+                    pair = AppliedPair(sequence, content, name, annotation(obj, keys.RECORD_SOURCE), data)
                     applied[ObjectKey(*of)] = pair
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
@@ -188,13 +188,9 @@ def _key(name: str) -> ObjectKey:
     return ObjectKey(*KIND, OWN_NAMESPACE, name)
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
-
-
 def _sequence(obj: Object) -> int:
     """The number at the end of a record's name; of two pairs of one instance the higher is the newer."""
-    return _number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r"))
+    return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
 def _definition_body(one: Issued, commit: str) -> Object:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from applier.inventory import ForeignSet, Scope, parent_body, read_scope, scope_of
+from applier.inventory import ForeignSet, Scope, epoch_of, parent_body, read_scope, scope_of, target_of
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
@@ -87,3 +87,11 @@ def test_scopes_are_ordered_by_what_they_cover() -> None:
     assert not small >= big
     assert not Scope(frozenset({CONFIG_MAP, DEPLOYMENT})) >= big
     assert small | big == big
+
+
+def test_numbers_that_we_would_not_write_count_as_absent() -> None:
+    """Row 15 of the threats: a parent whose epoch and target somebody edited is still read."""
+    edited = parent(Scope(), target=3, epoch=4)
+    assert (target_of(edited), epoch_of(edited)) == (3, 4)
+    edited["metadata"]["annotations"] |= {keys.TARGET: "9" * 5000, keys.EPOCH: "many"}
+    assert (target_of(edited), epoch_of(edited)) == (0, 0)

@@ -163,3 +163,11 @@ def test_the_text_of_a_secret_is_written_as_its_data() -> None:
     assert without_nulls(secret) == {"apiVersion": "v1", "kind": "Secret", "data": encoded}
     other = {"apiVersion": "other.io/v1", "kind": "Secret", "stringData": {"b": "c"}}
     assert without_nulls(other) == other
+
+
+@pytest.mark.parametrize("level", ["7" * 5000, "-1", "1.5", "", "\u0663" * 30])
+def test_a_level_that_we_would_not_write_is_a_missing_record(level: str) -> None:
+    """Row 14 of the threats, T4: whoever may label an object may write anything into its record, and stops nobody with it."""
+    forged = member("x")
+    forged["metadata"]["annotations"][keys.LEVEL] = level
+    assert Member.of(forged).level is None
