@@ -1,0 +1,134 @@
+"""Health of a live object, by the rules of kstatus (sigs.k8s.io/cli-utils), with our answers to its known traps.
+
+Pure functions of the object as read, and of `now` where a rule knows an age. Two questions, two answers: `health`
+says whether an object works, `exists_ready` whether what depends on it may start when it has no `readyWhen`. Neither
+means anything before `is_fresh`.
+
+Where we differ from kstatus: a running Job is InProgress until it completes; a failed Pod without a controller is
+Failed; a claim that binds on first use, a custom resource without status and an instance of our definitions are told
+by parameters.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from applier.cluster import Object
+from applier.status.kinds import CLAIM, OBSERVERS, RULES
+from applier.status.view import Health, Status, View, current, failed, progress, told
+from renderer.identity import group_kind
+from renderer.kinds import CRD, NAMESPACE
+
+__all__ = ["Health", "Status", "exists_ready", "health", "is_fresh"]
+
+STATUS_GRACE = timedelta(seconds=30)
+"""How long a custom resource may be without status before it counts as one whose controller writes none."""
+
+
+def health(
+    obj: Object | None,
+    *,
+    now: datetime | None = None,
+    since: datetime | None = None,
+    reports_status: bool = False,
+    awaits_consumer: bool = False,
+    is_instance: bool = False,
+) -> Health:
+    """The health of an object; None is an object that is absent. A read that failed is `Unknown`, which only the
+    caller can say.
+
+    `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE` from
+    `since` (when it was written; else its creation). `awaits_consumer`: a PersistentVolumeClaim that binds on first
+    use and has no Pod yet. `is_instance`: an instance of our definitions. Ages are judged only with `now`, an aware
+    datetime.
+    """
+    if obj is None:
+        return Health(Status.NOT_FOUND, "the object is absent")
+    view = View(obj, now)
+    general = _generic(view)
+    if general:
+        return general
+    if is_instance:
+        return _instance(view)
+    if awaits_consumer and group_kind(obj) == CLAIM and view.at("status", "phase") in (None, "Pending"):
+        return Health(Status.CURRENT, "binds when the first Pod uses it")
+    rule = RULES.get(group_kind(obj))
+    if rule:
+        return rule(view)
+    if reports_status and not view.at("status"):
+        return _without_status(view, since)
+    return _ready_condition(view)
+
+
+def is_fresh(obj: Object) -> bool:
+    """Whether the object's controller has seen its present spec (API conventions, `observedGeneration`).
+
+    Kinds that are not known to publish it, and do not, count as fresh. Before this is true, status describes an older
+    spec.
+    """
+    if (generation := obj["metadata"].get("generation")) is None:
+        return True
+    observed = View(obj, None).at("status", "observedGeneration")
+    return group_kind(obj) not in OBSERVERS if observed is None else bool(observed == generation)
+
+
+def exists_ready(obj: Object | None) -> bool:
+    """Whether dependents may start where no `readyWhen` says more: it exists and is not going away.
+
+    A CustomResourceDefinition must be served under the names it asks for, a Namespace be active.
+    """
+    if obj is None or obj["metadata"].get("deletionTimestamp"):
+        return False
+    view = View(obj, None)
+    match group_kind(obj):
+        case kind if kind == CRD:
+            return view.is_true("Established") and view.is_true("NamesAccepted")
+        case kind if kind == NAMESPACE:
+            return bool(view.at("status", "phase") == "Active")
+        case _:
+            return True
+
+
+def _generic(view: View) -> Health | None:
+    """Rules 1 to 3, which come before any rule of a kind."""
+    deleted = view.at("metadata", "deletionTimestamp")
+    if deleted:
+        finalizers = ", ".join(view.at("metadata", "finalizers") or ())
+        return Health(Status.TERMINATING, f"deleted at {deleted}" + (f", waits for {finalizers}" if finalizers else ""))
+    generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")
+    if generation is not None and observed is not None and generation != observed:
+        return progress(f"generation {generation} is not observed yet (observed: {observed})")
+    for condition in view.conditions:
+        match condition.get("type"), condition.get("status"):
+            case "Reconciling", "True":
+                return progress(told(condition))
+            case "Stalled", "True":
+                return failed(told(condition))
+    return None
+
+
+def _instance(view: View) -> Health:
+    condition = view.condition("Healthy")
+    generation = view.at("metadata", "generation")
+    observed = condition.get("observedGeneration", view.at("status", "observedGeneration"))
+    if not condition:
+        return progress("condition Healthy is not set yet")
+    if observed != generation:
+        return progress(f"condition Healthy is not of generation {generation} (observed: {observed})")
+    return current(told(condition)) if condition.get("status") == "True" else progress(told(condition))
+
+
+def _without_status(view: View, since: datetime | None) -> Health:
+    if view.older_than(STATUS_GRACE, since or view.at("metadata", "creationTimestamp")):
+        return current(f"no status within {STATUS_GRACE.seconds} s: nobody seems to write one")
+    return progress("no status yet")
+
+
+def _ready_condition(view: View) -> Health:
+    """Rules 5 and 6: without a rule for the kind, Ready=False is never Failed; how long to wait is for the caller to
+    say.
+    """
+    condition = view.condition("Ready")
+    if not condition or condition.get("status") == "True":
+        return current(told(condition))
+    return progress(told(condition))

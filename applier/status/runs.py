@@ -1,0 +1,68 @@
+"""What runs to an end: Pods and Jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from applier.status.view import Health, Status, View, current, failed, progress, told
+
+UNSCHEDULABLE_AFTER = timedelta(seconds=15)
+"""How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
+
+
+def pod(view: View) -> Health:
+    match view.at("status", "phase"):
+        case "Succeeded":
+            return current("completed")
+        case "Failed":
+            return _ended_pod(view)
+        case "Running":
+            return _running_pod(view)
+        case "Pending":
+            return _pending_pod(view)
+        case None | "":
+            return progress("no phase yet")
+        case phase:
+            return Health(Status.UNKNOWN, f"phase {phase}")
+
+
+def _ended_pod(view: View) -> Health:
+    """A controller replaces or counts its failed Pods itself; nobody does that for a Pod of its own."""
+    text = f"failed: {view.at('status', 'reason') or view.at('status', 'message') or 'a container ended with an error'}"
+    owners = view.at("metadata", "ownerReferences") or []
+    return current(text) if any(owner.get("controller") for owner in owners) else failed(text)
+
+
+def _running_pod(view: View) -> Health:
+    if view.is_true("Ready"):
+        return current("running and ready")
+    crashing = [
+        container.get("name")
+        for group in ("containerStatuses", "initContainerStatuses")
+        for container in view.at("status", group) or []
+        if ((container.get("state") or {}).get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    ]
+    return failed(f"containers crash: {', '.join(map(str, crashing))}") if crashing else progress("not ready yet")
+
+
+def _pending_pod(view: View) -> Health:
+    scheduled = view.condition("PodScheduled")
+    stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    if stuck and view.older_than(UNSCHEDULABLE_AFTER, scheduled.get("lastTransitionTime")):
+        return failed(told(scheduled))
+    return progress(told(scheduled) if stuck else "pending")
+
+
+def job(view: View) -> Health:
+    for condition in view.conditions:
+        match condition.get("type"), condition.get("status"):
+            case "Failed", "True":
+                return failed(told(condition))
+            case "Complete", "True":
+                return current("completed")
+            case "Suspended", "True" if view.at("spec", "suspend"):
+                return current("suspended")
+    if not view.at("status", "startTime"):
+        return progress("not started yet")
+    counts = ", ".join(f"{view.status(name)} {name}" for name in ("active", "succeeded", "failed"))
+    return progress(f"running: {counts}")

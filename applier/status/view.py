@@ -1,0 +1,104 @@
+"""A live object as the rules of health ask about it, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from applier.cluster import Object
+
+
+class Status(Enum):
+    """The kstatus words."""
+
+    CURRENT = "Current"
+    IN_PROGRESS = "InProgress"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    NOT_FOUND = "NotFound"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A status, and in `message` what it was concluded from, for people."""
+
+    status: Status
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One object and what the rules ask of it. Numbers and texts that are absent are the default."""
+
+    obj: Object
+    now: datetime | None
+
+    def at(self, *path: str) -> Any:
+        value: Any = self.obj
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
+
+    def number(self, *path: str, default: int = 0) -> int:
+        value = self.at(*path)
+        return value if isinstance(value, int) else default
+
+    def status(self, name: str) -> int:
+        return self.number("status", name)
+
+    @property
+    def replicas(self) -> int:
+        return self.number("spec", "replicas", default=1)
+
+    @property
+    def conditions(self) -> Iterator[Mapping[str, Any]]:
+        conditions = self.at("status", "conditions")
+        yield from (c for c in conditions if isinstance(c, Mapping)) if isinstance(conditions, list) else ()
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        return next((c for c in self.conditions if c.get("type") == kind), {})
+
+    def is_true(self, kind: str) -> bool:
+        return self.condition(kind).get("status") == "True"
+
+    def older_than(self, age: timedelta, since: str | datetime | None) -> bool:
+        """Whether `since` lies more than `age` back. Nothing is old where `now` or `since` is not known."""
+        begin = datetime.fromisoformat(since) if isinstance(since, str) else since
+        return self.now is not None and begin is not None and self.now - begin > age
+
+
+def current(message: str) -> Health:
+    return Health(Status.CURRENT, message)
+
+
+def progress(message: str) -> Health:
+    return Health(Status.IN_PROGRESS, message)
+
+
+def failed(message: str) -> Health:
+    return Health(Status.FAILED, message)
+
+
+def told(condition: Mapping[str, Any]) -> str:
+    """A condition in words: `Ready=False (Reason): message`."""
+    if not condition:
+        return "exists"
+    reason, message = condition.get("reason"), condition.get("message")
+    head = f"{condition.get('type')}={condition.get('status')}" + (f" ({reason})" if reason else "")
+    return f"{head}: {message}" if message else head
+
+
+def below(what: str, have: int, want: int) -> Health | None:
+    return progress(f"{have} of {want} {what}") if have < want else None
+
+
+def above(have: int, want: int) -> Health | None:
+    return progress(f"{have - want} old Pods still exist") if have > want else None
+
+
+def first(*found: Health | None) -> Health | None:
+    return next((each for each in found if each), None)
