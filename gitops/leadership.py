@@ -53,7 +53,7 @@ class Timing:
 @dataclass
 class Leadership:
     """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is. `lease` is what
-    it holds, `about` the annotations that it writes there.
+    it holds, `about` the annotations that it writes there. `stands_by`: it has seen that another one leads.
     """
 
     cluster: Cluster
@@ -63,6 +63,7 @@ class Leadership:
     timing: Timing = Timing()
     lease: ObjectKey = LEASE
     about: Mapping[str, str] = field(default_factory=dict)
+    stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
     _lease: Object | None = None
 
@@ -79,6 +80,7 @@ class Leadership:
                 raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
             if not holder and await self.take(leases.found[self.lease.name]):
                 return
+            self.stands_by = bool(holder)
             if holder != told:
                 waits(holder)
                 told = holder

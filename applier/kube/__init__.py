@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ async def connect(
     concurrency: int = 16,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: Callable[[], float] = random.random,
+    patience: float = inf,
 ) -> KubeCluster:
     """The cluster that kubectl would choose, without a request to it yet.
 
     `kubeconfig` is one file; without it `$KUBECONFIG` (several files), `~/.kube/config`, then the service account of
     the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between tries;
-    tests pass their own.
+    tests pass their own. `patience`: seconds for which a server that cannot be reached is tried, if fewer than for other failures.
 
     Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -38,4 +40,4 @@ async def connect(
     from applier.kube.transport import HttpTransport
 
     transport = await HttpTransport.open(choose(kubeconfig, context))
-    return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng)
+    return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)

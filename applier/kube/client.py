@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from typing import Any
 
 import orjson
@@ -69,17 +70,20 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     """A try that failed: the error if it is the last, whether to try `again`, the seconds it cost and those the
-    server asks to wait.
+    server asks to wait. `reached`: the server itself has refused.
     """
 
     error: ClusterError
     again: bool
     cost: float = 0.0
     wait: float | None = None
+    reached: bool = True
 
 
 class Client:
-    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing."""
+    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing. `patience`: seconds for
+    which a server that is not reached at all is tried.
+    """
 
     def __init__(
         self,
@@ -88,11 +92,12 @@ class Client:
         concurrency: int,
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
+        patience: float = inf,
     ) -> None:
         self.transport = transport
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
-        self._sleep, self._rng = sleep, rng
+        self._sleep, self._rng, self._patience = sleep, rng, patience
         self._user: dict[str, str] = {}
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
@@ -118,7 +123,8 @@ class Client:
                     return outcome
                 wait = self._wait(attempt, outcome.wait)
                 spent += outcome.cost + wait
-                if not outcome.again or spent > call.budget:
+                budget = call.budget if outcome.reached else min(call.budget, self._patience)
+                if not outcome.again or spent > budget:
                     raise outcome.error
                 await self._sleep(wait)
         raise AssertionError("unreachable")
@@ -155,7 +161,7 @@ class Client:
             )
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
-            return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final)
+            return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final, reached=False)
         except BrokenError as error:
             self.answers[call.verb, 0] += 1
             text = f"{call.about}: no complete answer: {error}"

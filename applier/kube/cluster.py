@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
 from functools import cache
+from math import inf
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -50,10 +51,11 @@ class KubeCluster:
         concurrency: int,
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
+        patience: float = inf,
     ) -> None:
         self.name = ClusterName(transport.name)
         self.namespace = transport.namespace
-        self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng)
+        self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)
         self._discovery = DiscoveryCache(self._client)
         self._rng = rng
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -76,6 +76,10 @@ def refuse_beside_config(**flags: str) -> None:
         )
 
 
+PATIENCE: Final = 2.0
+"""Seconds for which a command tries to reach a server: a person reads the error sooner than that it would come up."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
     """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox."""
@@ -95,7 +99,7 @@ class ClusterChoice:
         return " ".join([command, *chosen]) if command.startswith("levelgate ") else command
 
     @asynccontextmanager
-    async def connected(self, *, concurrency: int = 16) -> AsyncIterator[KubeCluster]:
+    async def connected(self, *, concurrency: int = 16, patience: float = PATIENCE) -> AsyncIterator[KubeCluster]:
         """The chosen cluster, for as long as the block runs. Raises ConfigurationError."""
         from applier.kube import connect
 
@@ -108,7 +112,7 @@ class ClusterChoice:
                 start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
                 raise ConfigurationError(f"no sandbox is running: start one in another terminal with {start}")
             kubeconfig = str(found)
-        cluster = await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency)
+        cluster = await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency, patience=patience)
         try:
             yield cluster
         finally:

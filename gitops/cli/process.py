@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -66,11 +67,11 @@ class Process:
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
                 await self._sandbox(stack)
-            cluster = await stack.enter_async_context(self.choice.connected(concurrency=self.concurrency))
+            cluster = await stack.enter_async_context(self.choice.connected(concurrency=self.concurrency, patience=inf))
             clock = SystemClock()
             stop = asyncio.Event()
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
-            own = await stack.enter_async_context(self.choice.connected(concurrency=2))
+            own = await stack.enter_async_context(self.choice.connected(concurrency=2, patience=inf))
             shards = self._divided(own, clock)
             leadership = shards or Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
@@ -217,7 +218,7 @@ async def _forever(daemon: Daemon) -> int:
 def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership | Shards) -> Seen:
     from gitops.server.seen import Seen
 
-    return Seen(cluster, program_version(), clock, lambda: leadership.leads)
+    return Seen(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)
 
 
 def _each(*acts: Callable[[T], None] | None) -> Callable[[T], None]:

@@ -66,6 +66,11 @@ class Shards:
         return self.divided.apart(states)
 
     @property
+    def stands_by(self) -> bool:
+        """Is it one of those that are alive?"""
+        return self._replica.leads
+
+    @property
     def leads(self) -> bool:
         """Does it hold anything?"""
         return bool(self._held)

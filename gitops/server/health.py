@@ -30,11 +30,13 @@ def alive(monitor: Monitor) -> Health:
 
 
 def ready(monitor: Monitor) -> Health:
-    """Whoever waits for the lead is ready to take it. Whoever leads is, once every source was read and a pass is over; a source that cannot be
-    read is waited for no longer than `FIRST_SYNC`, because the others must not suffer.
+    """Whoever knows who leads, and waits, is ready to follow. Whoever leads is, once every source was read and a pass is over; a
+    source that cannot be read is waited for no longer than `FIRST_SYNC`, because the others must not suffer.
     """
     if not monitor.leads():
-        return Health(True, "standing by: another replica leads")
+        if monitor.stands_by():
+            return Health(True, "standing by: another replica leads")
+        return Health(False, f"cluster {monitor.cluster} has not told yet who leads")
     missing = monitor.unread()
     if not monitor.number:
         unread = f"; not read yet: {', '.join(missing)}" if missing else ""

@@ -49,7 +49,9 @@ class PassLine:
 
 @dataclass
 class Monitor:
-    """Of one process. `elapsed` is a clock that only goes forward, in seconds."""
+    """Of one process. `elapsed` is a clock that only goes forward, in seconds. `leads`: does it work; `stands_by`: does it know
+    of another that does?
+    """
 
     cluster: str
     version: str
@@ -58,6 +60,7 @@ class Monitor:
     leads: Callable[[], bool] = lambda: True
     unread: Callable[[], list[str]] = list
     errors: Callable[[], Mapping[str, Exception]] = dict
+    stands_by: Callable[[], bool] = lambda: False
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=KEPT))
     number: int = 0
     miscounts: int = 0

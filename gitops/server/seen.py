@@ -30,10 +30,17 @@ class Counted(Protocol):
 
 
 class Seen:
-    """`stage`, `report` and `passed` are to be told by whoever works; `leads` says whether this process does."""
+    """`stage`, `report` and `passed` are to be told by whoever works; `leads` and `stands_by` as for the `Monitor`."""
 
-    def __init__(self, cluster: Counted, version: str, clock: Clock, leads: Callable[[], bool]) -> None:
-        self.monitor = Monitor(cluster.name, version, clock, leads=leads)
+    def __init__(
+        self,
+        cluster: Counted,
+        version: str,
+        clock: Clock,
+        leads: Callable[[], bool],
+        stands_by: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
         self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches, self._queue)
         self.stage: Stage = told(self.monitor.stage, self.metrics.stage)
         self._follower: Follower | None = None

@@ -33,7 +33,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
 
     def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
         @asynccontextmanager
-        async def connected(_choice: ClusterChoice, *, concurrency: int = 16) -> AsyncIterator[Cluster]:
+        async def connected(_choice: ClusterChoice, *, concurrency: int = 16, **_: float) -> AsyncIterator[Cluster]:
             yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
 
         with monkeypatch.context() as patched:

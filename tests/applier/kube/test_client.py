@@ -126,6 +126,22 @@ async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkey
         server.gate.set()
 
 
+async def test_a_person_waits_less_for_a_server_that_is_not_there(tmp_path: Path) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        file = write_kubeconfig(tmp_path / "config", f"http://127.0.0.1:{taken.getsockname()[1]}", user={})
+        cluster = await connect(kubeconfig=str(file), sleep=sleep, rng=lambda: 0.5, patience=2.0)
+        with pytest.raises(Unavailable, match="cannot connect"):
+            await cluster.get(KEY)
+        await cluster.close()
+    assert slept == [0.375, 0.75]
+
+
 async def test_credentials_are_read_again_once_when_refused(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (server, cluster):
         await cluster.discover()

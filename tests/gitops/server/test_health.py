@@ -63,7 +63,10 @@ def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() ->
 
 
 def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
-    assert health.ready(monitor(leads=False, number=0)[0]) == health.Health(True, "standing by: another replica leads")
+    watched, _ = monitor(leads=False, number=0)
+    assert health.ready(watched) == health.Health(False, "cluster prod-eu has not told yet who leads")
+    watched.stands_by = lambda: True
+    assert health.ready(watched) == health.Health(True, "standing by: another replica leads")
 
 
 def test_it_says_what_the_first_pass_waits_for() -> None:
