@@ -72,6 +72,9 @@ class Branch:
         self.files, self.number = files, number
         self.kept[self.head()] = files
 
+    def holds(self, commit: str) -> bool:
+        return commit in self.kept
+
     def is_ancestor(self, old: str, new: str) -> bool:
         assert new == self.head()
         return old in self.line
