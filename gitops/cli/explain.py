@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
+from textwrap import wrap
 from typing import Any
 
 import click
@@ -27,6 +28,7 @@ from gitops.words.text import aligned, title
 from gitops.words.times import Times
 
 _MOST = 10
+_WIDTH = 79
 _ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
 
 
@@ -104,13 +106,19 @@ def _text(found: Explanation, times: Times, now: datetime, choice: ClusterChoice
         yield from (
             f"  {cause.reason}  {' '.join(filter(None, (cause.node, cause.message)))}" for cause in found.others
         )
-    if found.open and found.key:
-        told = ", ".join(f"window {window.name} ({_last_start(window, times, now)})" for window in found.open)
-        yield from ("", f"Open, checked too: {told}.")
+    if found.key and (opened := list(_open(found, times, now))):
+        yield from ("", *wrap(f"Open, checked too: {', '.join(opened)}.", _WIDTH, break_on_hyphens=False))
     if acts := list(actions(found)):
         yield from ("", "Who can act")
         width = max(len(what) for what, _ in acts)
         yield from (f"  {what:<{width}}  {choice.told(how)}" for what, how in acts)
+
+
+def _open(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+    for window in found.open:
+        yield f"window {window.name} ({_last_start(window, times, now)})"
+    for name, since in found.externals.items():
+        yield f'external("{name}") = true (since {times.short(since, now)})'
 
 
 def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
@@ -218,6 +226,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
         "chain": [_link(link) for link in found.chain],
         "others": [_cause(cause) for cause in found.others],
         "open": [window.name for window in found.open],
+        "externals": [{"name": name, "since": _time(since)} for name, since in found.externals.items()],
         "waiting": [str(one.key) for one in found.waiting],
         **({"target": _pair(standing.target), "applied": _pair(standing.applied)} if standing else {}),
     }

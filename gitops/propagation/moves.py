@@ -114,7 +114,10 @@ class Moves:
         reserve(collection, decision, now=now)
         passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
         decision = replace(decision, state=decision.state.noted(*passed))
-        self.states[name] = replace(decision.state, waves=progress_of(policy, collection, decision.state))
+        progress = progress_of(policy, collection, decision.state)
+        facts = here.conditions.externals or {}
+        known = (one for gate in here.bundle.definitions[kind].gates for one in gate.externals if one in facts)
+        self.states[name] = decision.state.telling(progress, (one for one in {*known} if facts[one].answer), now)
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
         rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
         self.rollouts.append(rollout)

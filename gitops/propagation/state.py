@@ -123,7 +123,8 @@ class WaveProgress:
 @dataclass(frozen=True, slots=True)
 class State:
     """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
-    order, tell how far it is; nothing is decided by them.
+    order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided by
+    these two.
     """
 
     targets: Mapping[str, Target] = field(default_factory=dict)
@@ -134,12 +135,18 @@ class State:
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[Entry, ...] = ()
     waves: tuple[WaveProgress, ...] = ()
+    externals: Mapping[str, _Moment] = field(default_factory=dict)
 
     def halt_of(self, target: Target) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 
     def is_approved(self, target: Target, after: str) -> bool:
         return any(one.target == target.revision and one.after == after for one in self.approvals)
+
+    def telling(self, waves: tuple[WaveProgress, ...], externals: Iterable[str], now: datetime) -> State:
+        """With how far it is, and with the external facts that are so now."""
+        since = {name: self.externals.get(name, now) for name in sorted(externals)}
+        return replace(self, waves=waves, externals=since)
 
     def noted(self, *entries: Entry) -> State:
         """With these decisions recorded; only the newest are kept, each bounded in length.

@@ -90,10 +90,8 @@ class _World:
 
     async def rollout(self, ref: Ref) -> Explanation:
         """Of a definition, that of all its instances."""
-        record = await self.cluster.get(rollout_key(ref.name))
-        if record is None:
+        if (rollout := await self._rollout(ref.name)) is None:
             raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
-        rollout = Rollout.read(record.get("data") or {}, now=self.now)
         mine = tuple(one for one in await self._all() if one.rollout == ref.name)
         found = Explanation(str(ref), State.of(one.reason for one in mine), rollout=rollout, instances=mine)
         if not found.waiting:
@@ -101,6 +99,10 @@ class _World:
         first = min(found.waiting, key=lambda one: (list(State).index(one.state), one.key))
         chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
         return replace(found, chain=tuple(chain))
+
+    async def _rollout(self, name: str) -> Rollout | None:
+        record = await self.cluster.get(rollout_key(name)) if name else None
+        return Rollout.read(record.get("data") or {}, now=self.now) if record else None
 
     async def window(self, ref: Ref) -> Explanation:
         named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
@@ -122,7 +124,9 @@ class _World:
         chain = [link async for link in self._chain(subject, causes[0], standing)] if causes else []
         state = State.of(cause.reason for cause in causes)
         opened = await self._open(standing, chain) if standing and chain else ()
-        return Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened)
+        rollout = await self._rollout(standing.rollout) if standing and chain else None
+        facts = rollout.externals if rollout else {}
+        return Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened, facts)
 
     async def _chain(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Link]:
         """From this cause to what holds it up; a circle ends where it closes."""

@@ -5,8 +5,8 @@ One link waits for the next: an instance for its pace because of another instanc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
@@ -57,7 +57,8 @@ Link = Waiting | Shut
 class Explanation:
     """Of one thing that a person named: `unit`, as objects are written, or our own word and a name.
 
-    `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass. `record` is that of a
+    `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass,
+    `externals` the external facts that its definition asks for and that are so, with since when. `record` is that of a
     source, `rollout` that of a rollout; `instances` are those of these, or behind a window.
     """
 
@@ -68,6 +69,7 @@ class Explanation:
     chain: tuple[Link, ...] = ()
     others: tuple[Cause, ...] = ()
     open: tuple[Window, ...] = ()
+    externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
     rollout: Rollout | None = None
     instances: tuple[Standing, ...] = ()

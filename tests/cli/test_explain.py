@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import USAGE
+from gitops.propagation.gates import Fact
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import GROUP, Fleet
 
@@ -156,6 +157,28 @@ def test_the_json_has_what_blocks_it_and_the_chain(shops: Fleet, typed: Typed) -
     )
     assert gate["gates"][0]["operands"] == ['inWindow("dba-hours") = false']
     assert (window["window"], window["until"], len(window["opens"])) == ("dba-hours", monday, 3)
+
+
+def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Typed) -> None:
+    """surface 4.4: what was checked too and does not hold it up; a fact that is not so is a link of the chain instead."""
+    known = {"error-budget": Fact(True), "unasked": Fact(True)}
+    shops.reconciler.facts = lambda _: known
+    shops.gates = ['${external("error-budget")}']
+    friday(shops)
+    assert answer(typed, shops, "link/shop")[-7:-4] == [
+        "Open, checked too: window business-hours (last start today 16:30 CET),",
+        'external("error-budget") = true (since 14:02 CET).',
+        "",
+    ]
+    told = found(typed, shops, "link/shop")
+    assert (told["open"], told["externals"]) == (
+        ["business-hours"],
+        [{"name": "error-budget", "since": "2026-11-20T13:02:00Z"}],
+    )
+    known["error-budget"] = Fact(False)
+    shops.step()
+    assert found(typed, shops, "link/shop")["externals"] == []
+    assert found(typed, shops, "link/shop")["chain"][0]["reason"] == "GateClosed"
 
 
 @pytest.mark.parametrize("ref", ["link/cart", "link/cart/database"])
