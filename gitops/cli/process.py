@@ -27,6 +27,7 @@ from gitops.clock import SystemClock
 from gitops.config import Config
 from gitops.config.address import DEFAULT, Address, address
 from gitops.daemon.follow import Follower
+from gitops.daemon.hints import Hints
 from gitops.externals import Externals
 from gitops.leadership import Leadership, own_identity
 from gitops.passes.known import Pass
@@ -115,17 +116,18 @@ class Process:
                     self._divide(shards, daemon)
                 working = partial(_forever, daemon)
                 if seen and where:
-                    await self._serve(stack, seen, where, daemon)
+                    works_on = shards.has if shards else lambda _: leadership.leads
+                    await self._serve(stack, seen, where, daemon, Hints(own, clock, works_on, follower.poll))
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
 
-    async def _serve(self, stack: AsyncExitStack, seen: Seen, where: Address, daemon: Daemon) -> None:
+    async def _serve(self, stack: AsyncExitStack, seen: Seen, where: Address, daemon: Daemon, hints: Hints) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""
         from gitops.server.app import NotListening
 
         try:
-            serving = seen.serving(where, daemon.follower, lambda: daemon.config.hooks)
+            serving = seen.serving(where, daemon.follower, hints.take, lambda: daemon.config.hooks)
             bound = await stack.enter_async_context(serving)
         except NotListening as error:
             if self.listen:

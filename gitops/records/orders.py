@@ -178,9 +178,19 @@ def unpin(subject: Subject) -> Order:
 
 
 def sync(subject: Subject) -> Order:
-    """That it is looked at now; the value tells this request from those before."""
-    said = subject.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return Order(subject, {keys.SYNC: said}, f"{subject} is looked at now. No gate opens by that.", "", is_signed=False)
+    """That it is looked at now."""
+    return Order(
+        subject,
+        {keys.SYNC: sync_value(subject.now)},
+        f"{subject} is looked at now. No gate opens by that.",
+        "",
+        is_signed=False,
+    )
+
+
+def sync_value(now: datetime) -> str:
+    """Tells a request to look now from those before."""
+    return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> Order:

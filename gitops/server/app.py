@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import resources
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from applier.errors import ClusterError
 from gitops.compose import SourceConfig
 from gitops.config.address import Address
 from gitops.errors import GitopsError
@@ -42,6 +43,7 @@ _STREAMS: Final = 64
 _BODIES: Final = 8
 _GRACE: Final = 2.0
 _HEARTBEAT: Final = 15.0
+_PATIENCE: Final = 5.0
 
 
 class NotListening(GitopsError):
@@ -50,11 +52,11 @@ class NotListening(GitopsError):
 
 @dataclass
 class Server:
-    """What is served of one daemon. `poll` asks sources soon; `sources` and `secrets` (files, by provider) are those of the configuration now."""
+    """What is served of one daemon. `hint` asks sources soon; `sources` and `secrets` (files, by provider) are those of the configuration now."""
 
     monitor: Monitor
     metrics: Metrics
-    poll: Callable[..., None]
+    hint: Callable[..., Awaitable[None]]
     sources: Callable[[], tuple[SourceConfig, ...]]
     secrets: Callable[[], Mapping[str, Path]]
     rate: hooks.Rate = field(default_factory=hooks.Rate)
@@ -144,10 +146,19 @@ class Server:
         if not self.rate.allows(name, self.monitor.elapsed()):
             self.metrics.hook(name, "throttled")
             raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
-        self.metrics.hook(name, "accepted" if found else "unconcerned")
         if found:
-            self.poll(*found)
+            await self._hint(name, found)
+        self.metrics.hook(name, "accepted" if found else "unconcerned")
         return web.Response(status=202, text="\n")
+
+    async def _hint(self, name: str, found: list[str]) -> None:
+        """Where another process has to be told and cannot be, the caller learns that it may try again."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.hint(*found)
+        except (ClusterError, TimeoutError):
+            self.metrics.hook(name, "failed")
+            raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
 
     async def _body(self, request: web.Request, name: str) -> bytes:
         if (request.content_length or 0) > hooks.LARGEST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -53,12 +53,16 @@ class Seen:
 
     @asynccontextmanager
     async def serving(
-        self, address: Address, follower: Follower, secrets: Callable[[], Mapping[str, Path]]
+        self,
+        address: Address,
+        follower: Follower,
+        hint: Callable[..., Awaitable[None]],
+        secrets: Callable[[], Mapping[str, Path]],
     ) -> AsyncIterator[Address]:
-        """Answer requests as long as the context lasts; hooks poll the sources of `follower`. Raises NotListening."""
+        """Answer requests as long as the context lasts; hooks give hints of the sources of `follower`. Raises NotListening."""
         self._follower = follower
         self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
-        server = Server(self.monitor, self.metrics, follower.poll, lambda: tuple(follower.configs.values()), secrets)
+        server = Server(self.monitor, self.metrics, hint, lambda: tuple(follower.configs.values()), secrets)
         async with listening(server, address) as where:
             yield where
 

@@ -85,6 +85,7 @@ def test_an_address_that_is_taken_is_an_error(platform: Platform, daemon: Daemon
 
 @pytest.mark.both_servers
 def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tmp_path: Path) -> None:
+    """Whichever of two replicas is called: the one that leads, or the one that stands by, which passes it on."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="one")})
     (tmp_path / "secret").write_text("secret")
     with serving(platform.repository.path.parent) as git:
@@ -94,15 +95,20 @@ def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tm
             "hooks: {generic: {secretFile: secret}}\n"
             f"sources: [{{name: {platform.name}, url: '{url}', interval: 1h}}]\n"
         )
-        with following(platform, "--config", str(tmp_path / "levelgate.yaml")) as daemon:
+        config = ("--config", str(tmp_path / "levelgate.yaml"))
+        with following(platform, *config) as daemon:
             eventually(lambda: text(platform) == "one")
-            platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="two")})
             body = json.dumps({"url": url}).encode()
             forged = Request(f"{daemon.url}/hooks/generic", body, {"X-Levelgate-Signature": "sha256=00"})
             assert daemon.send(forged)[0] == 401
-            proof = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
-            assert daemon.send(Request(f"{daemon.url}/hooks/generic", body, {"X-Levelgate-Signature": proof}))[0] == 202
-            eventually(lambda: text(platform) == "two")
+            with following(platform, *config) as other:
+                eventually(lambda: other.get("/readyz")[1] == "standing by: another replica leads\n")
+                for called, said in ((daemon, "two"), (other, "three")):
+                    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text=said)})
+                    proof = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
+                    hook = Request(f"{called.url}/hooks/generic", body, {"X-Levelgate-Signature": proof})
+                    assert called.send(hook)[0] == 202
+                    eventually(lambda said=said: text(platform) == said)
 
 
 def text(platform: Platform) -> str:

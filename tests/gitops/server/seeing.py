@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from applier.errors import ClusterError
 from applier.sandbox.api import Sandbox
 from gitops.compose import SourceConfig
 from gitops.passes.known import Pass
@@ -45,13 +46,14 @@ class Answering:
 
 @dataclass
 class Scene:
-    """`polled` are the sources that a hook wanted to be asked."""
+    """`polled` are the sources that a hook wanted to be asked; `refusal` is why nobody can be told of them."""
 
     fleet: Fleet
     seen: Seen
     polled: list[tuple[str, ...]] = field(default_factory=list)
     sources: tuple[SourceConfig, ...] = ()
     secrets: Mapping[str, Path] = field(default_factory=dict)
+    refusal: ClusterError | None = None
 
     async def step(self, after: timedelta = timedelta()) -> Pass:
         """One pass, so much later."""
@@ -69,10 +71,12 @@ class Scene:
 
     @property
     def server(self) -> Server:
-        def poll(*names: str) -> None:
+        async def hint(*names: str) -> None:
+            if self.refusal:
+                raise self.refusal
             self.polled.append(names)
 
-        return Server(self.seen.monitor, self.seen.metrics, poll, lambda: self.sources, lambda: self.secrets)
+        return Server(self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[TestClient[object, object]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from applier.errors import Unavailable
 from gitops.compose import source_config
 from gitops.server import hooks
 from tests.gitops.server.seeing import Scene, scene
@@ -104,6 +105,13 @@ async def test_what_is_not_proven_does_nothing_and_learns_nothing(hooked: Scene,
     async with sent(hooked, provider, body, headers) as (status, text):
         assert (status, text) == (401, "401: Unauthorized")
     assert hooked.polled == []
+
+
+async def test_whoever_cannot_be_heard_is_told_to_call_again(hooked: Scene) -> None:
+    hooked.refusal = Unavailable("the cluster is away")
+    body = json.dumps(GITHUB).encode()
+    async with sent(hooked, "github", body, signed("github", body)) as (status, text):
+        assert (status, text) == (503, "503: Service Unavailable")
 
 
 async def test_an_unknown_provider_and_one_without_a_secret_are_not_there(hooked: Scene) -> None:

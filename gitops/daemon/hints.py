@@ -1,0 +1,42 @@
+"""A word that there is something new of sources, given to whoever works on them.
+
+Of several processes any one may be told, such as by a forge that calls a Service: what it does not work on itself it passes on, as a person would
+ask with `levelgate sync`, by an annotation on the record of the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from applier.cluster import STATUS, Cluster
+from gitops.clock import Clock
+from gitops.records.orders import sync_value
+from gitops.records.standing import everything_suspended
+from renderer import keys
+from renderer.identity import source_parent
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """`works_on` says of a source whether this process does, `poll` asks where sources stand. `cluster` takes writes of a process that does not
+    lead, too.
+    """
+
+    cluster: Cluster
+    clock: Clock
+    works_on: Callable[[str], bool]
+    poll: Callable[..., None]
+
+    async def take(self, *sources: str) -> None:
+        """Ask for these soon. A source without a record is asked for when its turn comes. Raises ClusterError where it cannot be passed on."""
+        own = {name for name in sources if self.works_on(name)}
+        if own:
+            self.poll(*sorted(own))
+        if own.issuperset(sources) or await everything_suspended(self.cluster, self.clock.now()):
+            return
+        said = {"metadata": {"annotations": {keys.SYNC: sync_value(self.clock.now())}}}
+        await asyncio.gather(
+            *(self.cluster.merge(source_parent(name), said, manager=STATUS) for name in sources if name not in own)
+        )
