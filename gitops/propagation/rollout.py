@@ -79,7 +79,7 @@ class Situation:
             how_far = f"{counters.settled} of {counters.total} settled"
             yield Wait(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}, {how_far}")
         names, moved = {one.name for one in earlier}, self._moved_to(target)
-        for point in self._approvals_missing(target):
+        for point in approvals_missing(self.policy, self.state, target):
             if point.after_wave in names or 0 < point.after_settled <= moved:
                 by = f" by {' or '.join(point.by)}" if point.by else ""
                 asked = {"approval": {"after": str(point), "by": list(point.by)}}
@@ -89,7 +89,9 @@ class Situation:
 
     def room(self, target: Target) -> int | None:
         """How many more may move before the next approval by count; None: any number."""
-        points = [point.after_settled for point in self._approvals_missing(target) if point.after_settled]
+        points = [
+            point.after_settled for point in approvals_missing(self.policy, self.state, target) if point.after_settled
+        ]
         return max(0, min(points) - self._moved_to(target)) if points else None
 
     def _earlier(self, wave: Wave) -> tuple[Wave, ...]:
@@ -101,10 +103,12 @@ class Situation:
         there = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
         return sum(counters.updated + counters.paused for counters in there)
 
-    def _approvals_missing(self, target: Target) -> list[ApprovalPoint]:
-        if target.is_rollback and self.policy.rollback.ignore_approvals:
-            return []
-        return [point for point in self.policy.approvals if not self.state.is_approved(target, str(point))]
+
+def approvals_missing(policy: Policy, state: State, target: Target) -> Sequence[ApprovalPoint]:
+    """Where somebody has to agree, and has not yet; nowhere in a rollback that needs none."""
+    if target.is_rollback and policy.rollback.ignore_approvals:
+        return ()
+    return [point for point in policy.approvals if not state.is_approved(target, str(point))]
 
 
 def is_complete(counters: Counters) -> bool:

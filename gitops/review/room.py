@@ -61,7 +61,7 @@ class Rooms:
             if verdict and verdict.open and verdict.until:
                 yield verdict.until
             named = (
-                then.wave_windows(change.instance.group_kind, self._policy(change.instance)) if change.instance else {}
+                then.wave_windows(change.instance.group_kind, self.policy(change.instance)) if change.instance else {}
             )
             for gate in change.gates:
                 window = named.get(gate.name) if gate.reason is Reason.WINDOW_CLOSED else None
@@ -77,7 +77,7 @@ class Rooms:
             return None
         return Due(found.rendered, change.key, _EFFECTS.get(change.action, Effect.UPDATE), change.node, change.level)
 
-    def _policy(self, instance: ObjectKey | None) -> Policy:
+    def policy(self, instance: ObjectKey | None) -> Policy:
         here = self.preview.situation
         rendered = here.bundle.instances.get(instance) if instance else None
         if rendered is None or instance is None:
@@ -96,7 +96,7 @@ class Rooms:
         waves: dict[tuple[str, Policy], dict[str, list[timedelta]]] = {}
         longest, is_recorded = timedelta(), True
         for instance, found in levels.items():
-            policy, known = self._policy(instance), self._recorded(instance)
+            policy, known = self.policy(instance), self._recorded(instance)
             takes = max(1, len(found)) * policy.progress_deadline if known is None else known
             rendered = self.preview.first.bundle.instances.get(instance) if instance else None
             if rendered and rendered.applied != rendered.aim:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from math import inf
 from typing import NamedTuple
 
 from applier.reasons import Reason
 from gitops.passes.known import Preview
-from gitops.propagation.policy import ALL
+from gitops.propagation.policy import Policy
+from gitops.propagation.rollout import approvals_missing
+from gitops.propagation.state import State
 from gitops.review.report import Action, Change, Gate, Step
 from gitops.review.room import Rooms
 from renderer.identity import ObjectKey
@@ -16,11 +19,25 @@ from renderer.identity import ObjectKey
 _OF_ROLLOUT = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.PROGRESSING, Reason.BAKING})
 
 
+class _Turn(NamedTuple):
+    """The turn of an instance that moves to another revision: the number of its `wave` in the rollout."""
+
+    rollout: str
+    policy: Policy
+    wave: int
+
+    @property
+    def name(self) -> str:
+        """`wave prod`; empty where its rollout has no waves."""
+        return f"wave {self.policy.all_waves[self.wave].name}" if self.policy.waves else ""
+
+
 class _When(NamedTuple):
     """Changes with one of these start together. `rank` puts what goes at once first, then rollouts, then what waits."""
 
     rank: int
     at: datetime | None
+    wave: int
     after: str
     what: str
 
@@ -29,6 +46,7 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     """In the order in which they can start."""
     found: dict[_When, list[Change]] = {}
     rooms = Rooms(preview)
+    starts = _Starts(preview, rooms, changes)
     gone = {change.key for change in changes if change.action is Action.DELETE}
     free = {change.instance for change in changes if change.node and not _held(change)}
     turns = {change.instance for change in changes if change.gates and not _held(change)}
@@ -36,8 +54,8 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
         instance = change.instance
         if not change.action.is_change or (not change.gates and instance in turns):
             continue  # what waits for the turn of its instance alone starts with it
-        for when in _when(preview, change, leaves=instance in gone, alone=instance in free):
-            found.setdefault(when, []).append(change)
+        when = starts.of(change, leaves=instance in gone, alone=instance in free)
+        found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):
         begins = when.at or (None if when.rank else preview.situation.now)
         room = rooms.of(found[when], begins) if begins else None
@@ -50,8 +68,9 @@ def place(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _order(when: _When) -> tuple[int, float, str, str]:
-    return when.rank, when.at.timestamp() if when.at else 0.0, when.after, when.what
+def _order(when: _When) -> tuple[float, int, int, str, str]:
+    unknown = 0.0 if when.rank < 2 else inf
+    return when.at.timestamp() if when.at else unknown, when.rank, when.wave, when.after, when.what
 
 
 def _held(change: Change) -> list[Gate]:
@@ -59,30 +78,94 @@ def _held(change: Change) -> list[Gate]:
     return [gate for gate in change.gates if gate.reason not in _OF_ROLLOUT]
 
 
-def _when(preview: Preview, change: Change, *, leaves: bool, alone: bool) -> Iterable[_When]:
-    """`alone`: other nodes of its instance are not held."""
-    wave = _wave(preview, change.instance)
-    if not change.gates:
-        return [_When(0, None, "", "deleted:" if leaves else f"wave {wave}:" if wave else "")]
-    if held := _held(change):
-        gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
-        node = f"node {change.node}, " if change.node and alone and not leaves else ""
-        return [_When(2, gate.until, "" if gate.until else _sentence(gate), f"{node}{_named(gate)}:")]
-    gate = change.gates[0]
-    return [_When(1, gate.until, f"after {_sentence(gate)}", f"wave {wave}:" if wave else "")]
+class _Starts:
+    """When changes of one plan can start."""
+
+    def __init__(self, preview: Preview, rooms: Rooms, changes: Sequence[Change]) -> None:
+        self._preview = preview
+        self._turns = {change.instance: _turn(preview, rooms, change.instance) for change in changes if change.instance}
+        self._ends: dict[_Turn, list[datetime | None]] = {}
+        for change in changes:
+            if change.instance and (turn := self._turns[change.instance]):
+                passed = {Reason.HELD, Reason.SUSPENDED}  # by the others of its rollout
+                self._ends.setdefault(turn, []).extend(g.until for g in _held(change) if g.reason not in passed)
+
+    def of(self, change: Change, *, leaves: bool, alone: bool) -> _When:
+        """`alone`: other nodes of its instance are not held."""
+        turn = self._turns.get(change.instance) if change.instance else None
+        wave, name = (turn.wave, turn.name) if turn else (0, "")
+        if not change.gates:
+            return _When(0, None, wave, "", "deleted:" if leaves else _titled(name))
+        if held := _held(change):
+            gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
+            node = f"node {change.node}" if change.node and alone and not leaves else ""
+            after = "; ".join(filter(None, ("" if gate.until else _sentence(gate), _after(self._before(change, turn)))))
+            return _When(2, self._earliest(change, turn), wave, after, _titled(name, node, _named(gate)))
+        gate = change.gates[0]
+        before = [_sentence(gate)] if gate.reason is not Reason.WAVE_NOT_REACHED else self._before(change, turn)
+        return _When(1, self._earliest(change, turn), wave, _after(before), _titled(name))
+
+    def _earliest(self, change: Change, turn: _Turn | None) -> datetime | None:
+        """When all its gates can be open, as far as that is known: its turn comes later by what holds the waves before its own."""
+        earlier = self._ends_before(turn)
+        known = [end for end in earlier if end]
+        if len(known) < len(earlier):
+            return None
+        now = self._preview.situation.now
+        late = max((end - now for end in known), default=timedelta())
+        opens = [
+            gate.until + late if gate.reason in _OF_ROLLOUT else max(gate.until, *known, now)
+            for gate in change.gates
+            if gate.until
+        ]
+        return max(opens, default=None)
+
+    def _before(self, change: Change, turn: _Turn | None) -> list[str]:
+        """What has to happen before the wave of a change begins."""
+        if turn is None or not turn.wave:
+            return []
+        state = self._preview.first.propagation.states.get(turn.rollout, State())
+        waves = turn.policy.all_waves
+        earlier, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
+        missing = approvals_missing(turn.policy, state, target) if target else turn.policy.approvals
+        by = {point: f" ({' or '.join(point.by)})" if point.by else "" for point in missing}
+        approvals = [f"an approval after {point}{by[point]}" for point in missing if point.after_wave in earlier]
+        waits = any(self._waves_before(turn)) or any(gate.reason is Reason.WAVE_NOT_REACHED for gate in change.gates)
+        return [*(["the wave before it"] if waits else []), *approvals]
+
+    def _ends_before(self, turn: _Turn | None) -> list[datetime | None]:
+        """Until when, at least, waves before its own are held."""
+        return [end for other in self._waves_before(turn) for end in self._ends[other]] if turn else []
+
+    def _waves_before(self, turn: _Turn) -> Iterator[_Turn]:
+        return (one for one in self._ends if one[:2] == turn[:2] and one.wave < turn.wave)
 
 
-def _wave(preview: Preview, instance: ObjectKey | None) -> str:
-    remembered = preview.first.propagation.remembered.get(instance, {}) if instance else {}
-    name = str((remembered.get("rollout") or {}).get("wave") or "")
-    return "" if name == ALL else name
+def _turn(preview: Preview, rooms: Rooms, instance: ObjectKey) -> _Turn | None:
+    """None where it moves to no other revision: then it waits for nobody's turn."""
+    rendered = preview.first.bundle.instances.get(instance)
+    if rendered is None or not rendered.definition or rendered.applied == rendered.aim:
+        return None
+    policy = rooms.policy(instance)
+    names = [wave.name for wave in policy.all_waves]
+    return _Turn(
+        rendered.definition, policy, names.index(policy.wave_of(rendered.manifest["metadata"].get("labels") or {}))
+    )
+
+
+def _titled(*words: str) -> str:
+    said = ", ".join(filter(None, words))
+    return f"{said}:" if said else ""
+
+
+def _after(what: Sequence[str]) -> str:
+    return f"after {' and '.join(what)}" if what else ""
 
 
 def _sentence(gate: Gate) -> str:
     """What is said of a gate, without what differs from instance to instance."""
     words = {
         Reason.PACE_REACHED: "those before them",
-        Reason.WAVE_NOT_REACHED: "the wave before it",
         Reason.BRAKE_ENGAGED: "once a person approves the commit",
     }
     return words.get(gate.reason, f"{gate.reason}: {gate.message}")
