@@ -132,6 +132,9 @@ class Cluster(Protocol):
         may not do so.
         """
 
+    def at_once(self) -> Cluster:
+        """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""
+
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a
         gap, entering or iterating raises ClusterError (KindNotServed, Denied, Unavailable), and what was missed has to be read.

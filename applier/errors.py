@@ -78,15 +78,30 @@ class NamespaceTerminating(ClusterError):
 
 
 class Unavailable(ClusterError):
-    """The server is overloaded or not reachable and has certainly not carried out the request. `retry_after` in seconds, None if not said."""
+    """The server is overloaded or not reachable and has certainly not carried out the request. `retry_after` in seconds, None if not said; `again`:
+    a matter of seconds, so that the same request may be sent again.
+    """
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        retry_after: float | None = None,
+        again: bool = False,
+    ) -> None:
         super().__init__(message, status=status, reason=reason)
         self.retry_after = retry_after
+        self.again = again
 
 
 class UnknownOutcome(ClusterError):
     """The request may or may not have been carried out: read back before deciding."""
+
+
+class Unanswered(ClusterError):
+    """The request was sent, and no answer has come yet: nothing is known of the object but that it is being written."""
 
 
 class ConfigurationError(ApplierError):

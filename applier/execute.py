@@ -1,66 +1,36 @@
 """Carry out what a plan allows: writes of one round side by side, every answer merged into what is known. With `applier.write` the only place
 that writes content.
 
-Nothing here decides: an action is taken or it fails, and the failure is a value that the next plan reads.
+Nothing here decides: an action is taken or it fails, and the failure is a value that the next plan reads. So is that no answer has come yet: see
+`applier.underway`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 
 from applier import inventory, member, observe
 from applier.adoption import inherited
-from applier.cluster import PARENT, Cluster, Object
-from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
+from applier.cluster import PARENT, Cluster
+from applier.errors import Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
 from applier.inside import inside
 from applier.inventory import Scope
 from applier.observed import Observed
-from applier.ownership import Lost
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.prune import Fate, Orphan
+from applier.results import Answer, Result
+from applier.underway import Act, Batch
 from applier.write import Writer
 from renderer import keys
 from renderer.discretion import Discretion
 from renderer.identity import Manifest, ObjectKey
 
-BEGUN = 256
-"""So many actions of a round are begun at once; how many requests are in flight is for the cluster to say."""
-
-
 MOST_CONFLICTS = 3
 """So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One action carried out, or not: what was done to which object of which set. `level` is None for parents; `lost` is what was put right.
-    It was done for this `source` at this `revision`, its commit.
-    """
-
-    set: ObjectKey
-    key: ObjectKey
-    action: str
-    level: int | None = None
-    node: str = ""
-    error: ClusterError | None = None
-    lost: tuple[Lost, ...] = ()
-    source: str = field(default="", compare=False)
-    revision: str = field(default="", compare=False)
-
-    @property
-    def is_concluding(self) -> bool:
-        """It says how the pass has ended."""
-        return self.action in {"status", "stored", "dropped"}
-
-    @property
-    def is_bookkeeping(self) -> bool:
-        """Nothing that anybody deployed was touched."""
-        return self.is_concluding or self.action in {"covered", "shrunk", "kept", "recorded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,74 +50,81 @@ class Executor:
     cluster: Cluster
     version: str
     revisions: Mapping[str, str]
+    batch: Batch
     epoch: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
     conflicts: Counter[str] = field(default_factory=Counter)
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
-        """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink."""
-        covers = await asyncio.gather(*(self._cover(one) for one in plan.sets if one.superset))
-        if covers:
-            return self._merged(plan, observed, covers)
-        answers = await _side_by_side(act for one in plan.sets for act in self._acts(one, observed))
-        merged = self._merged(plan, observed, answers)
-        touched = {
-            result.key.group_kind
-            for _, result in answers
-            if result.action in {"deleted", "deleted to be replaced", "released", "finalizer removed"}
-        }
-        if touched:
-            merged = Outcome(await observe.relist(self.cluster, merged.observed, touched), merged.results)
-        return merged
+        """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink. It is over
+        when all have answered, or when no answer has come for a while.
+        """
+        discreet = Discretion(chain(observed.objects.values(), _manifests(plan)))
+
+        def act(one: SetPlan, key: ObjectKey, do: _Do) -> Act:
+            return Act(key, partial(self._done, one.rendered.source, discreet, do))
+
+        acts = [act(one, one.rendered.parent, partial(self._cover, one)) for one in plan.sets if one.superset]
+        due = (act(one, key, do) for one in plan.sets for key, do in self._acts(one, observed))
+        return await self._merged(observed, await self.batch.take(acts or due))
+
+    async def rest(self, observed: Observed) -> Outcome | None:
+        """Nothing more is allowed now: the next answers of what is still open; None where there are none to wait for."""
+        answers = await self.batch.rest()
+        return await self._merged(observed, answers) if answers else None
 
     @property
     def _writer(self) -> Writer:
         return Writer(self.cluster, self.revisions, self.users)
 
-    def _merged(self, plan: Plan, observed: Observed, answers: list[_Answer]) -> Outcome:
-        of = {one.rendered.parent: one.rendered.source for one in plan.sets}
-        discreet = Discretion(chain(observed.objects.values(), _manifests(plan)))
-        results = tuple(
-            replace(
-                result,
-                source=of[result.set],
-                revision=self.revisions.get(of[result.set], ""),
-                error=result.error and result.error.put(discreet),
-            )
-            for _, result in answers
-        )
+    async def _done(self, source: str, discreet: Discretion, do: _Do) -> Answer:
+        obj, result = await do()
+        error = result.error and result.error.put(discreet)
+        return obj, replace(result, source=source, revision=self.revisions.get(source, ""), error=error)
+
+    async def _merged(self, observed: Observed, answers: Sequence[Answer]) -> Outcome:
+        results = tuple(result for _, result in answers)
         observed = observed.seen(obj for obj, _ in answers if obj is not None)
         failures = {result.key: result.error for result in results if result.error is not None}
         stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}
         settled = {result.key for result in results} - failures.keys()
-        return Outcome(observed.succeeded(settled).failed(failures).forgotten(stale), results)
+        observed = observed.succeeded(settled).failed(failures).forgotten(stale)
+        if touched := {result.key.group_kind for result in results if result.action in _REMOVALS}:
+            observed = await observe.relist(self.cluster, observed, touched)
+        return Outcome(observed.failed(self.batch.underway.unanswered), results)
 
-    def _acts(self, plan: SetPlan, observed: Observed) -> Iterable[Awaitable[_Answer]]:
+    def _acts(self, plan: SetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _Do]]:
         for node in plan.writes:
-            yield self._replace(plan, node, observed) if node.verb is Verb.REPLACE else self._write(plan, node)
+            assert node.node.key is not None
+            replaces = node.verb is Verb.REPLACE
+            yield (
+                node.node.key,
+                partial(self._replace, plan, node, observed) if replaces else partial(self._write, plan, node),
+            )
         for orphan in plan.orphans:
             if orphan.allowed and orphan.fate is Fate.DELETE:
-                yield self._delete(plan, orphan, observed)
+                yield orphan.member.key, partial(self._delete, plan, orphan, observed)
             elif orphan.allowed and orphan.fate is Fate.RELEASE:
-                yield self._release(plan, orphan)
+                yield orphan.member.key, partial(self._release, plan, orphan)
+        parent = plan.rendered.parent
         if plan.detach:
-            yield self._let_go(plan, action="finalizer removed")
+            yield parent, partial(self._let_go, plan, action="finalizer removed")
         if plan.finish:
-            yield self._finish(plan)
+            yield parent, partial(self._finish, plan)
         if plan.exact is not None:
-            yield self._shrink(plan, plan.exact)
+            yield parent, partial(self._shrink, plan, plan.exact)
 
-    async def _cover(self, plan: SetPlan) -> _Answer:
+    async def _cover(self, plan: SetPlan) -> Answer:
         assert plan.superset is not None
         if plan.parent is None or inventory.tool_of(plan.parent) in {"", inventory.TOOL}:
             return await self._parent(plan, plan.superset, action="covered")
         key = plan.rendered.parent
-        first = await _attempt(
+        first = await self.batch.attempt(
             Result(key, key, "taken over"), partial(self.cluster.merge, key, inherited(plan.parent), manager=PARENT)
         )
         return first if first[1].error else await self._parent(plan, plan.superset, action="taken over")
 
-    async def _shrink(self, plan: SetPlan, exact: Scope) -> _Answer:
+    async def _shrink(self, plan: SetPlan, exact: Scope) -> Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
         left = await self._left_of(plan, exact)
         if left:
@@ -166,7 +143,7 @@ class Executor:
                 continue
         return ""
 
-    async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> _Answer:
+    async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         begins = inventory.epoch_of(plan.parent) != self.epoch
         body = inventory.parent_body(
@@ -180,9 +157,11 @@ class Executor:
             target=plan.target,
             epoch=self.epoch,
         )
-        return await _attempt(Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True))
+        return await self.batch.attempt(
+            Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)
+        )
 
-    async def _write(self, plan: SetPlan, node: NodePlan) -> _Answer:
+    async def _write(self, plan: SetPlan, node: NodePlan) -> Answer:
         assert node.node.key is not None
         words = {
             Verb.CREATE: "created",
@@ -194,22 +173,24 @@ class Executor:
         result = Result(
             plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
         )
-        return await _attempt(result, partial(self._writer.write, plan, node))
+        return await self.batch.attempt(result, partial(self._writer.write, plan, node))
 
-    async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> _Answer:
+    async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> Answer:
         """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
         assert node.node.key is not None
         assert node.live is not None
         key, metadata = node.node.key, node.live["metadata"]
         result = Result(plan.rendered.parent, key, "deleted to be replaced", node.node.level, node.node.id)
-        return await _attempt(
+        return await self.batch.attempt(
             result, partial(self._remove, plan, key, metadata["uid"], metadata["resourceVersion"], observed)
         )
 
-    async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> _Answer:
+    async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> Answer:
         gone = orphan.member
         result = Result(plan.rendered.parent, gone.key, "deleted", gone.level, gone.node)
-        return await _attempt(result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed))
+        return await self.batch.attempt(
+            result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed)
+        )
 
     async def _remove(self, plan: SetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
         if found := await inside(self.cluster, key, observed):
@@ -222,7 +203,7 @@ class Executor:
             raise
         del self.conflicts[uid]
 
-    async def _release(self, plan: SetPlan, orphan: Orphan) -> _Answer:
+    async def _release(self, plan: SetPlan, orphan: Orphan) -> Answer:
         """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
         key = orphan.member.key
         body = {
@@ -233,9 +214,9 @@ class Executor:
             }
         }
         result = Result(plan.rendered.parent, key, "released", orphan.member.level, orphan.member.node)
-        return await _attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
+        return await self.batch.attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
 
-    async def _finish(self, plan: SetPlan) -> _Answer:
+    async def _finish(self, plan: SetPlan) -> Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""
         if left := await self._left_of(plan, Scope()):
             return None, Result(
@@ -243,7 +224,7 @@ class Executor:
             )
         return await self._let_go(plan, action="finalizer removed")
 
-    async def _let_go(self, plan: SetPlan, *, action: str) -> _Answer:
+    async def _let_go(self, plan: SetPlan, *, action: str) -> Answer:
         assert plan.parent is not None
         metadata = plan.parent["metadata"]
         kept = [name for name in metadata["finalizers"] if name != keys.FINALIZER]
@@ -251,7 +232,9 @@ class Executor:
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": kept}
         }
         key = plan.rendered.parent
-        answer = await _attempt(Result(key, key, action), partial(self.cluster.merge, key, body, manager=PARENT))
+        answer = await self.batch.attempt(
+            Result(key, key, action), partial(self.cluster.merge, key, body, manager=PARENT)
+        )
         return (None, answer[1])
 
 
@@ -259,24 +242,6 @@ def _manifests(plan: Plan) -> Iterator[Manifest]:
     return (node.node.manifest for one in plan.sets for node in one.nodes if node.node.writable)
 
 
-_Answer = tuple[Object | None, Result]
+_Do = Callable[[], Awaitable[Answer]]
 
-
-async def _side_by_side(acts: Iterable[Awaitable[_Answer]]) -> list[_Answer]:
-    """The answers, in order. No act is made long before its request can be sent: what it sends is made while others are under way."""
-    answers: dict[int, _Answer] = {}
-    numbered = enumerate(acts)
-
-    async def work(begun: tuple[int, Awaitable[_Answer]]) -> None:
-        for number, act in chain((begun,), numbered):
-            answers[number] = await act
-
-    await asyncio.gather(*map(work, islice(numbered, BEGUN)))
-    return [answers[number] for number in range(len(answers))]
-
-
-async def _attempt(result: Result, act: Callable[[], Awaitable[Object | None]]) -> _Answer:
-    try:
-        return await act(), result
-    except ClusterError as error:
-        return None, replace(result, error=error)
+_REMOVALS = frozenset({"deleted", "deleted to be replaced", "released", "finalizer removed"})

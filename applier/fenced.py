@@ -55,6 +55,9 @@ class Fenced:
     def impersonating(self, user: str) -> Cluster:
         return replace(self, cluster=self.cluster.impersonating(user))
 
+    def at_once(self) -> Cluster:
+        return replace(self, cluster=self.cluster.at_once())
+
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         return self.cluster.watch(subject)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from applier.execute import Result
 from applier.ownership import Lost
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from renderer.identity import ObjectKey
 
 PATIENCE = 3

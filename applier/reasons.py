@@ -16,6 +16,7 @@ from applier.errors import (
     Immutable,
     NamespaceTerminating,
     StaleWrite,
+    Unanswered,
     Unavailable,
     UnknownOutcome,
 )
@@ -139,7 +140,7 @@ class Blocked:
             case Immutable():
                 advice = f"change it back, or let the object be deleted and created anew with {keys.REPLACE}: allowed"
                 return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")
-            case NamespaceTerminating() | Unavailable() | UnknownOutcome() | StaleWrite():
+            case NamespaceTerminating() | Unanswered() | Unavailable() | UnknownOutcome() | StaleWrite():
                 return cls(Reason.PROGRESSING, str(failure))
             case Denied():
                 return cls(Reason.APPLY_FAILED, f"not allowed: {failure}")

@@ -55,6 +55,9 @@ class Recorded:
     def impersonating(self, user: str) -> Recorded:
         return self  # nobody has rights to a record
 
+    def at_once(self) -> Recorded:
+        return self
+
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         raise self._refused()
 

@@ -30,6 +30,9 @@ FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
 request is given up.
 """
 
+SLOW = 1.0
+"""Seconds after which a request that is not answered, while others are, gives its slot away."""
+
 _READ_AGAIN = frozenset({500, 502, 503, 504})
 _CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
 """Not a matter of seconds, and behind a 429 or a 500 as of a server that is busy."""
@@ -99,10 +102,12 @@ class Client:
         self.answers: Counter[tuple[str, int]] = Counter()
         self._sleep, self._rng, self._patience = sleep, rng, patience
         self._user: dict[str, str] = {}
+        self._insists = True
+        self._load = _Load(concurrency)
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
-        self._slots = asyncio.Semaphore(concurrency)
-        self._list_slots = asyncio.Semaphore(max(2, concurrency // 4))
+        self._slots = _Slots(concurrency, self._load)
+        self._list_slots = _Slots(max(2, concurrency // 4), self._load)
 
     def impersonating(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
@@ -110,22 +115,38 @@ class Client:
         found._user = {"Impersonate-User": user}
         return found
 
+    def at_once(self) -> Client:
+        """It tries writes once, and shares slots, counts and the transport with this one."""
+        found = copy(self)
+        found._insists = False
+        return found
+
     async def ask(self, call: Call) -> Answer:
         """The answer, 2xx or 304. Raises ClusterError.
 
-        A request that waits for its next try keeps its slot: fewer in flight is what an overloaded server asks for.
+        What is refused for now waits without a slot, since it may be a matter of one object. Where nobody is served it keeps it: fewer in flight is
+        what an overloaded server asks for.
         """
         spent = 0.0
-        async with self._list_slots if call.verb == "list" else self._slots:
-            for attempt in count():
+        slots = self._list_slots if call.verb == "list" else self._slots
+        for attempt in count():
+            async with slots.one():
                 outcome = await self._try(call)
                 if isinstance(outcome, Answer):
+                    self._load.served()
                     return outcome
                 wait = self._wait(attempt, outcome.wait)
                 spent += outcome.cost + wait
                 budget = call.budget if outcome.reached else min(call.budget, self._patience)
-                if not outcome.again or spent > budget:
-                    raise outcome.error
+                is_last = not outcome.again or spent > budget
+                if not outcome.again and outcome.error.status:
+                    self._load.served()
+                keeps = self._load.refused() if outcome.again else 0
+                if keeps:
+                    await self._sleep(min(LONGEST_WAIT, max(wait, FIRST_WAIT * 2.0 ** min(keeps, 8))))
+            if is_last or (call.write and not self._insists):
+                raise outcome.error
+            if not keeps:
                 await self._sleep(wait)
         raise AssertionError("unreachable")
 
@@ -161,13 +182,74 @@ class Client:
             )
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
-            return _Refusal(Unavailable(f"{call.about}: cannot connect: {error}"), again=not error.final, reached=False)
+            text = f"{call.about}: cannot connect: {error}"
+            return _Refusal(Unavailable(text, again=not error.final), again=not error.final, reached=False)
         except BrokenError as error:
             self.answers[call.verb, 0] += 1
             text = f"{call.about}: no complete answer: {error}"
             return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
         self.answers[call.verb, answer.status] += 1
         return answer if answer.status < 400 else _refused(call, answer)
+
+
+@dataclass(slots=True)
+class _Load:
+    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none."""
+
+    most: int
+    answers: int = 0
+    refusals: int = 0
+
+    def served(self) -> None:
+        self.answers, self.refusals = self.answers + 1, 0
+
+    def refused(self) -> int:
+        """One more. How often by now as many as there are slots were refused, one after the other."""
+        self.refusals += 1
+        return self.refusals // (self.most + 1)
+
+
+class _Slots:
+    """So many requests are in flight, and three times as many that take long while others are answered."""
+
+    def __init__(self, most: int, load: _Load) -> None:
+        self.free, self.load = asyncio.Semaphore(most), load
+        self.lendable = 3 * most
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        await self.free.acquire()
+        slot = _Slot(self)
+        try:
+            yield
+        finally:
+            slot.end()
+
+
+class _Slot:
+    """Of one request. It is lent, from some time on, to others."""
+
+    def __init__(self, slots: _Slots) -> None:
+        self._slots, self._answers, self._is_lent = slots, slots.load.answers, False
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(SLOW, self._lend)
+
+    def _lend(self) -> None:
+        if self._slots.load.answers == self._answers or not self._slots.lendable:
+            self._look_again()
+            return
+        self._is_lent = True
+        self._slots.lendable -= 1
+        self._slots.free.release()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._is_lent:
+            self._slots.lendable += 1
+        else:
+            self._slots.free.release()
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -199,6 +281,8 @@ def _refused(call: Call, answer: Answer) -> _Refusal:
     )
     again = answer.status in (429, 503) or (not call.write and answer.status in _READ_AGAIN)
     again = again and not _CONVERSION.search(answer.body)
+    if isinstance(error, Unavailable):
+        error.again = again
     return _Refusal(error, again, wait=wait)
 
 

@@ -72,6 +72,11 @@ class KubeCluster:
         found._client = self._client.impersonating(user)
         return found
 
+    def at_once(self) -> KubeCluster:
+        found = copy(self)
+        found._client = self._client.at_once()
+        return found
+
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await (self._discovery.refresh() if refresh else self._discovery.current())
 

@@ -173,7 +173,7 @@ class Process:
         """The sources of a configuration that may change, between processes that come and go."""
         follower = daemon.follower
         shards.division = lambda: self._division(daemon.config)
-        shards.changed, shards.idle = follower.hint, follower.workers.idle
+        shards.changed, shards.idle = follower.hint, follower.idle
         shards.told = partial(self.progress.notice, "cluster")
         follower.reconciler.mine, follower.reconciler.apart = shards.has, shards.apart
 

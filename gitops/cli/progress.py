@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from applier.execute import Result
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from gitops.clock import Clock
 from gitops.passes.known import Pass
 from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver, news

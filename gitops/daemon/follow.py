@@ -16,6 +16,7 @@ from typing import TypeVar
 from applier.errors import ClusterError, StaleWrite
 from applier.plan import SetPlan
 from applier.reasons import Reason
+from applier.results import Result
 from gitops.clock import Clock, any_of
 from gitops.compose import SourceConfig
 from gitops.daemon.attention import Attention
@@ -61,6 +62,9 @@ SURVEYED_AFTER = 5.0
 """
 
 SURVEY_SHARE = 10
+
+LAST_ANSWERS = 5.0
+"""Seconds that the end of the process waits for writes that the server has not answered."""
 
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
@@ -180,6 +184,7 @@ class Follower:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
+        self.reconciler.insists, self.reconciler.underway.again = False, self._again
         try:
             await any_of(self._first_answers(), self.stop.wait())
             self._fetcher.has_moved = False
@@ -194,6 +199,7 @@ class Follower:
                     await any_of(self._wake.wait(), self.stop.wait(), *timer)
             self._ask_no_more()
             await self.workers.end()
+            await self.reconciler.underway.end(LAST_ANSWERS)
         finally:
             self._ask_no_more()
             await self.workers.cancel()
@@ -209,6 +215,11 @@ class Follower:
     def _ask_no_more(self) -> None:
         for asking in self._polling:
             asking.cancel()
+
+    async def idle(self) -> None:
+        """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
+        await self.workers.idle()
+        await self.reconciler.underway.idle()
 
     def _look_at_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
@@ -346,6 +357,12 @@ class Follower:
         whole = self.reconciler.whole
         if whole is not None and whole.is_untold and not whole.due:
             self.queue.add_after(self._records, TOLD_AFTER)
+
+    def _again(self, result: Result, seconds: float) -> None:
+        """A write was answered after its pass was over, or may be tried again then."""
+        whole = self.reconciler.whole
+        key = self._key(whole.root_of(result.set) or result.key) if whole else self._everything
+        self.queue.add_after(key, seconds)
 
     def _key(self, root: ObjectKey) -> Key:
         return Key(self.reconciler.cluster.name, Work.PART, root)

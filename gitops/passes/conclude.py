@@ -10,9 +10,9 @@ from typing import Any
 
 from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
-from applier.execute import Result
 from applier.observed import Observed, annotation
 from applier.plan import Plan
+from applier.results import Result
 from gitops.passes.share import COMMON, Mine
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from applier.execute import Result
 from applier.observed import Observed
 from applier.plan import Change, Plan, Records, SetPlan
 from applier.reasons import Blocked
+from applier.results import Result
 from gitops.clock import Clock
 from gitops.passes.sources import SourceState
 from gitops.propagation.judge import Reading, steady

@@ -6,7 +6,8 @@ A pass may be called again at any time; it does what is possible and says what i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -14,10 +15,12 @@ from typing import Protocol
 from applier import kro, observe
 from applier.cluster import Cluster
 from applier.errors import ClusterError, StaleWrite
-from applier.execute import Executor, Result
+from applier.execute import Executor, Outcome
 from applier.inventory import epoch_of
 from applier.observed import Observed
 from applier.plan import Plan
+from applier.results import Result
+from applier.underway import Batch, Underway
 from applier.write import Writer
 from gitops.clock import Clock
 from gitops.passes import conclude, events
@@ -64,7 +67,9 @@ class Reconciler:
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
     processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
-    last. `conflicts` are of deletions, see Executor. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
+    last. `conflicts` are of deletions, see Executor. `underway` is what is being written, across passes: one that `insists` waits at its
+    end until all is answered. `stage` hears of passes and what they consist of, `announced` of what has changed
+    by them.
     """
 
     cluster: Cluster
@@ -82,11 +87,14 @@ class Reconciler:
     deeds: list[Result] = field(default_factory=list)
     memo: Memo = field(default_factory=Memo)
     conflicts: Counter[str] = field(default_factory=Counter)
+    underway: Underway = field(default_factory=Underway)
+    insists: bool = True
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
 
     def __post_init__(self) -> None:
         self.decider = Decider(self.cluster, self.clock, self.memo, stage=self.stage)
+        self.underway.heard = self._heard
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
@@ -100,34 +108,10 @@ class Reconciler:
         self.whole, given = None, sources
         self.share = Share.of(self.mine, sources)
         sources = await self._heeding_kro(self.apart(sources))
-        revisions = revisions_of(sources)
         catalogs, known = await self._observe(sources)
-        known = await self._in_term(known)
-        executor = self._executor(sources, known)
-        results: list[Result] = []
-        for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
-            if known.propagation.stopped or self.stopping():
-                break
-            if issued := [one for one in bundle.issued if self.share.has(one.source)]:
-                known = replace(known, archive=await self._issue(issued, known.archive, revisions))
-                continue
-            if bundle.issued:  # another process stores these, and nothing of mine is made from them
-                known = replace(known, archive=known.archive.foreseen(bundle.issued))
-                continue
-            asked = self.share.of_rollouts(bundle, known.rollouts.requests)
-            known, is_stored = await self._keep(known, bundle)
-            if asked or not is_stored:
-                continue  # decide anew, on what is stored
-            due = self.share.of_plan(decided)
-            if due.is_idle:
-                break
-            new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
-            if new and (refused := await self._own_namespace_refused()):
-                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
-                continue
-            known, done = await self._act(executor, due, known)
-            results += done
+        known = self._hindered(await self._in_term(known))
+        with self._executor(sources, known) as executor:
+            bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         if known.propagation.stopped:
             return Pass(
                 bundle,
@@ -143,6 +127,36 @@ class Reconciler:
         if not (known.records.hold_pruning or known.observed.unreadable or self.stopping()):
             self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
         return found
+
+    async def _rounds(
+        self, executor: Executor, catalogs: Sequence[Catalog], known: Known
+    ) -> tuple[Bundle, Plan, Known, list[Result]]:
+        """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
+            if known.propagation.stopped or self.stopping():
+                break
+            if issued := [one for one in bundle.issued if self.share.has(one.source)]:
+                known = replace(known, archive=await self._issue(issued, known.archive, executor.revisions))
+                continue
+            if bundle.issued:  # another process stores these, and nothing of mine is made from them
+                known = replace(known, archive=known.archive.foreseen(bundle.issued))
+                continue
+            asked = self.share.of_rollouts(bundle, known.rollouts.requests)
+            known, is_stored = await self._keep(known, bundle)
+            if asked or not is_stored:
+                continue  # decide anew, on what is stored
+            due = self.share.of_plan(decided)
+            new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
+            if new and (refused := await self._own_namespace_refused()):
+                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
+                continue
+            if (outcome := await self._act(executor, due, known)) is None:
+                break
+            known = replace(known, observed=outcome.observed)
+            results += outcome.results
+        return bundle, decided, known, results
 
     async def _conclude(
         self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
@@ -213,19 +227,20 @@ class Reconciler:
         sources, due = whole.sources, dict(whole.due)
         with self.stage("observe"):
             known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
-        known = await self._in_term(known)
-        executor = self._executor(sources, known)
+        known = self._hindered(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
-        for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
-            if why := exceeded(whole, part, bundle, decided, known):
-                return Wider(why)
-            due_now = self.share.of_plan(decided)
-            if self.stopping() or due_now.is_idle:
-                break
-            known, done = await self._act(executor, due_now, known)
-            self.deeds += done
-            results += done
+        with self._executor(sources, known) as executor:
+            for _ in range(MAX_ROUNDS):
+                bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
+                if why := exceeded(whole, part, bundle, decided, known):
+                    return Wider(why)
+                if self.stopping() or (
+                    (outcome := await self._act(executor, self.share.of_plan(decided), known)) is None
+                ):
+                    break
+                known = replace(known, observed=outcome.observed)
+                self.deeds += outcome.results
+                results += outcome.results
         end = await conclude.conclude_part(
             self.cluster,
             self.share.of_plan(decided),
@@ -287,24 +302,44 @@ class Reconciler:
         self.announced(transitions)
         await events.tell(self.cluster, transitions, now)
 
-    def _executor(self, sources: Sequence[SourceState], known: Known) -> Executor:
-        return Executor(
-            self.cluster,
-            self.version,
-            revisions_of(sources),
-            known.records.epoch,
-            users_of(sources),
-            self.conflicts,
-        )
+    @contextmanager
+    def _executor(self, sources: Sequence[SourceState], known: Known) -> Iterator[Executor]:
+        """For one pass. What it has begun and nobody has answered at the end stays under way."""
+        batch = Batch(self.underway, self.clock.sleep, self.insists)
+        try:
+            yield Executor(
+                self.cluster.at_once(),
+                self.version,
+                revisions_of(sources),
+                batch,
+                known.records.epoch,
+                users_of(sources),
+                self.conflicts,
+            )
+        finally:
+            batch.leave()
 
-    async def _act(self, executor: Executor, decided: Plan, known: Known) -> tuple[Known, tuple[Result, ...]]:
-        """One round of what the plan allows."""
+    def _hindered(self, known: Known, part: Collection[ObjectKey] | None = None) -> Known:
+        """With what may not be written now because of what earlier passes have begun."""
+        return replace(known, observed=known.observed.failed(self.underway.hindrances(part)))
+
+    async def _act(self, executor: Executor, due: Plan, known: Known) -> Outcome | None:
+        """One round of what the plan allows; where it allows nothing, what comes of what is open. None where nothing does."""
         with self.stage("apply"):
-            outcome = await executor.execute(decided, known.observed)
-        self.decider.fights.note(outcome.results, self.clock.now())
-        for result in outcome.results:
+            outcome = await (executor.rest(known.observed) if due.is_idle else executor.execute(due, known.observed))
+        if outcome is not None:
+            self._note(outcome.results)
+        return outcome
+
+    def _note(self, results: Sequence[Result]) -> None:
+        self.decider.fights.note(results, self.clock.now())
+        for result in results:
             self.report(result)
-        return replace(known, observed=outcome.observed), outcome.results
+
+    def _heard(self, result: Result) -> None:
+        """What was answered after the pass that began it."""
+        self._note((result,))
+        self.deeds.append(result)
 
     async def preview(self, sources: Sequence[SourceState]) -> Preview:
         """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""

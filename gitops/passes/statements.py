@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
-from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan, SetPlan
 from applier.prune import Fate
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.people import asked_by

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from applier.execute import Result
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from renderer.identity import ObjectKey

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from applier.cluster import Object
-from applier.execute import Result
 from applier.reasons import Happening, Reason
+from applier.results import Result
 from gitops.propagation.state import HALTED, OVERRIDDEN, PROPOSED
 from gitops.records import passes
 from gitops.records.causes import Cause

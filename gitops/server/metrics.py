@@ -27,7 +27,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from applier.execute import Result
+from applier.results import Result
 from gitops.propagation.people import moment
 from gitops.server.board import Board
 from gitops.server.monitor import Monitor

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from applier.execute import Result
+from applier.results import Result
 from gitops.clock import Clock
 from gitops.config.address import Address
 from gitops.daemon.follow import Follower

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from applier.cluster import Object
-from applier.execute import Result
+from applier.results import Result
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState

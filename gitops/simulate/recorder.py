@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import takewhile
 
-from applier.execute import Result
 from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from gitops.clock import Clock
 from gitops.passes.known import Pass
 from gitops.passes.news import Halted, Held, News, Overridden, WaveOver, news

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from applier.errors import Unavailable
-from applier.execute import Result
 from applier.fights import Fights
 from applier.ownership import Lost
+from applier.results import Result
 from renderer.identity import ObjectKey
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.execute import Result
+from applier.results import Result
 from gitops.cli.progress import Progress
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import Fleet

@@ -1,8 +1,4 @@
-"""Instances with one of most kinds of fault among them: all others get there as fast as without (I9, threat 23), in virtual time and in requests.
-
-Not among them are writes that take long, and those that the server puts off (429): the writes of a round are awaited together, so the others wait
-for the slowest.
-"""
+"""Instances with one of each kind of fault among them: all others get there as fast as without (I9, threat 23), in virtual time and in requests."""
 
 from __future__ import annotations
 
@@ -10,10 +6,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from applier.sandbox.faults import Fault, Refuse, Reset
+from applier.sandbox.faults import Delay, Fault, Refuse, Reset
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
 from gitops.source import Mirror
 from renderer.catalog import load
 from tests.faults.extent import WHOLE
@@ -24,6 +23,8 @@ from tests.gitops.test_stories import BROKEN, in_the_way
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop
 
 COUNT = 300 if WHOLE else 40
+SLOTS, LATENCY, LOOK = 4, 0.02, 0.1
+"""Requests in flight, seconds that the server takes for one, and seconds between two looks of the kubelet."""
 FAULTS = {
     "i00": "a spec that does not fit",
     "i01": "a file that cannot be read",
@@ -33,13 +34,23 @@ FAULTS = {
     "i05": "a write at which the server fails",
     "i06": "an expression that fails",
     "i07": "an object that is somebody else's",
+    "i08": "a write that takes long",
+    "i09": "a write that the server puts off",
 }
 
 
 class Faulted(Shaken):
-    """Commits a file that cannot be read."""
+    """A server that takes its time for each request; what is committed has a file that cannot be read."""
 
     unreadable: str = ""
+
+    def restart(self) -> None:
+        self.cluster = cluster_of(self._door, concurrency=SLOTS)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock)
+
+    async def _door(self, request: Request) -> Response:
+        await asyncio.sleep(LATENCY)
+        return await super()._door(request)
 
     def push(self, image: str = "", **rules: Any) -> None:
         super().push(image, **rules)
@@ -76,6 +87,8 @@ class Rollout:
             Fault(Refuse(403), verb="patch", name="i03-app"),
             Fault(Reset(carried_out=False), verb="patch", name="i04-app"),
             Fault(Refuse(500), verb="patch", name="i05-app"),
+            Fault(Delay(25), verb="patch", name="i08-app"),
+            Fault(Refuse(429, retry_after=3), verb="patch", name="i09-app"),
         ]
 
     async def _live(self) -> None:
@@ -91,7 +104,7 @@ class Rollout:
             follower.passed = self._passed
             running = asyncio.ensure_future(follower.forever())
             while not self._watch() and asyncio.get_running_loop().time() < 600:  # noqa: ASYNC110 - a kubelet's look
-                await asyncio.sleep(1)
+                await asyncio.sleep(LOOK)
             self.requests = sum(self.fleet.cluster.requests.values())  # type: ignore[attr-defined]
             self.passes = 0
             await asyncio.sleep(60)

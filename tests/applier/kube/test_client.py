@@ -3,16 +3,23 @@
 import asyncio
 import json
 import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
+from applier.kube.cluster import KubeCluster
 from applier.kube.configuration import Endpoint, Kubeconfig
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Refusal, Request, Response
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig
 from tests.controlplane.waiting import until
+from tests.gitops.virtual_time import VirtualLoop
 
 KEY = ObjectKey("", "ConfigMap", "prod", "web")
 PATH = "/api/v1/namespaces/prod/configmaps/web"
@@ -249,3 +256,79 @@ async def test_who_asks_in_the_name_of_somebody_takes_no_other_name_along(tmp_pa
         )
         assert own == {"Impersonate-User": "robot", "Impersonate-Uid": "7"}
         assert other == {"Impersonate-User": "system:serviceaccount:shop:s"}
+
+
+@dataclass
+class Shop:
+    """A server behind which some requests take long (by name), or are refused with 429, in virtual time; `seen` is when each came."""
+
+    slow: Mapping[str, float] = field(default_factory=dict)
+    busy: Callable[[str], bool] = field(default=lambda _: False)
+    seen: dict[str, list[float]] = field(default_factory=dict)
+
+    def serve(self, names: Sequence[str], *, concurrency: int) -> dict[str, float]:
+        """Ask for all of these at once; when each was answered."""
+        loop, done = VirtualLoop(), dict[str, float]()
+
+        async def ask(cluster: KubeCluster, name: str) -> None:
+            try:
+                await cluster.apply({**OBJECT, "metadata": {**OBJECT["metadata"], "name": name}}, manager="levelgate")
+            except Unavailable:
+                return
+            done[name] = loop.time()
+
+        async def story() -> None:
+            sandbox = Sandbox()
+
+            async def door(request: Request) -> Response:
+                name = request.target.partition("?")[0].rpartition("/")[2]
+                if request.method == "PATCH":
+                    self.seen.setdefault(name, []).append(loop.time())
+                    await asyncio.sleep(self.slow.get(name, 0.01))
+                    if self.busy(name):
+                        return Refusal(429, "TooManyRequests", "slow down", details={}).response
+                    return Response(200, json.dumps(OBJECT).encode())
+                return await sandbox.answer(request)
+
+            cluster = cluster_of(door, concurrency=concurrency, rng=lambda: 0.5)
+            await cluster.discover()
+            await asyncio.gather(*(ask(cluster, name) for name in names))
+
+        try:
+            loop.run_until_complete(story())
+        finally:
+            loop.close()
+        return done
+
+
+def test_requests_that_take_long_give_their_slots_away() -> None:
+    """I9: as long as others are answered; of four slots three are taken by what hangs."""
+    hanging = [f"hangs{number}" for number in range(6)]
+    done = Shop(slow=dict.fromkeys(hanging, 40.0)).serve(
+        [*hanging[:3], *(f"one{number}" for number in range(400)), *hanging[3:]], concurrency=4
+    )
+    assert max(when for name, when in done.items() if name not in hanging) < 2.1
+
+
+def test_no_more_are_sent_to_a_server_that_answers_nobody() -> None:
+    shop = Shop(slow={f"one{number}": 3.0 for number in range(8)})
+    shop.serve([f"one{number}" for number in range(8)], concurrency=4)
+    assert sorted(when for times in shop.seen.values() for when in times) == [0.0] * 4 + [3.0] * 4
+
+
+def test_an_object_that_is_put_off_keeps_nobody_from_a_slot() -> None:
+    """I9: a refusal of one object says nothing of the others."""
+    shop = Shop(busy=lambda name: name.startswith("busy"))
+    done = shop.serve(
+        [*(f"busy{number}" for number in range(4)), *(f"one{number}" for number in range(40))], concurrency=4
+    )
+    assert len(done) == 40
+    assert max(done.values()) < 0.2
+
+
+def test_a_server_that_refuses_all_is_asked_less() -> None:
+    """I11: with four slots no more than four wait for a try at any time, once as many were refused one after the other."""
+    shop = Shop(busy=lambda _: True)
+    assert shop.serve([f"one{number}" for number in range(100)], concurrency=4) == {}
+    sent = sorted(when for times in shop.seen.values() for when in times)
+    assert sum(when < 10 for when in sent) < 60

@@ -14,6 +14,7 @@ import pytest
 from applier.cluster import Cluster
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from applier.underway import Underway
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
@@ -46,6 +47,8 @@ class Passes:
     whole: Whole | None = None
     found: Pass = field(default_factory=found)
     share: Share = field(default_factory=Share)
+    underway: Underway = field(default_factory=Underway)
+    insists: bool = True
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

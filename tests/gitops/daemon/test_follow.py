@@ -14,13 +14,14 @@ import pytest
 
 from applier.cluster import Cluster, Discovery
 from applier.errors import Unavailable
-from applier.execute import Result
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from applier.underway import Underway
 from gitops.daemon import follow
 from gitops.daemon.fetching import AT_ONE_SERVER
 from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
@@ -79,6 +80,8 @@ class Script:
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
+    underway: Underway = field(default_factory=Underway)
+    insists: bool = True
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

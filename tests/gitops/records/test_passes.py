@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from applier.errors import Invalid
-from applier.execute import Result
 from applier.reasons import Blocked, Reason
+from applier.results import Result
 from gitops.propagation.state import Entry
 from gitops.records import passes
 from gitops.records.passes import KEPT, LARGEST, MOST, Happened, noted, read

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from applier.execute import Result
 from applier.reasons import Happening, Reason
+from applier.results import Result
 from applier.sandbox.wire import Request, Response
 from gitops.records.record import SourceRecord
 from gitops.records.transitions import MOST, About, Transition, bounded, of_instance, of_source

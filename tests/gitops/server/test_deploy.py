@@ -11,8 +11,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from applier.cluster import Discovery, Resource
-from applier.execute import Result
 from applier.reasons import Reason
+from applier.results import Result
 from applier.traces import Survey
 from gitops.check.facts import needed
 from gitops.config import read

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from applier.execute import Result
 from applier.plan import Plan
+from applier.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.passes.known import Pass
 from gitops.server.metrics import Metrics

@@ -1,0 +1,277 @@
+"""Writes that are under way: begun, and not answered yet.
+
+Nobody waits long for one. A pass takes the answers as they come; what is still open when none has come for a while stays open, and others go on.
+Of its object it is known only that it is being written: nothing writes it a second time, and nothing starts that depends on it.
+
+What the server puts off (429, 503, no connection) is tried again by the pass that began it, ever more rarely. A pass that ends leaves that to a
+later one, which does not try before the time; so only what was sent outlives a pass, and nothing is sent on a decision that no longer stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
+
+from applier.cluster import Object
+from applier.errors import ClusterError, Unanswered, Unavailable
+from applier.results import Answer, Result
+from renderer.identity import ObjectKey
+
+BEGUN = 256
+"""So many actions are begun at once; how many requests are in flight is for the cluster to say."""
+
+SHORTEST, LONGEST = 0.1, 1.0
+"""Seconds without any answer after which what is still open is left open: three times as many as there lately were between two answers, within these
+bounds.
+"""
+
+FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 60.0, 30.0
+"""Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up as failed."""
+
+
+class Act(NamedTuple):
+    """One action on an object, to be begun."""
+
+    key: ObjectKey
+    run: Callable[[], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """What the server said of an object, and how often so far; it is not written before `until`, by the clock of the event loop."""
+
+    error: ClusterError
+    until: float
+    times: int
+
+
+@dataclass(eq=False)
+class Underway:
+    """Of one process and one cluster, for all its passes. `heard` is told of answers that come when no pass waits for them any more, `again` what is
+    worth another look, in how many seconds.
+    """
+
+    heard: Callable[[Result], None] = lambda _: None
+    again: Callable[[Result, float], None] = lambda _result, _seconds: None
+    _open: Counter[ObjectKey] = field(default_factory=Counter)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _put_off: dict[ObjectKey, PutOff] = field(default_factory=dict)
+    _late: dict[ObjectKey, Result] = field(default_factory=dict)
+    _broken: BaseException | None = None
+    _gap: float = 0.0
+
+    @property
+    def patience(self) -> float:
+        """Seconds without any answer after which others go on."""
+        return min(LONGEST, max(SHORTEST, 3 * self._gap))
+
+    def waited(self, seconds: float) -> None:
+        """So long it was from one answer to the next."""
+        self._gap = min(LONGEST, max(seconds, 0.95 * self._gap))
+
+    @property
+    def unanswered(self) -> dict[ObjectKey, ClusterError]:
+        """What is being written."""
+        return {key: Unanswered(f"{key} is being written; the server has not answered yet") for key in self._open}
+
+    def hindrances(self, part: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
+        """What a pass that begins may not write, and why: it is being written, it was put off, or the answer that came late was a failure, which is
+        told once. A pass over a `part` tells those of its sets and objects. Raises what ended a late write for good.
+        """
+        if broken := self._broken:
+            self._broken = None
+            raise broken
+        now = _now()
+        self._put_off = {key: one for key, one in self._put_off.items() if now < one.until + LONGEST_WAIT}
+        told = [key for key, one in self._late.items() if part is None or one.set in part or key in part]
+        late = {key: error for key in told if (error := self._late.pop(key).error)}
+        return late | {key: one.error for key, one in self._put_off.items() if now < one.until} | self.unanswered
+
+    def tries(self, key: ObjectKey) -> int:
+        """How often it was put off."""
+        return self._put_off[key].times if key in self._put_off else 0
+
+    def forget(self, key: ObjectKey) -> None:
+        """It was answered, whatever the answer is."""
+        self._put_off.pop(key, None)
+
+    def put_off(self, result: Result, error: ClusterError, seconds: float, times: int) -> None:
+        """Not to be tried again before so many seconds."""
+        self._put_off[result.key] = PutOff(error, _now() + seconds, times)
+        self.again(result, seconds)
+
+    def begin(self, work: Awaitable[None]) -> None:
+        """Hold on to this task until it ends."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def opened(self, key: ObjectKey) -> None:
+        self._open[key] += 1
+
+    def closed(self, key: ObjectKey) -> None:
+        self._open[key] -= 1
+        if not self._open[key]:
+            del self._open[key]
+
+    def told(self, result: Result) -> None:
+        """The answer came when nobody waited any more."""
+        if result.error is not None:
+            self._late[result.key] = result
+        self.heard(result)
+        self.again(result, 0.0)
+
+    def broke(self, error: BaseException) -> None:
+        """A late write ended in something that ends the process."""
+        self._broken = error
+
+    async def idle(self) -> None:
+        """Until what is open now is answered."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def end(self, seconds: float) -> None:
+        """Wait for what is open, at most so long; then break it off."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+        for task in self._tasks:
+            task.cancel()
+
+
+@dataclass(eq=False)
+class Batch:
+    """What one pass begins. One that `insists` waits at its end until all is answered, and tries again until then what was put off."""
+
+    underway: Underway
+    sleep: Callable[[float], Awaitable[None]]
+    insists: bool
+    _acts: Iterator[Act] = field(default_factory=lambda: iter(()))
+    _answers: list[Answer] = field(default_factory=list)
+    _open: int = 0
+    _moved: float = 0.0
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _pausing: set[asyncio.Task[None]] = field(default_factory=set)
+    _is_taking: bool = False
+    _is_left: bool = False
+    _broken: BaseException | None = None
+
+    async def take(self, acts: Iterable[Act] = ()) -> list[Answer]:
+        """Begin these; the answers that come until nothing is open or none has come for a while. No act is made long before it can be sent.
+
+        Raises what an act raised that is no failure of its own.
+        """
+        self._acts, self._moved, self._is_taking = iter(acts), _now(), True
+        for act in islice(self._acts, BEGUN):
+            self._begin(act)
+        while self._open and _now() < (until := self._moved + self.underway.patience):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._idle.wait()
+        self._acts, self._is_taking = iter(()), False
+        if self._broken:
+            raise self._broken
+        answers, self._answers = self._answers, []
+        return answers
+
+    async def rest(self) -> list[Answer]:
+        """Nothing more is to be begun: the next answers. Where one does not insist these are the last ones: what was put off is given up, and what
+        was sent stays open.
+        """
+        while self.insists and self._open:
+            if answers := await self.take():
+                return answers
+        self._over.set()
+        if self._pausing:
+            await asyncio.wait(set(self._pausing))
+        return await self.take() if self._answers else []
+
+    def leave(self) -> None:
+        """The pass is over; what is still open is nobody's any more."""
+        self._is_left = True
+        self._over.set()
+
+    async def attempt(self, result: Result, act: Callable[[], Awaitable[Object | None]]) -> Answer:
+        """Carry it out; what the server puts off is tried again as long as the pass lasts."""
+        spent, times = 0.0, self.underway.tries(result.key)
+        while True:
+            try:
+                found = await act()
+            except Unavailable as error:
+                backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**times)
+                seconds, times = max(error.retry_after or 0.0, backoff), times + 1
+                spent += seconds
+                if error.again and spent <= BUDGET and await self._pause(seconds):
+                    continue
+                if error.again and not self.insists:
+                    self.underway.put_off(result, error, seconds, times)
+                return None, replace(result, error=error)
+            except ClusterError as error:
+                self.underway.forget(result.key)
+                return None, replace(result, error=error)
+            else:
+                self.underway.forget(result.key)
+                return found, result
+
+    def _begin(self, act: Act) -> None:
+        self._open += 1
+        self._idle.clear()
+        self.underway.opened(act.key)
+        self.underway.begin(self._work(act))
+
+    async def _work(self, act: Act | None) -> None:
+        """One after the other, as long as there are any."""
+        while act is not None:
+            try:
+                answer = await act.run()
+            except BaseException as error:
+                self._break(error)
+                return
+            finally:
+                self._open -= 1
+                self.underway.closed(act.key)
+            self._hear()
+            if self._is_left:
+                self.underway.told(answer[1])
+            else:
+                self._answers.append(answer)
+            if (act := next(self._acts, None)) is not None:
+                self._open += 1
+                self.underway.opened(act.key)
+        if not self._open:
+            self._idle.set()
+
+    def _hear(self) -> None:
+        before, self._moved = self._moved, _now()
+        if self._is_taking:
+            self.underway.waited(self._moved - before)
+
+    def _break(self, error: BaseException) -> None:
+        """What is no failure of an act ends the pass, or, where that is over, the next one."""
+        if self._is_left:
+            self.underway.broke(error)
+        self._broken = error
+        self._idle.set()
+
+    async def _pause(self, seconds: float) -> bool:
+        """Sleep; False where the pass is over before."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._pausing.add(task)
+        waits = [asyncio.ensure_future(one) for one in (self.sleep(seconds), self._over.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+            self._pausing.discard(task)
+        return not self._over.is_set()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,204 @@
+"""Writes that take long or are put off: who waits for them, how long, and what becomes of them. In virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+from applier.cluster import Object
+from applier.errors import Denied, Unanswered, Unavailable
+from applier.results import Answer, Result
+from applier.underway import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from renderer.identity import ObjectKey
+from tests.gitops.virtual_time import VirtualLoop
+
+SET = ObjectKey("", "ConfigMap", "default", "set")
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("", "ConfigMap", "default", name)
+
+
+@dataclass
+class Lab:
+    """One process; `tries` are the times at which each object was written, `heard` and `again` what it was told between passes."""
+
+    tries: dict[str, list[float]] = field(default_factory=dict)
+    heard: list[str] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.underway = Underway(
+            lambda result: self.heard.append(result.key.name), lambda _, seconds: self.again.append(seconds)
+        )
+
+    def run(self, story: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            self.loop.run_until_complete(story())
+        finally:
+            self.loop.close()
+
+    def batch(self, *, insists: bool = False) -> Batch:
+        return Batch(self.underway, asyncio.sleep, insists)
+
+    def act(self, batch: Batch, name: str, takes: float = 0.0, *errors: Exception) -> Act:
+        """A write that takes so long, and fails with these at first."""
+        pending = list(errors)
+
+        async def write() -> Object | None:
+            self.tries.setdefault(name, []).append(round(self.loop.time(), 3))
+            await asyncio.sleep(takes)
+            if pending:
+                raise pending.pop(0)
+            return {"metadata": {"name": name}}
+
+        return Act(key(name), partial(batch.attempt, Result(SET, key(name), "created"), write))
+
+
+def names(answers: list[Answer]) -> list[str]:
+    return sorted(result.key.name for _, result in answers)
+
+
+def busy(seconds: float | None = None) -> Unavailable:
+    return Unavailable("too many", status=429, retry_after=seconds, again=True)
+
+
+def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
+    """I9: what is answered is taken, the rest is being written, and nothing is begun for it again."""
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch()
+        acts = [lab.act(batch, "slow", 20), *(lab.act(batch, f"quick{number}", 0.02) for number in range(3))]
+        assert names(await batch.take(acts)) == ["quick0", "quick1", "quick2"]
+        assert lab.loop.time() < 0.2
+        assert [type(error) for error in lab.underway.unanswered.values()] == [Unanswered]
+        assert await batch.rest() == []
+        batch.leave()
+        assert lab.underway.hindrances().keys() == {key("slow")}
+        await asyncio.sleep(30)
+        assert (lab.heard, lab.again) == (["slow"], [0.0])
+        assert lab.underway.hindrances() == {}
+
+    lab.run(story)
+
+
+def test_who_insists_waits_for_all() -> None:
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch(insists=True)
+        acts = [lab.act(batch, "slow", 20), lab.act(batch, "put-off", 0.02, *[busy()] * 3), lab.act(batch, "quick")]
+        assert names(await batch.take(acts)) == ["quick"]
+        assert names(await batch.rest()) == ["put-off"]
+        assert lab.tries["put-off"] == [0.0, 0.52, 1.54, 3.56]
+        assert names(await batch.rest()) == ["slow"]
+        assert await batch.rest() == []
+
+    lab.run(story)
+
+
+def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
+    """A server that takes 0.6 s for each is slow, and nobody is late."""
+    lab = Lab()
+
+    async def story() -> None:
+        batch, lock = lab.batch(), asyncio.Lock()
+        found: list[str] = []
+
+        async def one(act: Act) -> Answer:
+            async with lock:
+                return await act.run()
+
+        for _ in range(2):
+            acts = [lab.act(batch, f"c{number}", 0.3) for number in range(5)]
+            found = names(await batch.take(Act(act.key, partial(one, act)) for act in acts))
+            found += names(await batch.take())
+            await batch.rest()
+            await asyncio.sleep(9)
+        assert found == [f"c{number}" for number in range(5)]
+
+    lab.run(story)
+
+
+def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_time() -> None:
+    """I11: the server's word counts, and ours grows each time; a pass that is over sends nothing."""
+    lab, waits = Lab(), [busy(7), *[busy()] * 12]
+
+    async def story() -> None:
+        for error in waits:
+            batch = lab.batch()
+            (refused,) = [*await batch.take([lab.act(batch, "one", 0.0, error)]), *await batch.rest()]
+            assert refused[1].error is error
+            batch.leave()
+            seconds = lab.again[-1]
+            await asyncio.sleep(seconds - 0.01)
+            assert lab.underway.hindrances() == {key("one"): error}
+            await asyncio.sleep(0.02)
+            assert lab.underway.hindrances() == {}
+        assert lab.again == [7, *(min(LONGEST_WAIT, FIRST_WAIT * 2**times) for times in range(1, 13))]
+        assert len(lab.tries["one"]) == len(waits)
+        batch = lab.batch()
+        assert names(await batch.take([lab.act(batch, "one")])) == ["one"]
+        assert lab.underway.tries(key("one")) == 0
+
+    lab.run(story)
+
+
+def test_a_failure_that_nobody_waited_for_is_told_once_to_who_looks_at_its_set() -> None:
+    """I12: the next pass says what went wrong."""
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch()
+        await batch.take([lab.act(batch, "slow", 20, Denied("no"))])
+        await batch.rest()
+        batch.leave()
+        await asyncio.sleep(30)
+        assert lab.underway.hindrances({key("other")}) == {}
+        assert [str(error) for error in lab.underway.hindrances({SET}).values()] == ["no"]
+        assert lab.underway.hindrances() == {}
+
+    lab.run(story)
+
+
+@pytest.mark.parametrize("takes", [0.0, 20.0])
+def test_what_is_no_failure_of_a_write_ends_the_pass_or_the_next_one(takes: float) -> None:
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch()
+        act = lab.act(batch, "one", takes, RuntimeError("the lead is lost"))
+        if takes:
+            await batch.take([act])
+            batch.leave()
+            await asyncio.sleep(30)
+            with pytest.raises(RuntimeError):
+                lab.underway.hindrances()
+            assert lab.underway.hindrances() == {}
+            return
+        with pytest.raises(RuntimeError):
+            await batch.take([act])
+
+    lab.run(story)
+
+
+def test_the_end_of_a_process_waits_for_what_was_sent_and_not_for_ever() -> None:
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch()
+        await batch.take([lab.act(batch, "slow", 3), lab.act(batch, "hangs", 300)])
+        batch.leave()
+        await lab.underway.end(5)
+        assert lab.heard == ["slow"]
+        assert lab.loop.time() < 6
+        await asyncio.sleep(0)
+        assert lab.underway.unanswered == {}
+
+    lab.run(story)
