@@ -6,7 +6,9 @@ What definitions say of one another's kinds, and of those of CRDs in the commit,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 
 from renderer import content, object_types, static, waiting
 from renderer.content import Declared, FileContent
@@ -60,6 +62,8 @@ def load(
     `refused` are files that Git holds and that must not be read (links, too large), each with the reason. Files that are in `previous` with the
     same bytes are taken from there.
     """
+    if previous and previous.source == source and not refused and (later := _going_on(previous, files, revision)):
+        return later
     known = previous.contents if previous else {}
     contents = {
         file: found if (found := known.get(file)) and found.data == data else content.read(file, data)
@@ -90,6 +94,25 @@ def load(
         contents=contents,
         types=types,
     )
+
+
+def _going_on(previous: Catalog, files: Mapping[str, bytes], revision: str) -> Catalog | None:
+    """The next commit after `previous`, where it differs in objects alone, which say nothing about others: all else is as it was."""
+    known = previous.contents
+    if files.keys() != known.keys():
+        return None
+    differing = [file for file, data in files.items() if (old := known[file].data) is not data and old != data]
+    changed = {file: content.read(file, files[file]) for file in differing}
+    if not all(_has_objects_alone(one) for file in differing for one in (known[file], changed[file])):
+        return None
+    contents = {**known, **changed}
+    objects = tuple(chain.from_iterable(map(attrgetter("objects"), contents.values())))
+    return replace(previous, revision=revision, objects=objects, contents=contents)
+
+
+def _has_objects_alone(one: FileContent) -> bool:
+    others = one.definitions or one.broken or one.rules or one.problems or one.unreadable
+    return not others and all(declared.group_kind != CRD for declared in one.objects)
 
 
 def _crds(contents: Iterable[FileContent], definitions: Iterable[Definition]) -> Iterator[Manifest]:

@@ -78,7 +78,7 @@ _NOTHING = Catalog()
 
 def _differs(before: Catalog, after: Catalog) -> str:
     """What a commit changes beside the content of instances; empty where that is all."""
-    if before.unreadable or after.unreadable:
+    if any(one.unreadable for catalog in (before, after) for one in catalog.contents.values()):
         return "files that cannot be read"
     if before.source != after.source or before.broken != after.broken or before.problems != after.problems:
         return "what is wrong"

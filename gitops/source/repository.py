@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
 from gitops.source.process import Git, GitError, GitTimeoutError, OutputTooLargeError
-from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem
+from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
@@ -26,6 +26,9 @@ _LIST_OBJECTS = (
     *("rev-list", "--objects", "--no-object-names", "--no-walk=unsorted", "--missing=print"),
     "--end-of-options",
 )
+_FEW_BYTES = 1 << 16
+"""Of differences between two commits; where there are more, the newer one is read as if it were the first."""
+
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
 
@@ -37,6 +40,19 @@ class _Commit:
     plan: str
 
 
+_Found = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read last: the listing of a commit below a path, and the files in it."""
+
+    revision: str
+    path: str
+    listing: tree.Listing
+    files: Mapping[str, File]
+
+
 class Repository:
     """The commits of one Git directory. `name` is what messages call it. Keeps the files of the last snapshot, to
     read only what changed.
@@ -46,7 +62,7 @@ class Repository:
         self._git = git
         self._name = name
         self._limits = limits
-        self._read: Mapping[str, File] = {}
+        self._read: _Read | None = None
 
     def has(self, commit: str) -> bool:
         """Whether the commit is here. Says nothing about its files."""
@@ -99,22 +115,12 @@ class Repository:
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
         """
-        listing = self._list(revision, path)
-        known = {**self._read, **{file.blob: file for file in at_hand}}
-        missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
-        contents = self._contents([revision, *missing])
-        _, kind, data = next(contents)
-        if kind != b"commit":
-            raise self._not_found(revision)
-        commit = _parse_commit(data)
-        fresh = {blob: File(blob, data) for blob, _, data in contents}
-        read = {blob: fresh.get(blob) or known[blob] for blob, _ in listing.blobs.values()}
-        self._read = read
-        files, problems = _accept((name, read[blob]) for name, (blob, _) in listing.blobs.items())
+        commit, listing, files, problems = self._going_on(revision, path) or self._anew(revision, path, at_hand)
+        self._read = _Read(revision, path, listing, files)
         return Snapshot(
             revision,
             commit.subject,
-            files,
+            MappingProxyType(files),
             tuple(sorted((*listing.problems, *problems))),
             path_exists=listing.path_exists or not path,
             subject=commit.subject,
@@ -122,6 +128,45 @@ class Repository:
             time=commit.time,
             plan=commit.plan,
         )
+
+    def _anew(self, revision: str, path: str, at_hand: Iterable[File]) -> _Found:
+        listing = self._list(revision, path)
+        known = {file.blob: file for file in (*(self._read.files.values() if self._read else ()), *at_hand)}
+        missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
+        commit, fresh = self._commit_with(revision, missing)
+        known |= {file.blob: file for file in fresh}
+        files, problems = _accept((name, known[blob]) for name, (blob, _) in listing.blobs.items())
+        return commit, listing, files, problems
+
+    def _going_on(self, revision: str, path: str) -> _Found | None:
+        """By what differs from what was read last, if these are contents of files alone, few of them, and nothing of it was or is refused."""
+        last = self._read
+        if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
+            return None
+        if last.listing.problems:
+            return None
+        try:
+            arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", last.revision, revision, "--"]
+            differences = self._git.run(*arguments, *([path] if path else []), limit=_FEW_BYTES)
+            changed = tree.contents_changed(differences, path=path, of=last.files)
+            if changed is None:
+                return None
+            commit, fresh = self._commit_with(revision, [*changed.values()], limit=self._limits.total)
+        except (GitError, DamagedCache, RevisionNotFound):
+            return None  # reading it anew says what is wrong
+        blobs = {name: (file.blob, len(file.data)) for name, file in zip(changed, fresh, strict=True)}
+        listing = replace(last.listing, blobs={**last.listing.blobs, **blobs})
+        files, problems = _accept(zip(changed, fresh, strict=True))
+        refused = problems or any(size_problem(size, self._limits) for _, size in blobs.values())
+        return None if refused or tree.excess(listing, self._limits) else (commit, listing, {**last.files, **files}, [])
+
+    def _commit_with(self, revision: str, blobs: list[str], *, limit: int = 1 << 30) -> tuple[_Commit, list[File]]:
+        """What the commit says of itself, and these files."""
+        contents = self._contents([revision, *blobs], limit=limit)
+        _, kind, data = next(contents)
+        if kind != b"commit":
+            raise self._not_found(revision)
+        return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
     def blobs(self, revision: str, path: str) -> dict[str, str]:
         """Blob id by path of the manifests below `path`; nothing is opened."""
@@ -142,8 +187,8 @@ class Repository:
             raise self._too_much(why)
         return found
 
-    def _contents(self, ids: list[str]) -> Iterator[tuple[str, bytes, bytes]]:
-        output = self._local("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode())
+    def _contents(self, ids: list[str], *, limit: int) -> Iterator[tuple[str, bytes, bytes]]:
+        output = self._local("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode(), limit=limit)
         at = 0
         for wanted in ids:
             end = output.find(b"\n", at)
@@ -158,9 +203,9 @@ class Repository:
             at += 1
             yield wanted, kind, data
 
-    def _local(self, *arguments: str, stdin: bytes = b"") -> bytes:
+    def _local(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         try:
-            return self._git.run(*arguments, stdin=stdin)
+            return self._git.run(*arguments, stdin=stdin, limit=limit)
         except GitError as failure:
             raise self._damaged(failure) from None
 
@@ -188,7 +233,7 @@ def blob_id(data: bytes, *, sha256: bool = False) -> str:
     return (hashlib.sha256(header + data) if sha256 else hashlib.sha1(header + data, usedforsecurity=False)).hexdigest()
 
 
-def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[Mapping[str, File], list[SourceProblem]]:
+def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], list[SourceProblem]]:
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name, file in candidates:
@@ -196,7 +241,7 @@ def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[Mapping[str, File],
             problems.append(SourceProblem(name, message))
         else:
             files[name] = file
-    return MappingProxyType(files), problems
+    return files, problems
 
 
 def _parse_commit(data: bytes) -> _Commit:

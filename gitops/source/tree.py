@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,6 +54,23 @@ def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
         if name.startswith(prefix) or name == top:
             # No number stands for a submodule, or for a blob that is missing, which reading it will tell.
             yield Entry(mode, blob.decode(), int(size) if size.isdigit() else 0, name[start:])
+
+
+def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> dict[str, str] | None:
+    """The new blob ids, by path, of what differs by the output of `diff-tree -r -z`; None where more differs than the contents of files that are
+    read (`of`): what is no manifest may differ in any way.
+    """
+    prefix = f"{path}/" if path else ""
+    words = differences.decode("utf-8", "surrogateescape").split("\0")
+    changed: dict[str, str] = {}
+    for about, place in zip(words[:-1:2], words[1::2], strict=True):
+        before, after, _, blob, _ = about.removeprefix(":").split(" ")
+        name = place.removeprefix(prefix)
+        if name in of and before == after and after.encode() in _REGULAR:
+            changed[name] = blob
+        elif name.endswith(SUFFIXES) or _SUBMODULE in {before.encode(), after.encode()}:
+            return None
+    return changed
 
 
 def judge(entries: Iterable[Entry], limits: Limits) -> Listing:

@@ -181,3 +181,61 @@ def test_gates_are_kept_and_an_empty_list_is_not_the_same_as_none() -> None:
     found = read(a=definition("Link", nodes)).definitions[LINK]
     gates = [None if node.propagate_when is None else len(node.propagate_when) for node in found.nodes]
     assert (found.propagate_when, gates) == (None, [0, 1, None])
+
+
+VERSIONS = {
+    "plain": plain("p"),
+    "other": plain("p").replace("name: p", "name: p2"),
+    "moved": "\n\n" + plain("p"),
+    "instance": instance("Link", "x"),
+    "definition": definition("Link", [config_map("a")]),
+    "crd": json.dumps(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.g.test"},
+            "spec": {
+                "group": "g.test",
+                "names": {"kind": "Widget", "plural": "widgets"},
+                "scope": "Namespaced",
+                "versions": [
+                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+                ],
+            },
+        }
+    ),
+    "window": json.dumps(
+        {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindow", "metadata": {"name": "w"}}
+    ),
+    "broken": UNREADABLE,
+    "refused": json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "labels": {"a": 1}}}),
+}
+
+
+@pytest.mark.parametrize("before", VERSIONS)
+@pytest.mark.parametrize("after", VERSIONS)
+def test_a_commit_read_after_another_is_what_it_is_alone(before: str, after: str) -> None:
+    """Whatever a file was and has become: what is not read again is as it would be read."""
+    others = {"a.yaml": definition("Other", [config_map("a")]), "z.yaml": plain("z")}
+    first, second = ({**others, "m.yaml": VERSIONS[name]} for name in (before, after))
+    previous = load({name: text.encode() for name, text in first.items()}, source="platform", revision="r1")
+    files = {name: text.encode() for name, text in second.items()}
+    found, alone = (load(files, source="platform", revision="r2", previous=known) for known in (previous, None))
+    assert said(found) == said(alone)
+    unchanged = {id(one) for name in others for one in previous.contents[name].objects}
+    assert unchanged <= set(map(id, found.objects))
+
+
+def said(catalog: Catalog) -> dict[str, Any]:
+    """All of a catalog that can be compared: functions that find lines cannot, and definitions hold some."""
+    return {
+        "revision": catalog.revision,
+        "objects": [(one.manifest, one.origin, one.refused) for one in catalog.objects],
+        "rules": [(one.manifest, one.origin) for one in catalog.rules],
+        "definitions": {kind: one.digest for kind, one in catalog.definitions.items()},
+        "broken": catalog.broken,
+        "problems": catalog.problems,
+        "unreadable": catalog.unreadable,
+        "files": list(catalog.contents),
+        "kinds": set(catalog.types.described),
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,6 +120,63 @@ def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch:
     after = mirror.snapshot(second)
     assert after.files["a.yaml"] is before.files["a.yaml"]
     assert asked == [second, after.files["b.yaml"].blob]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_listed"),
+    [
+        (lambda work: work.write("d/a.yaml", "2"), False),
+        (lambda work: (work.write("d/a.yaml", "2"), work.write("d/README", "2"), work.write("e.yaml", "2")), False),
+        (lambda work: work.write("d/README", "2"), False),
+        (lambda work: work.git("rm", "--quiet", "d/README"), False),
+        (lambda work: work.write("d/new.yaml", "1"), True),
+        (lambda work: work.write("d/.hidden.yaml", "1"), True),
+        (lambda work: work.git("rm", "--quiet", "d/a.yaml"), True),
+        (lambda work: work.git("rm", "-r", "--quiet", "d"), True),
+        (lambda work: work.git("mv", "d/a.yaml", "d/c.yaml"), True),
+        (lambda work: (work.path / "d/a.yaml").chmod(0o755), True),
+        (lambda work: ((work.path / "d/a.yaml").unlink(), (work.path / "d/a.yaml").symlink_to("b.yaml")), True),
+        (lambda work: work.write("d/a.yaml", "2" * 2_000_000), True),
+        (lambda work: work.write("d/a.yaml", "version https://git-lfs.github.com/spec/v1"), True),
+        (
+            lambda work: (
+                (work.path / "d/module").mkdir(),
+                work.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},d/module"),
+            ),
+            True,
+        ),
+        (lambda work: [work.write(f"d/b{number}.yaml", "2") for number in range(20)], True),
+    ],
+)
+def test_a_commit_read_after_another_is_what_it_is_alone(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Work], object], *, is_listed: bool
+) -> None:
+    """Only where more differs than the contents of a few manifests the whole tree is listed again."""
+    work.write("d/README", "1")
+    for name in ("e", "d/a", "d/b", *(f"d/b{number}" for number in range(20))):
+        work.write(f"{name}.yaml", "1")
+    first = work.commit()
+    target = Target(str(work.path), path="d")
+    mirror = Mirror(target, tmp_path / "one")
+    assert mirror.fetch() == first
+    mirror.snapshot(first)
+    change(work)
+    second = work.commit()
+    words: list[str] = []
+    run = Git.run
+
+    def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+        words.extend(arguments)
+        return run(self, *arguments, stdin=stdin, limit=limit)
+
+    monkeypatch.setattr(Git, "run", recorded)
+    monkeypatch.setattr("gitops.source.repository._FEW_BYTES", 1_000)
+    found = mirror.snapshot(mirror.fetch())
+    assert ("ls-tree" in words) is is_listed
+    fresh = Mirror(target, tmp_path / "other")
+    assert found == fresh.snapshot(fresh.fetch())
+    assert list(found.files) == sorted(found.files)
+    assert found.revision == second
 
 
 @pytest.mark.parametrize("annotated", [True, False])
