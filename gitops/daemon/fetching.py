@@ -355,7 +355,7 @@ class Fetcher:
     async def _go_on(self, name: str, mirror: Mirror) -> None:
         """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
         with suppress(SourceError, ClusterError):
-            record = await self.cluster.get(source_parent(name))
+            record = await self._record(name)
             before = accepted(record, mirror.target)
             if not before.commit or not await self._in_thread(mirror, mirror.holds, before.commit):
                 return
