@@ -60,15 +60,16 @@ class Pass:
 
     @property
     def is_conclusive(self) -> bool:
-        """Would another pass find what this one knows? It went on until nothing more was allowed, by what the server answered, nothing failed or
-        was kept from deletion, and what it wrote of that at its end are records of sources, on which nothing else rests.
+        """Would another pass find what this one knows? It is complete, and what it wrote at its end are records of sources, on which nothing else
+        rests.
         """
         told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
-        return (
-            self.plan.is_idle
-            and not self.holds_pruning
-            and not any(result.error or (result.is_concluding and result.key not in told) for result in self.results)
-        )
+        return self.is_complete and all(one.key in told for one in self.results if one.is_concluding)
+
+    @property
+    def is_complete(self) -> bool:
+        """It went on until nothing more was allowed, by what the server answered, and nothing failed or was kept from deletion."""
+        return self.plan.is_idle and not self.holds_pruning and not any(result.error for result in self.results)
 
 
 @dataclass(frozen=True, slots=True)

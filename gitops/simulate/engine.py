@@ -5,12 +5,13 @@ Nothing is decided here but when to look: at a commit, when a workload gets read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from applier.cluster import Object
+from applier.plan import Plan
 from applier.results import Result
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
@@ -26,6 +27,7 @@ from gitops.simulate.recorder import Recorder, called
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
 from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
 from renderer.listing import listed
 
 BEFORE: Final = timedelta(days=30)
@@ -33,10 +35,6 @@ BEFORE: Final = timedelta(days=30)
 
 AT_ONCE: Final = 200
 """Passes at one moment; more means that something is never as it is written."""
-
-
-_TOLD: Final = frozenset({"status", "recorded"})
-"""Actions that only tell what a pass has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +110,24 @@ class Simulation:
             found = await self.reconciler.reconcile([state])
             version = self.world.version
             self.world.sandbox.settle()
-            if self.world.version == version and not self._is_read_again(found):
+            if self.world.version == version and self._is_known(found):
                 return found
         return found
 
-    def _is_read_again(self, found: Pass) -> bool:
-        """Did the pass write what the next one reads?"""
-        before = {one.rendered.parent: one.parent for one in found.plan.sets}
-        done = [result for result in found.results if result.error is None]
-        return any(
-            one.action not in _TOLD or (one.key in before and _seen(before[one.key]) != _seen(self.world.get(one.key)))
-            for one in done
-        )
+    def _is_known(self, found: Pass) -> bool:
+        """Has the pass seen all that the next one reads? It went on until nothing more was allowed by what was answered to its own writes, and what
+        it wrote at its end are records of what it knows; but others may read the status of an instance.
+        """
+        if not found.is_complete:
+            return not found.changed
+        read = _read(found.plan)
+        for result in found.results:
+            stored = self.world.get(result.key)
+            if not result.is_concluding and _version(stored) != _version(found.observed.objects.get(result.key)):
+                return False
+            if result.key in read and _seen(read[result.key]) != _seen(stored):
+                return False
+        return True
 
     async def _until(self, state: SourceState, limit: datetime) -> str:
         """Follow one commit until the next one, or the end, at `limit`; why it ended."""
@@ -147,9 +151,29 @@ class Simulation:
             self.recorder.wrote(result)
 
 
+def _read(plan: Plan) -> Mapping[ObjectKey, Object | None]:
+    """Instances whose status others read, as they were seen. Whether those of a source are healthy is of no interest to it, but to what depends on
+    them; in the end, when none of them waits, it is what the source still waits for.
+    """
+    instances = {one.rendered.parent: one for one in plan.sets if not one.rendered.is_source}
+    if not any(blocked_rows(one) or is_waiting(one) for one in instances.values()):
+        return {key: one.parent for key, one in instances.items()}
+    used = {(one.rendered.parent, name) for one in plan.sets for node in one.nodes for name in node.node.depends_on}
+    return {
+        node.node.key: instances[node.node.key].parent
+        for one in plan.sets
+        for node in one.nodes
+        if node.node.key in instances and (not one.rendered.is_source or (one.rendered.parent, node.node.id) in used)
+    }
+
+
 def _seen(instance: Object | None) -> object:
     """What others look at in the status of an instance: all but what is told of its rollout."""
     status: Object = dict((instance or {}).get("status") or {})
     status.pop("levelgate", None)
     conditions = status.pop("conditions", None) or ()
     return status, {one["type"]: one["status"] for one in conditions if one["type"] != "Propagated"}
+
+
+def _version(obj: Object | None) -> str:
+    return obj["metadata"]["resourceVersion"] if obj else ""

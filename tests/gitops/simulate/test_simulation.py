@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,9 @@ import orjson
 import pytest
 
 from applier.reasons import Reason
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.axis import Axis
 from gitops.simulate.document import as_json
@@ -110,6 +114,24 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
+
+
+def test_no_pass_follows_one_that_has_seen_all_that_the_next_one_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other: the pass that finds an instance healthy lets the next one move, another one writes what comes after its Deployment. What
+    is said of instances on which nothing depends is read by nobody, but in the end.
+    """
+    moments: list[datetime] = []
+    reconcile = Reconciler.reconcile
+
+    async def counted(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
+        moments.append(self.clock.now())
+        return await reconcile(self, sources)
+
+    monkeypatch.setattr(Reconciler, "reconcile", counted)
+    found = simulated(Fleet(names=TEN[:4]), pace={"shape": {"linear": {"n": 1}}})
+    ready = [START + number * 4 * MINUTE for number in range(1, 5)]
+    assert [moments.count(moment) for moment in ready] == [2, 2, 2, 2]
+    assert found.arrivals[0].settled == ready[-1]
 
 
 def test_the_end_of_the_simulation_cuts_what_is_under_way() -> None:
