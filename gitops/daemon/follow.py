@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -278,7 +278,8 @@ class Follower:
         if not found.changed:
             self._rests_until = self.elapsed() + min(lasted, LONGEST_REST)
         due = self.reconciler.share.of_plan(found.plan).sets
-        waiting = {self._key_of(found, one) for one in due if in_flight(one) or is_refused(one)}
+        on_its_way = in_flight if self._is_blind else of_itself(found.bundle.instances)
+        waiting = {self._key_of(found, one) for one in due if on_its_way(one) or is_refused(one)}
         for key in self._looks.keys() - waiting:
             del self._looks[key]
         self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)
@@ -383,7 +384,11 @@ class Follower:
     @property
     def _last_look(self) -> float:
         """What is watched tells itself when it has come further."""
-        return LAST_LOOK if self.attention is None or self.attention.is_blind else LAST_LOOK_WATCHED
+        return LAST_LOOK if self._is_blind else LAST_LOOK_WATCHED
+
+    @property
+    def _is_blind(self) -> bool:
+        return self.attention is None or self.attention.is_blind
 
     def _told(self, found: Pass) -> Pass:
         """Tell how a pass ended, when a person has stopped everything or lets it go on, and why nothing of a source is written."""
@@ -412,6 +417,20 @@ class Follower:
 def is_refused(one: SetPlan) -> bool:
     """Has the cluster refused something that it may accept later, such as a write beyond a quota?"""
     return any(cause.reason is Reason.APPLY_FAILED for _, cause, _ in blocked_rows(one))
+
+
+def of_itself(instances: Collection[ObjectKey]) -> Callable[[SetPlan], bool]:
+    """Is a set in flight whoever else is? Then it is to be looked at again. Who waits for its turn in a rollout goes on when others have come
+    further, and of an instance its own set tells more than that of its source.
+    """
+
+    def found(one: SetPlan) -> bool:
+        nodes = one.nodes
+        if one.rendered.is_source and one.parent:
+            nodes = tuple(node for node in nodes if node.node.key not in instances)
+        return in_flight(replace(one, nodes=nodes, stays=None))
+
+    return found
 
 
 def in_flight(one: SetPlan) -> bool:

@@ -229,9 +229,10 @@ class Whole:
                 self.plans[key] = one
         self.is_untold |= any(not result.is_bookkeeping for result in part.results)
         propagation = before.propagation
-        moved = {one.rollout for one in part.propagation.counted.values() if self._counts_otherwise(one)}
+        counted = part.propagation.counted.values()
+        moved = {one.rollout for one in counted if self._counts_otherwise(one)}
         states = {name: self._with_waves(name, propagation.states[name]) for name in moved}
-        self.moved |= moved
+        self.moved |= moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
         self.is_untold |= bool(moved)
         self.is_outdated |= any(wave.waiting for state in states.values() for wave in state.waves)
         propagation = replace(
@@ -265,6 +266,10 @@ class Whole:
         before = collection.counted(one.item.key)
         collection.put(one.item)
         return before != collection.counted(one.item.key)
+
+    def _is_read_by_gates(self, one: Counted) -> bool:
+        """May something else of it than what it counts as open a gate?"""
+        return self.counts(one) and any(gate.reads_collection for gate in self.rollouts[one.rollout].gates.gates)
 
     def _with_waves(self, name: str, state: State) -> State:
         rollout = self.rollouts[name]

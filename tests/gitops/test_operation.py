@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +19,7 @@ from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.state import Target as Revision
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.waiting import until
@@ -235,3 +236,30 @@ def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:
             assert fleet.writes == before
 
     fleet.call(story())
+
+
+def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: Fleet) -> None:
+    """2.6: a readiness costs a look at the instance and at who is let move by that; those that wait hear of it later, by one look at everything."""
+    fleet.push(paced={"shape": {"linear": {"n": 1}}, "progressDeadline": "10000h"})  # time flies here
+
+    async def story() -> None:
+        async with operating(fleet) as found:
+            fleet.push("two")
+            found.follower.poll("platform")
+            await found.until(lambda: fleet.waits()["c"] == "PaceReached")
+            assert "3rd of 3; 1 may" in fleet.propagated("c")[1]
+            fleet.ready("a")
+            assert reached("b", await found.until(lambda: fleet.at("two") == ["a", "b"])) is not None
+            await found.until(lambda: "3rd of 3; 2 may" in fleet.propagated("c")[1])
+            fleet.ready("b")
+            assert reached("c", await found.until(lambda: fleet.at("two") == ["a", "b", "c"])) is not None
+            fleet.ready("c")
+            await found.until(lambda: set(fleet.waits().values()) == {"Settled"})
+            await found.until(lambda: fleet.rollout().completed == Revision(2))
+
+    fleet.call(story())
+
+
+def reached(name: str, passes: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """The first of the passes that looked at this instance; None where that was one over everything."""
+    return next(one for one in passes if one is None or name in one)
