@@ -6,7 +6,7 @@ refused connections) happen inside the adapter, bounded, so that what arrives he
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
@@ -134,6 +134,9 @@ class Cluster(Protocol):
 
     def at_once(self) -> Cluster:
         """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""
+
+    def guarded(self, check: Callable[[], None]) -> Cluster:
+        """The same cluster; before each try of a write `check` is called, and what it raises is raised."""
 
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a

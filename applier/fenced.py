@@ -13,7 +13,9 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass
 class Fenced:
-    """See `applier.cluster.Cluster`. `check` raises where nothing may be written any more; reads and dry runs pass."""
+    """See `applier.cluster.Cluster`. `check` raises where nothing may be written any more; reads and dry runs pass. It is asked before each try: the
+    wait between two may outlast the lead.
+    """
 
     cluster: Cluster
     check: Callable[[], None]
@@ -21,6 +23,7 @@ class Fenced:
 
     def __post_init__(self) -> None:
         self.name = self.cluster.name
+        self._guarded = self.cluster.guarded(self.check)
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await self.cluster.discover(refresh=refresh)
@@ -36,27 +39,26 @@ class Fenced:
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        if not dry_run:
-            self.check()
-        return await self.cluster.apply(
+        return await (self.cluster if dry_run else self._guarded).apply(
             manifest, manager=manager, force=force, dry_run=dry_run, subresource=subresource
         )
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        self.check()
-        return await self.cluster.merge(key, patch, manager=manager)
+        return await self._guarded.merge(key, patch, manager=manager)
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        self.check()
-        await self.cluster.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
+        await self._guarded.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
 
     def impersonating(self, user: str) -> Cluster:
         return replace(self, cluster=self.cluster.impersonating(user))
 
     def at_once(self) -> Cluster:
         return replace(self, cluster=self.cluster.at_once())
+
+    def guarded(self, check: Callable[[], None]) -> Cluster:
+        return replace(self, cluster=self.cluster.guarded(check))
 
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         return self.cluster.watch(subject)

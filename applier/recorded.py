@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -56,6 +56,9 @@ class Recorded:
         return self  # nobody has rights to a record
 
     def at_once(self) -> Recorded:
+        return self
+
+    def guarded(self, check: Callable[[], None]) -> Recorded:
         return self
 
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:

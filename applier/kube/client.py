@@ -103,6 +103,7 @@ class Client:
         self._sleep, self._rng, self._patience = sleep, rng, patience
         self._user: dict[str, str] = {}
         self._insists = True
+        self._check: Callable[[], None] = lambda: None
         self._load = _Load(concurrency)
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
@@ -119,6 +120,12 @@ class Client:
         """It tries writes once, and shares slots, counts and the transport with this one."""
         found = copy(self)
         found._insists = False
+        return found
+
+    def guarded(self, check: Callable[[], None]) -> Client:
+        """It calls `check` before each try of a write, and shares slots, counts and the transport with this one."""
+        found = copy(self)
+        found._check = check
         return found
 
     async def ask(self, call: Call) -> Answer:
@@ -175,6 +182,8 @@ class Client:
         return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
 
     async def _try(self, call: Call) -> Answer | _Refusal:
+        if call.write:
+            self._check()
         self.requests[call.verb] += 1
         try:
             answer = await self.transport.send(

@@ -77,6 +77,11 @@ class KubeCluster:
         found._client = self._client.at_once()
         return found
 
+    def guarded(self, check: Callable[[], None]) -> KubeCluster:
+        found = copy(self)
+        found._client = self._client.guarded(check)
+        return found
+
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await (self._discovery.refresh() if refresh else self._discovery.current())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.cluster import Object
+from applier.cluster import Cluster, Object
 from applier.fenced import Fenced
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
@@ -145,6 +145,25 @@ async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: Kub
         with pytest.raises(NotLeading):
             await writes.delete(key, uid=uid, resource_version=None)
         assert await writes.get(key) == found
+
+
+@pytest.mark.parametrize("user", ["", "somebody"])
+async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(user: str) -> None:
+    """I6: between two tries of one write the process is stopped for longer than the Lease."""
+    time = Time()
+    faulty = Faulty(Sandbox().answer, [Fault(Refuse(429), verb="patch", plural="configmaps")])
+
+    async def stopped(_: float) -> None:
+        time.seconds += 60
+
+    cluster = cluster_of(faulty.answer, sleep=stopped)
+    async with processes("one", time=time, cluster=cluster) as ((one, task),):
+        task.cancel()
+        writes: Cluster = Fenced(cluster, one.leads.check)
+        writes = writes.impersonating(user) if user else writes
+        with pytest.raises(NotLeading):
+            await writes.apply(CONFIG_MAP, manager="levelgate")
+        assert len(faulty.met) == 1
 
 
 async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:

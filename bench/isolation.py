@@ -1,0 +1,294 @@
+"""How much one of each kind of fault costs all the others, on a real API server: `python -m bench.isolation [INSTANCES]`.
+
+The daemon follows a fleet of instances with a chain of three ConfigMaps each. Commits that change them all are timed, first without and then with
+faults: until the last of the others is as Git says, in seconds of wall clock and of CPU, and in requests. Refusals and delays of single objects are
+made at the client's end of the wire; webhooks, policies, conflicts, finalizers and immutable objects are the server's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from applier.kube.cluster import KubeCluster
+from applier.kube.configuration import choose
+from applier.kube.exchange import Answer, BrokenError, Streamed
+from applier.kube.transport import HttpTransport
+from gitops.clock import SystemClock
+from gitops.daemon.attention import Attention
+from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
+from gitops.passes.reconcile import Reconciler
+from gitops.source import Mirror, Target
+from tests.controlplane.server import ControlPlane
+from tests.faults.lane import Branch
+from tests.faults.proxy import Upstream
+
+INSTANCES: Final = 1_000
+LONGEST: Final = 300.0
+GROUP: Final = "isolation.test"
+PATH: Final = "/api/v1/namespaces/default/configmaps"
+
+FAULTS: Final = {
+    "slow": "a write that takes 20 s",
+    "busy": "429, try again in 3 s",
+    "failing": "500",
+    "broken": "no answer, not carried out",
+    "denied": "a policy denies it",
+    "webhook": "its webhook cannot be reached",
+    "never": "it never gets ready",
+    "wrong": "an expression that fails",
+    "taken": "a field that another manager owns",
+    "stuck": "deleted, with a finalizer that stays",
+    "fixed": "an object that cannot be changed",
+    "unserved": "a kind that is not served",
+}
+
+
+@dataclass
+class Shaken:
+    """The transport to the real server, with what befalls the first object of an instance; see `applier.kube.exchange.Transport`."""
+
+    inner: HttpTransport
+    befalls: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def namespace(self) -> str:
+        return self.inner.namespace
+
+    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        name = path.partition("?")[0].rpartition("/")[2]
+        if method == "PATCH" and (fault := self.befalls.get(name)) and (answer := await fault()):
+            return cast(Answer, answer)
+        return await self.inner.send(method, path, headers=headers, body=body)
+
+    def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AbstractAsyncContextManager[Streamed]:
+        return self.inner.stream(path, headers=headers, silence=silence)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+@dataclass
+class Fleet:
+    """`good` are the instances that nothing befalls."""
+
+    upstream: Upstream
+    transport: Shaken
+    good: frozenset[str]
+    settled: set[str] = field(default_factory=set)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    spoilt: dict[str, dict[str, Any]] = field(default_factory=dict)
+    branch: Branch = field(default_factory=lambda: Branch(Target("https://git.test/platform.git")))
+    commits: int = 0
+
+    async def run(self) -> None:
+        self.cluster = KubeCluster(self.transport, concurrency=16, sleep=asyncio.sleep, rng=random.random)
+        reconciler = Reconciler(self.cluster, "0", SystemClock())
+        mirrors = {"platform": cast(Mirror, self.branch)}
+        self.follower = Follower(mirrors, reconciler, SystemClock(), max_concurrent=4, passed=self._passed)
+        print(
+            f"{f'isolation, {len(self.good)} of {len(self.good) + len(FAULTS)} instances':<44} wall s   CPU s  requests"
+        )
+        await self._commit("one", {})
+        async with Attention(self.cluster, self.follower.wake, print) as self.follower.attention:
+            running = asyncio.ensure_future(self.follower.forever())
+            await self._arrive("created")
+            normal = [await self._change(f"without faults, {number}") for number in (1, 2)]
+            await self._break()
+            faulted = await self._change("with one of each fault")
+            self.follower.stop.set()
+            self.follower.hint()
+            await running
+        ratios = (after / max(before) for after, before in zip(faulted, zip(*normal, strict=True), strict=True))
+        print(f"{'the others, x without faults':<44} {next(ratios):>6.2f}  {next(ratios):>6.2f}  {next(ratios):>8.2f}")
+        await self.cluster.close()
+
+    async def _change(self, what: str, **more: Any) -> tuple[float, float, int]:
+        await asyncio.sleep(5)
+        await self._commit(what, self.spoilt)
+        return await self._arrive(what)
+
+    async def _commit(self, text: str, spoilt: Mapping[str, Mapping[str, Any]]) -> None:
+        self.commits += 1
+        files = {"chain.json": json.dumps(_definition())}
+        for number in range(self.commits):  # one more each time, so that each commit takes a pass over everything
+            more = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"commit-{number}"}}
+            files[f"commit-{number}.json"] = json.dumps(more)
+        for name in (*self.good, *FAULTS):
+            spec = {"text": f"{self.commits} {text}", **spoilt.get(name, {})}
+            body = {"apiVersion": f"{GROUP}/v1", "kind": "Chain", "metadata": {"name": name, "namespace": "default"}}
+            files[f"{name}.json"] = json.dumps({**body, "spec": spec})
+        self.branch.push(files, self.commits, rewrites=False)
+        self.settled.clear()
+        self.arrived.clear()
+
+    async def _arrive(self, what: str) -> tuple[float, float, int]:
+        begun = time.monotonic(), time.process_time(), sum(self.cluster.requests.values())
+        self.follower.poll("platform")
+        async with asyncio.timeout(LONGEST):
+            await self.arrived.wait()
+        took = (
+            time.monotonic() - begun[0],
+            time.process_time() - begun[1],
+            sum(self.cluster.requests.values()) - begun[2],
+        )
+        print(f"{what:<44} {took[0]:>6.2f}  {took[1]:>6.2f}  {took[2]:>8}", flush=True)
+        return took
+
+    def _passed(self, found: Pass) -> None:
+        if [state.catalog.revision for state in found.sources] == [self.branch.head()]:
+            self.settled |= {
+                one.rendered.parent.name
+                for one in found.plan.sets
+                if one.nodes and not one.rendered.is_source and all(node.settled for node in one.nodes)
+            }
+            if self.settled >= self.good:
+                self.arrived.set()
+
+    async def _break(self) -> None:
+        """Everything goes wrong from now on."""
+        self.spoilt = {
+            "never": {"ready": False},
+            "wrong": {"count": "none"},
+            "unserved": {"ghost": True},
+        }
+        await self._ask("PATCH", f"{PATH}/fixed-a", {"immutable": True})
+        taken = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken-a"}, "data": {"text": "theirs"}}
+        await self._ask(
+            "PATCH", f"{PATH}/taken-a?fieldManager=other&force=true", taken, kind="application/apply-patch+yaml"
+        )
+        await self._ask("PATCH", f"{PATH}/stuck-a", {"metadata": {"finalizers": ["example.com/stuck"]}})
+        await self._ask("DELETE", f"{PATH}/stuck-a", None)
+        for path, body in _admission().items():
+            await self._ask("POST", f"/apis/admissionregistration.k8s.io/v1/{path}", body)
+        for name in ("denied-a", "webhook-a"):
+            await self._refused(name)
+
+        async def slow() -> None:
+            await asyncio.sleep(20)
+
+        async def lost() -> None:
+            raise BrokenError("reset")
+
+        async def busy() -> Answer:
+            return _refusal(429, {"Retry-After": "3"})
+
+        async def failing() -> Answer:
+            return _refusal(500)
+
+        self.transport.befalls = {"slow-a": slow, "broken-a": lost, "busy-a": busy, "failing-a": failing}
+
+    async def _refused(self, name: str) -> None:
+        """Until the server has taken notice."""
+        body = {"metadata": {"annotations": {"tried": "yes"}}}
+        for _ in range(100):
+            if (await self._ask("PATCH", f"{PATH}/{name}?dryRun=All", body)) >= 400:
+                return
+            await asyncio.sleep(0.2)
+        raise AssertionError(f"{name} can still be written")
+
+    async def _ask(self, method: str, path: str, body: object, *, kind: str = "application/merge-patch+json") -> int:
+        kind = "application/json" if method == "POST" else kind
+        return (await self.upstream.ask(method, path, body, user="admin", kind=kind)).status
+
+
+def _definition() -> object:
+    def link(name: str, data: Mapping[str, str], **more: Any) -> object:
+        metadata = {"name": f"${{schema.metadata.name}}-{name}"}
+        return {
+            "id": name,
+            "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
+            **more,
+        }
+
+    spec = {
+        "text": "string",
+        "ready": "boolean | default=true",
+        "count": 'string | default="1"',
+        "ghost": "boolean | default=false",
+    }
+    ghost = {"apiVersion": "ghost.test/v1", "kind": "Ghost", "metadata": {"name": "${schema.metadata.name}"}}
+    resources = [
+        link(
+            "a",
+            {"text": "${schema.spec.text}", "count": "${string(int(schema.spec.count))}"},
+            readyWhen=["${schema.spec.ready}"],
+        ),
+        link("b", {"text": "${a.data.text}"}),
+        link("c", {"text": "${b.data.text}"}),
+        {"id": "ghost", "includeWhen": ["${schema.spec.ghost}"], "template": ghost},
+    ]
+    schema = {"group": GROUP, "apiVersion": "v1", "kind": "Chain", "spec": spec}
+    metadata = {"name": f"chains.{GROUP}"}
+    return {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": metadata,
+        "spec": {"schema": schema, "resources": resources},
+    }
+
+
+def _admission() -> dict[str, object]:
+    """A policy and a webhook for one object each."""
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    ]
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "isolation.test"}}
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": rules},
+        "matchConditions": [{"name": "one", "expression": "object.metadata.name == 'denied-a'"}],
+        "validations": [{"expression": "false", "reason": "Forbidden", "message": "not this one"}],
+    }
+    webhook = {
+        "name": "down.isolation.test",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": rules,
+        "matchConditions": [{"name": "one", "expression": "object.metadata.name == 'webhook-a'"}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "validatingadmissionpolicies": {**about, "kind": "ValidatingAdmissionPolicy", "spec": policy},
+        "validatingadmissionpolicybindings": {
+            **about,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": "isolation.test", "validationActions": ["Deny"]},
+        },
+        "validatingwebhookconfigurations": {**about, "kind": "ValidatingWebhookConfiguration", "webhooks": [webhook]},
+    }
+
+
+def _refusal(code: int, headers: Mapping[str, str] | None = None) -> Answer:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "by script", "code": code}
+    return Answer(code, {"Content-Type": "application/json", **(headers or {})}, json.dumps(body).encode())
+
+
+def main(instances: int = INSTANCES) -> None:
+    asyncio.run(_main(instances))
+
+
+async def _main(instances: int) -> None:
+    good = frozenset(f"i{number:04}" for number in range(instances - len(FAULTS)))
+    with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name), ()) as server:
+        async with Upstream(server) as upstream:
+            transport = await HttpTransport.open(choose(str(server.kubeconfig("levelgate")), None))
+            await Fleet(upstream, Shaken(transport), good).run()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))
