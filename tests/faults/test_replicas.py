@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.faults.extent import WHOLE
+from tests.faults.proxy import Meanwhile, Proxy, Rule, Upstream
 from tests.scenarios.definitions import chain, link
 from tests.scenarios.platform import Repository
 
@@ -41,7 +43,7 @@ class Replicas:
     directory: Path
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start(self, user: str) -> None:
+    def start(self, user: str, kubeconfig: Path | None = None) -> None:
         command = (
             "-c",
             "from gitops.cli import main; main()",
@@ -49,7 +51,10 @@ class Replicas:
             "--source",
             f"p-{self.namespace}={self.repository.path}",
         )
-        own = {"KUBECONFIG": str(self.plane.kubeconfig(user)), "XDG_CACHE_HOME": str(self.directory / user)}
+        own = {
+            "KUBECONFIG": str(kubeconfig or self.plane.kubeconfig(user)),
+            "XDG_CACHE_HOME": str(self.directory / user),
+        }
         with (self.directory / f"{user}.log").open("wb") as log:
             self.running[user] = subprocess.Popen(
                 (sys.executable, *command, "--interval", "1s"), env={**os.environ, **own}, stdout=log, stderr=log
@@ -75,8 +80,8 @@ class Replicas:
         group = f"{self.namespace}.test"
         self.repository.commit({"chain.json": chain(group), "one.json": link(group, self.namespace, text=text)})
 
-    def arrives(self, text: str) -> None:
-        get = ("get", "configmap", "one-d", "-n", self.namespace, "-o", "jsonpath={.data.text}")
+    def arrives(self, text: str, name: str = "one-d") -> None:
+        get = ("get", "configmap", name, "-n", self.namespace, "-o", "jsonpath={.data.text}")
         eventually(lambda: self.kubectl(*get, check=False) == text, within=90)
 
     def writes(self, since: int, user: str) -> list[AuditEvent]:
@@ -94,17 +99,18 @@ def replicas(
     subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
     found = Replicas(Repository(path), control_plane, kubectl, audit, namespace, tmp_path)
     found.commit("one")
-    for user in USERS:
-        found.start(user)
     yield found
     for process in found.running.values():
         process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait(timeout=30)
+    kubectl("delete", "lease", "levelgate", "-n", "levelgate-system", "--ignore-not-found")
 
 
 def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) -> None:
     """Row "two processes, SIGSTOP/SIGCONT, lease deletion": each commit is written once, by who leads then; who was overtaken ends."""
+    for user in USERS:
+        replicas.start(user)
     first = replicas.leader()
     replicas.arrives("one")
     since = replicas.audit.mark()
@@ -135,3 +141,39 @@ def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) 
     assert replicas.leader(second, third) == first
     replicas.arrives("four")
     assert [event.name for event in replicas.writes(since, first)] == ["one-a", "one-b", "one-c", "one-d"]
+
+
+async def test_a_write_that_is_carried_out_after_its_process_was_overtaken_is_put_right(replicas: Replicas) -> None:
+    """Row "SIGSTOP 60 s then SIGCONT", in the middle of a write (I6): it reaches the server a commit and a leader later. That is one write, of one
+    object, and its process sends no other.
+    """
+    first, second, _ = USERS
+    begun, late = asyncio.Event(), asyncio.Event()
+
+    async def held() -> None:
+        begun.set()
+        await late.wait()
+
+    rule = Rule(Meanwhile(held), path="/configmaps/one-c[?]", nth=2)
+    async with Upstream(replicas.plane) as upstream, Proxy(upstream, [rule]) as proxy:
+        (kubeconfig := replicas.directory / "proxy").write_text(proxy.kubeconfig(first))
+        replicas.start(first, kubeconfig)
+        assert await asyncio.to_thread(replicas.leader) == first
+        await asyncio.to_thread(replicas.arrives, "one")
+        replicas.start(second)
+        since = replicas.audit.mark()
+        replicas.commit("two")
+        await asyncio.wait_for(begun.wait(), 60)
+        replicas.running[first].send_signal(signal.SIGSTOP)
+        assert await asyncio.to_thread(replicas.leader, first) == second
+        replicas.commit("three")
+        await asyncio.to_thread(replicas.arrives, "three")
+        late.set()
+        await asyncio.to_thread(eventually, lambda: "one-c" in [event.name for event in replicas.writes(since, first)])
+        replicas.running[first].send_signal(signal.SIGCONT)
+        assert await asyncio.to_thread(replicas.ended, first) == 1
+        of_second = lambda: [event.name for event in replicas.writes(since, second)]  # noqa: E731
+        await asyncio.to_thread(eventually, lambda: of_second().count("one-c") > 1)
+    await asyncio.to_thread(replicas.arrives, "three", "one-c")
+    assert [event.name for event in replicas.writes(since, first)] == ["one-a", "one-b", "one-c"]
+    assert of_second()[-1:] == ["one-c"]
