@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed
 from applier.recorded import Recorded
-from applier.sandbox.transport import cluster_of
-from gitops.sandbox import new_sandbox
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 from renderer.schema.plurals import plural
@@ -36,9 +35,16 @@ class Judging(Recorded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._judge: Cluster = cluster_of(new_sandbox().answer)
         self._known: Discovery | None = None
         self._given: set[ObjectKey] = set()
+
+    @cached_property
+    def _judge(self) -> Cluster:
+        """Nobody is asked beside a server that answers itself, unless the commit brings kinds; so it is made, and loaded, when it is asked."""
+        from applier.sandbox.transport import cluster_of
+        from gitops.sandbox import new_sandbox
+
+        return cluster_of(new_sandbox().answer)
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         if self._known is None:
@@ -83,9 +89,6 @@ class Judging(Recorded):
                 await self._judge.discover(refresh=True)
         except ClusterError:
             return
-
-    async def close(self) -> None:
-        await self._judge.close()
 
 
 def _resource(kind: GroupKind, one: Object) -> Resource:

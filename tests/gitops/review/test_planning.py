@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gitops.review.report import Difference
@@ -69,3 +73,14 @@ def test_the_hash_is_that_of_the_content_and_of_nothing_else() -> None:
     report = planned(base, head)
     assert report.hash == planned(base, {"a.yaml": f"# a comment\n{head['a.yaml']}"}).hash
     assert report.hash != planned(base, {"a.yaml": MAP % ("a", "three")}).hash
+
+
+def test_importing_loads_no_embedded_server() -> None:
+    """It judges what no server knows; a plan against a server starts without it."""
+    code = (
+        "import sys, gitops.review.planning; print({'applier.sandbox.api', 'applier.kube.cluster'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        (sys.executable, "-c", code), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout.strip() == "set()"
