@@ -23,7 +23,7 @@ from gitops.compose import SourceConfig
 from gitops.errors import SourceError, Stopped, Throttled, Unreachable
 from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
-from gitops.passes.sources import SourceState, state_of
+from gitops.passes.sources import SourceState, lost, state_of
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from gitops.records.pins import Pin, pin_of
 from gitops.records.record import SourceRecord, Unreadable, is_approval
@@ -255,20 +255,29 @@ class Fetcher:
             return
         if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
             offer = await self._unplanned(name, mirror, commit, record, known)
-        advice = f"to go there: levelgate approve source/{name} --commit {commit[:12]}"
         if offer is None or known is None:
-            try:
-                snapshot = await self._in_thread(mirror, mirror.snapshot, before.commit if offer else commit)
-            except SourceError:
-                if offer is None:
-                    raise
-                raise SourceError(str(mirror.target), offer.why, advice=advice) from None
-            known = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+            known = await self._stand(name, mirror, before.commit if offer else commit, known, offer)
             known = replace(known, version=(before if offer else after).version)
-            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         if offer:
-            self.notice(name, f"HELD: {offer.why}; {advice}")
+            self.notice(name, f"HELD: {offer.why}; {_advice(name, offer)}")
         self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _stand(
+        self, name: str, mirror: Mirror, commit: str, known: SourceState | None, offer: Offer | None
+    ) -> SourceState:
+        """The source at this commit. Where a person has to agree before it goes on to the one that is offered, and the copy is lost, it stays there
+        unread. Raises SourceError where it stands nowhere yet.
+        """
+        if offer and not commit:
+            raise SourceError(str(mirror.target), offer.why, advice=_advice(name, offer))
+        try:
+            snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
+        except SourceError:
+            if offer is None:
+                raise
+            return lost(name, mirror.target, commit, f"commit {commit[:7]} is in no copy any more: {offer.why}")
+        self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
+        return state_of(name, mirror.target, snapshot, known.catalog if known else None)
 
     async def _unplanned(
         self, name: str, mirror: Mirror, commit: str, record: Object | None, known: SourceState | None
@@ -364,6 +373,10 @@ class Fetcher:
             unpinned = SourceRecord.read(record or {}).unpinned
             if name not in self._states:
                 self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
+
+
+def _advice(name: str, offer: Offer) -> str:
+    return f"to go there: levelgate approve source/{name} --commit {offer.commit[:12]}"
 
 
 def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> float:

@@ -13,6 +13,8 @@ from gitops.passes.history import Offer
 from gitops.records.pins import Pin
 from gitops.source import Snapshot, Target
 from renderer.catalog import Catalog
+from renderer.content import FileContent
+from renderer.errors import Problem
 from renderer.identity import ObjectKey
 
 
@@ -55,6 +57,16 @@ class SourceState:
             depends_on=config.depends_on,
             governors=governors - {config.name},
         )
+
+
+def lost(name: str, target: Target, commit: str, why: str) -> SourceState:
+    """A source that stands at a commit which can be read no more: all that is live of it is still wanted, and its instances are healed from what was
+    applied to them.
+    """
+    problem = Problem("", 0, "", why)
+    contents = {"": FileContent(problems=(problem,), unreadable=True)}
+    catalog = Catalog(source=name, revision=commit, problems=(problem,), contents=contents)
+    return SourceState(catalog, ref=str(target.ref), url=str(target), path=target.path, hold=why)
 
 
 def revisions_of(sources: Iterable[SourceState]) -> dict[str, str]:

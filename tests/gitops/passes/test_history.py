@@ -146,19 +146,94 @@ def test_it_is_held_after_a_restart_as_well(world: World) -> None:
     assert asyncio.run(world.record()).offered == commit
 
 
-def test_without_the_commit_before_nothing_of_the_source_is_touched(world: World) -> None:
+def test_without_the_commit_before_nothing_of_the_source_is_deleted(world: World) -> None:
     """The cache is lost: what was accepted cannot be read any more, and what was rewritten is not taken for it."""
-    rewritten(world)
+    commit = rewritten(world)
     shutil.rmtree(world.directory / "cache")
     world.restart()
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+    assert "HELD: history was rewritten" in world.notices[-1]
+    asyncio.run(world.approve(commit))
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one"}
+
+
+DEFINITION = """\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: notes.g.test}
+spec:
+  propagateWhen: ['${now < timestamp("2000-01-01T00:00:00Z")}']
+  schema: {group: g.test, apiVersion: v1, kind: Note, spec: {text: string}}
+  resources:
+  - id: config
+    template:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: "${schema.metadata.name}-config"}
+      data: {text: "${schema.spec.text}", of: REVISION}
+"""
+INSTANCE = """\
+apiVersion: g.test/v1
+kind: Note
+metadata: {name: a, namespace: default}
+spec: {text: hello}
+"""
+
+
+def test_an_instance_behind_a_gate_is_healed_whatever_becomes_of_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-25: from its applied revision: with the history rewritten, the copy lost, and the definition deleted from Git, one after the other."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    world = World(tmp_path)
+    config = ObjectKey("", "ConfigMap", "default", "a-config")
+    steps: list[str] = []
+
+    async def healed(step: str) -> None:
+        """What somebody deletes is made again as it was applied."""
+        steps.append(step)
+        live = await world.cluster.get(config)
+        assert live, steps
+        await world.cluster.delete(config, uid=live["metadata"]["uid"], resource_version=None)
+        await world.settle()
+        again = await world.cluster.get(config)
+        assert again, steps
+        assert again["data"] == {"text": "hello", "of": "one"}, steps
 
     async def story() -> None:
-        states = await world.follower.fetch()
-        world.follower.poll("platform")
-        states = await world.follower.fetch()
-        assert states == []
-        assert await world.deployed() == {"one", "two"}
-        assert "history was rewritten" in world.notices[-1]
+        ungated = "\n".join(line for line in DEFINITION.splitlines() if "propagateWhen" not in line)
+        world.work.commit(definition=ungated.replace("REVISION", "one"), instance=INSTANCE)
+        await world.settle()
+        world.work.commit(definition=DEFINITION.replace("REVISION", "two"))
+        await world.settle()
+        await healed("behind the gate")
+        world.work.git("checkout", "--quiet", "--orphan", "other")
+        world.work.git("rm", "--quiet", "--cached", "-r", ".")
+        (world.work.path / "definition.yaml").unlink()
+        commit = world.work.commit("without the definition")
+        world.work.git("branch", "--force", "main", "other")
+        await world.settle()
+        await healed("history rewritten")
+        shutil.rmtree(world.directory / "cache")
+        world.restart()
+        await world.settle()
+        await healed("copy lost as well")
+        assert "HistoryRewritten" in {cause["reason"] for cause in (await world.record()).causes}
+        await world.approve(commit)
+        await world.settle()
+        assert (await world.record()).target == commit
+        await healed("definition deleted from Git")
+        shutil.rmtree(world.directory / "cache")
+        world.restart()
+        await world.settle()
+        await healed("and the copy lost again")
+        world.work.commit(definition=ungated.replace("REVISION", "three"))
+        await world.settle()
+        live = await world.cluster.get(config)
+        assert live
+        assert live["data"]["of"] == "three"
 
     asyncio.run(story())
 
