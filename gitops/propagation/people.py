@@ -156,10 +156,10 @@ def moment(text: Any) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def first_seen(status: Mapping[str, Any], name: str, word: str, now: datetime) -> datetime:
-    """When this word of somebody was first seen, as the status of the instance remembers it; now where it does not."""
+def first_seen(status: Mapping[str, Any], name: str, word: str) -> datetime | None:
+    """When this word of somebody was first seen, as the status of the instance remembers it."""
     found = ((status.get("levelgate") or {}).get("asked") or {}).get(name) or {}
-    return (moment(found.get("since")) if found.get("said") == word else None) or now
+    return moment(found.get("since")) if found.get("said") == word else None
 
 
 def asked_by(record: Object, key: str, named: str = keys.REQUESTED_BY) -> str:

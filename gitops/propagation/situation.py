@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from applier.observed import Observed
 from applier.plan import Plan, SetPlan
@@ -14,14 +15,15 @@ from gitops.propagation.gates import Change as TargetRevision
 from gitops.propagation.gates import Fact, Facts
 from gitops.propagation.judge import Closing, Reading, in_window, not_startable
 from gitops.propagation.orders import Request
-from gitops.propagation.people import Asked, first_seen
+from gitops.propagation.people import Asked, first_seen, moment
 from gitops.propagation.policy import DEFAULT, Policy, governing
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.state import State
 from gitops.propagation.window import Window
+from gitops.records.record import causes_of
 from renderer.errors import Problem
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.revision import Stored
 
@@ -108,8 +110,16 @@ class Situation:
         return {} if self.before.states else self.conditions.requests
 
     def since(self, key: ObjectKey, name: str, word: str) -> datetime:
-        """Since when this word of somebody is said of an instance, so that it can lapse."""
-        return first_seen((self.plans[key].parent or {}).get("status") or {}, name, word, self.now)
+        """Since when this word of somebody is said of an instance, so that it can lapse. As long as it does not exist the source tells why."""
+        one = self.plans[key]
+        rows = self._told.get(one.rendered.source, ())
+        told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
+        return first_seen((one.parent or {}).get("status") or {}, name, word) or moment(next(told, None)) or self.now
+
+    @cached_property
+    def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Why things wait outside instances, as the records of the sources said before this pass."""
+        return {name: causes_of(self.observed.objects.get(source_parent(name)) or {}) for name in self.bundle.sources}
 
     def _rules_of(self, kind: GroupKind) -> tuple[SourceRules, ...]:
         """The rules that govern the source which defines a kind, its own first."""

@@ -82,7 +82,7 @@ class SourceRecord:
             since=data.get("since", ""),
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
-            causes=tuple(_rows(data.get("causes", ""))),
+            causes=causes_of(parent),
             scopes=dict(_scopes(_mapping(data.get("instances", "")))),
             passes=data.get("passes", ""),
             synced=data.get("synced", ""),
@@ -116,6 +116,11 @@ class SourceRecord:
                 }
             ),
         }
+
+
+def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
+    """The rows of a record, alone: the scopes in it may be long."""
+    return tuple(_rows((parent.get("data") or {}).get("causes", "")))
 
 
 def is_approval(said: str, commit: str) -> bool:

@@ -152,12 +152,13 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is not as Git says: an instance, or a source (`key` is None), why, and what it waits for. `more` instances of its kind and state wait for
-    the same.
+    """What is not as Git says, why, and what it waits for: an instance with a page of its own (`key`), any other object of a source, or a source. `more`
+    of its kind, instances of its state too, wait for the same.
     """
 
     key: ObjectKey | None
     name: str
+    kind: str
     cause: Cause
     by: str
     state: str = ""
@@ -167,16 +168,20 @@ class Row:
 def _causes(board: Board) -> Iterator[Row]:
     """The worst first. Whoever waits for the same is one row; what failed has one for each."""
     waiting = [one for one in board.overview.instances if not one.is_settled]
-    found: dict[tuple[object, ...], Row] = {}
+    rows: list[tuple[str, Row]] = []
     for one in sorted(waiting, key=lambda one: (list(State).index(one.state), one.key)):
         cause = one.reasons[0]
-        row = Row(one.key, place(one.key), cause, blocker(one, cause), one.state)
-        alone = one.key if cause.reason.is_failure else None
-        same = (one.source, one.key.group_kind, one.state, cause.reason, row.by, cause.until, alone)
+        rows.append((one.source, Row(one.key, place(one.key), one.key.kind, cause, blocker(one, cause), one.state)))
+    for source, cause in board.overview.causes:
+        key = ObjectKey.parse(cause.object)
+        name, kind = (place(key), key.kind) if key else (f"source/{source}", "")
+        rows.append((source, Row(None, name, kind, cause, blocker(None, cause))))
+    found: dict[tuple[object, ...], Row] = {}
+    for source, row in rows:
+        alone = row.name if row.cause.reason.is_failure else None
+        same = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, alone)
         found[same] = replace(found[same], more=found[same].more + 1) if same in found else row
     yield from found.values()
-    for source, cause in board.overview.causes:
-        yield Row(None, f"source/{source}", cause, blocker(None, cause))
 
 
 def levels(plan: SetPlan | None) -> list[tuple[int, list[tuple[State, int]]]]:

@@ -205,6 +205,20 @@ def test_a_hold_is_passed_by_the_others_and_lapses(fleet: Fleet, is_in_git: bool
     assert fleet.at("two") == list(TEN)
 
 
+def test_a_hold_of_what_does_not_exist_yet_lapses_and_is_told_once(fleet: Fleet) -> None:
+    """S1-12: since when it is held stands in the record of the source, so that a later pass writes nothing and its end does not move away."""
+    fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "2h"})
+    fleet.names = (*TEN, "new")
+    fleet.written["new"] = {"metadata": {"annotations": {"levelgate.dev/hold": "a game is running"}}}
+    fleet.push()
+    fleet.step()
+    writes = fleet.writes
+    fleet.step(timedelta(minutes=1))
+    assert (fleet.writes, fleet.at("one")) == (writes, list(TEN))
+    fleet.step(timedelta(hours=2))
+    assert fleet.at("one") == [*TEN, "new"]
+
+
 def test_a_suspended_instance_is_not_even_healed(fleet: Fleet) -> None:
     fleet.start()
     fleet.annotate("i0", suspend="INC-7")
