@@ -137,7 +137,9 @@ def invoke(args: list[str] | None = None) -> int:
     except Exception as error:
         if not _is_ours(error):
             raise
-        click.echo(f"Error: {error}", err=True)
+        from gitops.cli.terminal import echo
+
+        echo(f"Error: {error}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 

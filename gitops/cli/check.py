@@ -14,6 +14,7 @@ from gitops.check.facts import Facts, examine
 from gitops.check.judge import Finding, Level, judge
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.words.text import local, title
 
@@ -42,7 +43,7 @@ async def _check(output: str, choice: ClusterChoice) -> int:
         click.echo(orjson.dumps(_as_json(str(cluster.name), facts, found), option=orjson.OPT_INDENT_2))
     else:
         header = f"Cluster {cluster.name}, {local(facts.now)}, levelgate {facts.version}"
-        click.echo("\n".join([header, "", *_text(found)]))
+        echo("\n".join([header, "", *_text(found)]))
     return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
 
 

@@ -9,6 +9,7 @@ import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.causes import timestamp
@@ -65,9 +66,9 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
     if output == "json":
         click.echo(orjson.dumps(list(map(_as_json, lines)), option=orjson.OPT_INDENT_2))
         return 0
-    click.echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
+    echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
     if not lines:
-        click.echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
+        echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
         return 0
     rows = [
         (
@@ -79,7 +80,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
         )
         for line in lines
     ]
-    click.echo("\n".join(aligned([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
+    echo("\n".join(aligned([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
     return 0
 
 

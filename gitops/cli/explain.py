@@ -14,6 +14,7 @@ import orjson
 from applier.reasons import Because, Reason
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.propagation.judge import startable
@@ -75,7 +76,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
-        click.echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
+        echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
     return 0
 
 
@@ -92,7 +93,7 @@ async def _event(
         click.echo(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
     else:
         header = f"Cluster {cluster.name}, {times.full(clock.now())}, levelgate {program_version()}"
-        click.echo("\n".join([header, "", *as_text(found)]))
+        echo("\n".join([header, "", *as_text(found)]))
     return 0
 
 

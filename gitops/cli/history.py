@@ -15,6 +15,7 @@ import orjson
 from applier.cluster import Cluster
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
@@ -102,7 +103,7 @@ async def _history(
         return 0
     header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
     lines = [line for one in chosen for line in _told(one, times)] if commit else _table(chosen, times)
-    click.echo("\n".join([header, "", *lines]).rstrip())
+    echo("\n".join([header, "", *lines]).rstrip())
     return 0
 
 

@@ -9,10 +9,12 @@ import orjson
 
 from gitops.cli.events import reference, subject
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.records.causes import timestamp
 from gitops.records.refs import Ref, locate
 from gitops.status.journal import WATCHED, Line, about, everything
 from gitops.status.waiting import until
+from gitops.words.text import one_line
 
 
 @click.command()
@@ -51,7 +53,7 @@ async def _logs(
             is_first, new = told is None, [line for line in found if line not in (told or ())]
             told = set(found)
             for line in new[-tail:] if is_first and tail else new:
-                click.echo(_json(line) if output == "json" else _text(line))
+                click.echo(_json(line)) if output == "json" else echo(_text(line))
             return not follow
 
         await until(cluster, WATCHED, look, seconds=None)
@@ -61,7 +63,7 @@ async def _logs(
 def _text(line: Line) -> str:
     level = "" if line.level is None else f"level {line.level}"
     word = "" if line.level is not None else f"{line.word}: "
-    return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{line.text}"
+    return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{one_line(line.text)}"
 
 
 def _json(line: Line) -> bytes:

@@ -15,6 +15,7 @@ from applier.cluster import PEOPLE, Object
 from applier.kube.cluster import KubeCluster
 from applier.observed import annotation
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION
@@ -102,10 +103,10 @@ class Giving:
             made = [order(await _subject(cluster, ref, self.namespace or cluster.namespace)) for ref in refs]
             is_shown = self.dry_run or self.git
             header = f"Cluster {cluster.name}, {local(made[0].subject.now)}"
-            click.echo(f"# {header}" if is_shown else header)
+            echo(f"# {header}" if is_shown else header)
             for one in made:
                 for line in await self._told(cluster, one):
-                    click.echo(line)
+                    echo(line)
             return await after(cluster, made) if after and not is_shown else 0
 
     async def _told(self, cluster: KubeCluster, made: Order) -> list[str]:

@@ -15,14 +15,13 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import click
-
 from applier.fenced import Fenced
 from applier.kube.cluster import KubeCluster
 from gitops import compose, tracing
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice
 from gitops.cli.progress import Progress
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.config import Config
 from gitops.config.address import DEFAULT, Address, address
@@ -263,5 +262,5 @@ async def _until_signalled(work: asyncio.Future[int], stop: asyncio.Event) -> in
         code = INTERRUPTED
     if not stop.is_set():
         return code
-    click.echo("interrupted; the next start goes on where this one stopped", err=True)
+    echo("interrupted; the next start goes on where this one stopped", err=True)
     return INTERRUPTED

@@ -18,7 +18,7 @@ from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver
 from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
-from gitops.words.text import place, title
+from gitops.words.text import place, title, visible
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.model import RenderedSet
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _BAR = 20
+_CONTINUED = f"\n{'':22}"
+"""A line that goes on stands where no time does, so that nobody's text looks like another line."""
 
 
 class Progress:
@@ -145,7 +147,7 @@ class Progress:
         )
 
     def _line(self, text: str, fields: dict[str, Any], *, timed: bool = True) -> None:
-        now = self._clock.now()
+        now, text = self._clock.now(), visible(text).replace("\n", _CONTINUED if timed else "\n")
         if self._json:
             line = orjson.dumps({"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), **fields}).decode()
         elif timed:

@@ -13,6 +13,7 @@ import click
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import Duration
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.source import Credentials, Mirror, default_cache
 
@@ -105,4 +106,4 @@ async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
 
 
 def _notice(number: int, text: str) -> None:
-    click.echo(f"#{number}  {text}" if number else text)
+    echo(f"#{number}  {text}" if number else text)

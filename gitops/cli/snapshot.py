@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.review.snapshot import Snapshot, SnapshotError, take, written
 
@@ -33,7 +34,7 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
         file.write_bytes(data)
     except OSError as error:
         raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
-    click.echo(f"Wrote {len(found.objects)} objects of cluster {found.cluster} to {file}, {len(data)} bytes", err=True)
+    echo(f"Wrote {len(found.objects)} objects of cluster {found.cluster} to {file}, {len(data)} bytes", err=True)
     return 0
 
 

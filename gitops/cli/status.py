@@ -13,6 +13,7 @@ import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.causes import Cause, timestamp
@@ -77,7 +78,7 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
     header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
     one = found.instances[0] if ref and not ref.own else None
     lines = _instance(one) if one else _tables(found, times, now, everything=ref is not None)
-    click.echo(
+    echo(
         "\n".join(
             [
                 header,

@@ -12,6 +12,7 @@ from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options
+from gitops.cli.terminal import echo
 from gitops.records import orders
 from gitops.records.orders import Order
 from gitops.records.refs import SOURCE
@@ -42,9 +43,9 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
 
         watched = [Subject(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)]
         if await until(cluster, watched, look, seconds=timeout.total_seconds()):
-            click.echo("It has been looked at.")
+            echo("It has been looked at.")
             return 0
-        click.echo(f"No answer within {timeout.total_seconds():g}s: does `levelgate run` work here?", err=True)
+        echo(f"No answer within {timeout.total_seconds():g}s: does `levelgate run` work here?", err=True)
         return NOT_YET
 
     return give.to_sources(orders.sync, INSTANCE, SOURCE, after=after if wait else None)

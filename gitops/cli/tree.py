@@ -11,6 +11,7 @@ import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.refs import Ref, RefError, locate
@@ -47,7 +48,7 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:
         header = f"Cluster {cluster.name}, {local(SystemClock().now())}, levelgate {program_version()}"
-        click.echo("\n".join([header, "", *_text(found)]))
+        echo("\n".join([header, "", *_text(found)]))
     return 0
 
 

@@ -14,6 +14,7 @@ from applier.cluster import Object
 from applier.errors import ClusterError
 from gitops.cli import NOT_YET, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.leadership import Leadership, own_identity
 from gitops.passes.known import Pass
@@ -56,8 +57,8 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
         leaver = Leaver(cluster)
         todo = await leaver.look()
         records = dict(await read_records(cluster))
-        click.echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
-        click.echo("\n".join(_plan(todo, records if wait is not None else None)))
+        echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
+        echo("\n".join(_plan(todo, records if wait is not None else None)))
         if todo.is_empty:
             return 0
         if not (sure or _agreed()):
@@ -66,7 +67,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
         if wait is not None:
             found = await leaver.remove(records, clock, version=program_version(), wait=wait)
             if left := list(_left(found)):
-                click.echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
+                echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
                 return NOT_YET
         return _conclude(*await leaver.leave())
 
@@ -99,7 +100,7 @@ def _shown(objects: Sequence[Object], kind: str) -> str:
 def _agreed() -> bool:
     if sys.stdin.isatty():
         return click.confirm("Go on?")
-    click.echo("Error: nothing was done; it takes --yes where nobody can be asked", err=True)
+    echo("Error: nothing was done; it takes --yes where nobody can be asked", err=True)
     return False
 
 
@@ -114,14 +115,14 @@ def _left(found: Pass) -> Iterable[str]:
 def _conclude(left: Departure, errors: Sequence[ClusterError]) -> int:
     if errors:
         for error in errors:
-            click.echo(f"Error: {error}", err=True)
-        click.echo("records were kept; call it again when that is put right", err=True)
+            echo(f"Error: {error}", err=True)
+        echo("records were kept; call it again when that is put right", err=True)
         return 1
     if not left.is_empty:
-        click.echo("Error: somebody goes on writing; stop every `levelgate run`, then call it again", err=True)
+        echo("Error: somebody goes on writing; stop every `levelgate run`, then call it again", err=True)
         return 1
     if left.unseen:
-        click.echo(f"Error: not looked through, and so perhaps not released: {', '.join(left.unseen)}", err=True)
+        echo(f"Error: not looked through, and so perhaps not released: {', '.join(left.unseen)}", err=True)
         return 1
-    click.echo("Nothing of Levelgate's own is left.")
+    echo("Nothing of Levelgate's own is left.")
     return 0

@@ -13,6 +13,7 @@ from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.record import SourceRecord, read_records
@@ -69,20 +70,20 @@ async def _wait(
 ) -> int:
     async with choice.connected() as cluster:
         subjects, look = await _what(cluster, ref, awaited, namespace or cluster.namespace)
-        click.echo(f"Cluster {cluster.name}, {local(SystemClock().now())}", err=True)
+        echo(f"Cluster {cluster.name}, {local(SystemClock().now())}", err=True)
         told: list[str] = []
 
         async def is_there() -> bool:
             found = await look()
             for one in found:
                 if one.told not in told:
-                    click.echo(one.told, err=True)
+                    echo(one.told, err=True)
             told[:] = [one.told for one in found]
             return bool(found) and all(one.is_there for one in found)
 
         if await until(cluster, subjects, is_there, seconds=patience.total_seconds()):
             return 0
-        click.echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
+        echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
         return NOT_YET
 
 

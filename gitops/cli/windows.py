@@ -12,6 +12,7 @@ import orjson
 from applier.cluster import Cluster
 from gitops import compose
 from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.propagation import zones
 from gitops.propagation.gate_lint import by_target
@@ -77,15 +78,15 @@ def command(
         click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
     else:
         header = f"{where}{times.full(now)} ({now:%H:%MZ}), tzdata {zones.version()}"
-        click.echo("\n".join([header, *_text(found, times, now, count)]))
+        echo("\n".join([header, *_text(found, times, now, count)]))
     for problem in problems:
-        click.echo(f"{problem}", err=True)
+        echo(f"{problem}", err=True)
     for one in found:
         for warning in warnings(one.windows, now):
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         for window in one.windows:
             for day, message in clock_changes(window, now):
-                click.echo(f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}", err=True)
+                echo(f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}", err=True)
     return 1 if problems else 0
 
 

@@ -152,8 +152,8 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is not as Git says, why, and what it waits for: an instance with a page of its own (`key`), any other object of a source, or a source. `more`
-    of its kind, instances of its state too, wait for the same.
+    """What is not as Git says, why, and what it waits for: an instance with a page of its own (`key`), any other object of a source, or a source.
+    `more` of its kind, instances of its state too, wait for the same.
     """
 
     key: ObjectKey | None

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
 from gitops.source import Snapshot
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode
+
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Not printable by themselves, and part of words and pictures."""
+
+
+def visible(text: str) -> str:
+    """With what a terminal would obey, or hide, as an escape: text of others must not move its cursor, name its window or turn lines around."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" or letter in _JOINERS else ascii(letter)[1:-1]
+        for letter in text
+    )
+
+
+def one_line(text: str) -> str:
+    """As one line: who writes two must not make up a second one."""
+    return visible(text).replace("\n", " ")
 
 
 def title(key: ObjectKey) -> str:
@@ -40,6 +59,7 @@ def age(since: datetime, now: datetime) -> str:
 
 def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table, columns three spaces apart; the first row is the header."""
+    table = [[one_line(cell) for cell in row] for row in table]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
