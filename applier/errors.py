@@ -69,6 +69,10 @@ class Differs(ClusterError):
     """The object is to be adopted only if that changes nothing, and it would; the text names the fields."""
 
 
+class Altered(ClusterError):
+    """The server took the object and stores it otherwise, so that it would have to be written again at once; the text names what is changed."""
+
+
 class Denied(ClusterError):
     """Not allowed: RBAC, quota, admission."""
 

@@ -17,7 +17,7 @@ from applier.ownership import apply_entry
 from renderer import keys
 from renderer.identity import ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
-from renderer.stored import without_nulls
+from renderer.stored import carries, without_nulls
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
@@ -122,6 +122,17 @@ def body(
     if live is not None:
         marked["uid"] = live["metadata"]["uid"]
     return {**manifest, "metadata": marked}
+
+
+def altered(obj: Object, rendered: RenderedSet, node: RenderedNode, deps: Iterable[str]) -> str:
+    """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
+    if label(obj, keys.PART_OF) != rendered.id:
+        return f"its label {keys.PART_OF}"
+    if annotation(obj, keys.HASH) != node.hash:
+        return f"its annotation {keys.HASH}"
+    if annotation(obj, keys.DEPS) != ",".join(sorted(deps)):
+        return f"its annotation {keys.DEPS}"
+    return "" if carries(obj, node.manifest, node.hash) else "its data"
 
 
 def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import chain
 
 from applier.cluster import Cluster, Object
-from applier.errors import ClusterError, Denied, KindNotServed, Unavailable
+from applier.errors import ClusterError, Denied, Invalid, KindNotServed, Unavailable
 from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from renderer import keys
@@ -59,22 +60,22 @@ async def scan(cluster: Cluster, observed: Observed, set_ids: Collection[str]) -
 async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List these kinds again, whole; a kind that is not served any more is left unlisted.
 
-    One that the server cannot read, say because a webhook should convert its objects, costs what is of this kind and no more. Of CRDs and of kinds
-    that are wanted whole everything has to be known: Unavailable.
+    One that the server cannot read, say because a webhook should convert its objects, or that we may not list costs what is of this kind and no
+    more. Of CRDs and of kinds that are wanted whole everything has to be known: Unavailable, Denied.
     """
     wanted = sorted(kinds)
     answers = dict(
         zip(wanted, await asyncio.gather(*(_listed(cluster, observed, kind) for kind in wanted)), strict=True)
     )
     found = {kind: answer for kind, answer in answers.items() if isinstance(answer, list)}
-    refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, Unavailable)}
+    refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, Unavailable | Denied)}
     return observed.relisted(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
 
 
-async def _listed(cluster: Cluster, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | None:
+async def _listed(cluster: Cluster, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | Denied | None:
     try:
         return await _list(cluster, kind, "" if kind in observed.whole else observed.selector)
-    except Unavailable as error:
+    except (Unavailable, Denied) as error:
         if kind == CRD or kind in observed.whole:
             raise
         return error
@@ -82,12 +83,38 @@ async def _listed(cluster: Cluster, observed: Observed, kind: GroupKind) -> list
 
 async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
     """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone."""
+    answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in _places(unknown).items()))
+    return observed.seen(found := list(chain(*answers))).gone(set(unknown) - set(map(ObjectKey.of, found)))
+
+
+async def examine(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+    """The same before objects are first written; what may not or cannot be read of one kind and namespace is a failure of these objects alone."""
+    places = _places(unknown)
+    answers = await asyncio.gather(*(_examined(cluster, *place, wanted) for place, wanted in places.items()))
+    refused: dict[ObjectKey, ClusterError] = {}
+    found: list[Object] = []
+    for wanted, answer in zip(places.values(), answers, strict=True):
+        if isinstance(answer, ClusterError):
+            refused |= dict.fromkeys(wanted, answer)
+        else:
+            found += answer
+    return observed.seen(found).gone(set(unknown) - set(map(ObjectKey.of, found)) - refused.keys()).failed(refused)
+
+
+def _places(keys: Iterable[ObjectKey]) -> dict[tuple[GroupKind, str], list[ObjectKey]]:
     places: dict[tuple[GroupKind, str], list[ObjectKey]] = {}
-    for key in unknown:
+    for key in keys:
         places.setdefault((key.group_kind, key.namespace), []).append(key)
-    answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in places.items()))
-    found = [obj for objects in answers for obj in objects]
-    return observed.seen(found).gone(set(unknown) - {ObjectKey.of(obj) for obj in found})
+    return places
+
+
+async def _examined(
+    cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey]
+) -> list[Object] | Denied | Invalid | Unavailable:
+    try:
+        return await _read(cluster, kind, namespace, wanted)
+    except (Denied, Invalid, Unavailable) as error:
+        return error
 
 
 async def select(cluster: Cluster, observed: Observed, wanted: Collection[Selection]) -> Observed:

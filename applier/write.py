@@ -13,11 +13,13 @@ from http import HTTPStatus
 from applier import member
 from applier.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, Cluster, Object
-from applier.errors import ClusterError, Differs, FieldConflict, Immutable, StaleWrite
+from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, scopes_of
+
+_OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,13 @@ class Writer:
     async def write(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """The object as stored, or as it would be. Raises ClusterError."""
         act = self._adopt if node.verb is Verb.ADOPT else self._apply
-        return await act(plan, node, dry_run=dry_run)
+        stored = await act(plan, node, dry_run=dry_run)
+        if what := member.altered(stored, plan.rendered, node.node, node.deps):
+            raise Altered(
+                f"apply {node.node.key}: the server took it, and {what} is not as it was sent; a mutating webhook or admission policy changes it: "
+                "exclude what Levelgate applies from it"
+            )
+        return stored
 
     def cluster_of(self, plan: SetPlan) -> Cluster:
         """Where members of this set are written, dry runs included. There is no way back to our own rights."""
@@ -77,7 +85,7 @@ class Writer:
         try:
             live = await self.cluster.get(node.node.key) if node.verb is Verb.ADOPT else node.live
             wanted = await self.write(plan, node, dry_run=True)
-        except (FieldConflict, Immutable, Differs) as error:
+        except (Altered, FieldConflict, Immutable, Differs) as error:
             return error
         except ClusterError as error:
             return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
@@ -108,7 +116,10 @@ class Writer:
         return await self._apply(plan, node, dry_run=dry_run)
 
     async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
-        """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner."""
+        """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner.
+
+        The record on the object is nobody's but ours.
+        """
         body = member.body(
             plan.rendered,
             node.node,
@@ -123,7 +134,8 @@ class Writer:
         try:
             return await cluster.apply(body, manager=CONTENT, dry_run=dry_run)
         except FieldConflict as conflict:
-            if not all(_manager_of(cause.message).startswith(takes) for cause in conflict.causes):
+            theirs = (cause for cause in conflict.causes if cause.field not in _OF_RECORD)
+            if not all(_manager_of(cause.message).startswith(takes) for cause in theirs):
                 raise
             return await cluster.apply(body, manager=CONTENT, force=True, dry_run=dry_run)
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
-from applier.errors import Immutable
+from applier.errors import Denied, Immutable, Invalid, Unavailable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.comparing import Comparisons, Verdict
@@ -114,7 +114,7 @@ class Judge:
         if unreadable := self.observed.unreadable.get(node.group_kind):
             return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
-            return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
+            return self._unseen(node, node.key)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT
         proven = healthy and live is not None and carries(live, node.manifest, node.hash) and status.is_fresh(live)
@@ -145,6 +145,13 @@ class Judge:
             self._adoption(rendered),
             "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
         )
+
+    def _unseen(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
+        """It is not known whether it is there. Why it could not be read says the failure; one of a write is no reason not to look again."""
+        match self.observed.failures.get(key):
+            case Denied() | Invalid() | Unavailable() as failure:
+                return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(failure))
+        return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
 
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""

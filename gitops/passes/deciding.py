@@ -80,7 +80,7 @@ class Decider:
             selections -= observed.selected.keys()
             if unknown or references or selections:
                 observed = await observe.select(self.cluster, observed, selections)
-                observed = await observe.look(self.cluster, observed, unknown)
+                observed = await observe.examine(self.cluster, observed, unknown)
                 observed = await observe.refer(self.cluster, observed, references)
                 known = replace(known, observed=observed.recalling(self.seen.objects))
                 continue

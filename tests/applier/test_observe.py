@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from applier.cluster import Discovery, Object
-from applier.errors import Unavailable
+from applier.errors import ClusterError, Denied, Invalid, Unavailable
 from applier.inventory import Scope, parent_body
-from applier.observe import FEW, complete, look, observe, relist
+from applier.observe import FEW, complete, examine, look, observe, relist
 from applier.observed import Observed
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -133,21 +133,35 @@ def test_failures_are_remembered_by_object() -> None:
     assert Observed(Discovery({})).failed({key("a"): error}).failures == {key("a"): error}
 
 
-class Converting(Counting):
-    """Cannot read ConfigMaps."""
+class Refusing(Counting):
+    """Cannot list ConfigMaps, nor read any."""
+
+    def __init__(self, why: ClusterError) -> None:
+        super().__init__()
+        self.why = why
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
+        found = await super().get(key, metadata_only=metadata_only)
+        if key.group_kind == CONFIG_MAP:
+            raise self.why
+        return found
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
         found = await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
         if kind == CONFIG_MAP:
-            raise Unavailable("conversion webhook failed")
+            raise self.why
         return found
 
 
-async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once() -> None:
+REFUSALS = (Unavailable("conversion webhook failed"), Denied("no right to list"))
+
+
+@pytest.mark.parametrize("why", REFUSALS, ids=str)
+async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once(why: ClusterError) -> None:
     """I9: "cannot read" is never "empty", and what was listed of the kind before proves nothing any more either."""
-    cluster, secret = Converting(), GroupKind("", "Secret")
+    cluster, secret = Refusing(why), GroupKind("", "Secret")
     found = await complete(cluster, await observe(cluster, [], kinds=[CONFIG_MAP, secret]), [CONFIG_MAP])
     assert found.listed == {secret}
     assert found.unreadable.keys() == {CONFIG_MAP}
@@ -157,9 +171,23 @@ async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once()
     assert (await relist(cluster, before, [CONFIG_MAP])).listed == {secret}
 
 
-async def test_a_kind_of_which_everything_has_to_be_known_stops_the_pass_where_it_cannot_be_read() -> None:
-    with pytest.raises(Unavailable):
-        await observe(Converting(), [], kinds=(), whole=[CONFIG_MAP])
+@pytest.mark.parametrize("why", REFUSALS, ids=str)
+async def test_a_kind_of_which_everything_has_to_be_known_stops_the_pass_where_it_cannot_be_read(
+    why: ClusterError,
+) -> None:
+    with pytest.raises(type(why)):
+        await observe(Refusing(why), [], kinds=(), whole=[CONFIG_MAP])
+
+
+@pytest.mark.parametrize("count", [1, FEW + 1])
+@pytest.mark.parametrize("why", [*REFUSALS, Invalid("no namespace is given")], ids=str)
+async def test_new_objects_that_cannot_be_read_hide_no_others(why: ClusterError, count: int) -> None:
+    """I9: it is not known of any of them whether it is there; of all others it is."""
+    cluster, secret = Refusing(why), ObjectKey("", "Secret", "default", "s")
+    hidden = {key(f"c{number}") for number in range(count)}
+    found = await examine(cluster, Observed(await cluster.discover()), [*hidden, secret])
+    assert found.failures == dict.fromkeys(hidden, why)
+    assert found.absent == {secret}
 
 
 def versioned(name: str, version: str, **more: object) -> Object:

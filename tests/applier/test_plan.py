@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from applier.cluster import CONTENT, Object
-from applier.errors import Denied, FieldConflict, Unavailable
+from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable, UnknownOutcome
 from applier.inventory import Scope, parent_body, scope_of
 from applier.member import body, recorded_deps
 from applier.observed import Observed
@@ -175,6 +175,18 @@ def test_nothing_is_pruned_while_its_set_writes_and_afterwards_it_is() -> None:
     assert not any(one.allowed for one in writing)
     done = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan).orphans
     assert [(one.member.key.name, one.allowed) for one in done] == [("old", True)]
+
+
+@pytest.mark.parametrize("why", [Denied("get"), Unavailable("get"), Invalid("get")], ids=lambda why: type(why).__name__)
+def test_an_object_that_could_not_be_read_is_not_looked_at_again_and_holds_up_no_other(why: ClusterError) -> None:
+    """I9: what cannot be read is reported; an answer to a write that was lost is no such thing, and is read back."""
+    unread = {key("b"): why}
+    assert verbs(decided(live(SOURCE, "a", drifted="text"), failures=unread)) == {
+        "a": (Verb.HEAL, True),
+        "b": (Verb.UNKNOWN, False),
+    }
+    lost = decided(live(SOURCE, "a"), failures={key("b"): UnknownOutcome("apply")})
+    assert verbs(lost)["b"] == (Verb.LOOK, False)
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:

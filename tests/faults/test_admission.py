@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from renderer import keys
 from tests.faults.extent import first
 from tests.faults.lane import Lane, Object
 from tests.faults.proxy import Answer
+from tests.faults.scenarios import plain
 from tests.faults.test_table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
 
 
@@ -77,9 +80,9 @@ async def assert_waits_for_webhook(lane: Lane, place: str, body: Object) -> None
 
 
 @asynccontextmanager
-async def policy(lane: Lane, *, kind: str, **spec: Any) -> AsyncIterator[None]:
+async def policy(lane: Lane, *, kind: str, resource: str = "configmaps", **spec: Any) -> AsyncIterator[None]:
     """An admission policy for the lane's ConfigMaps; it may take a moment until the server has taken it up."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
     space = {"matchLabels": {"kubernetes.io/metadata.name": lane.namespace}}
     matched = {"namespaceSelector": space, "resourceRules": [rule]}
     body = {"metadata": {"name": lane.token}, "spec": {"failurePolicy": "Fail", "matchConstraints": matched, **spec}}
@@ -97,11 +100,11 @@ async def policy(lane: Lane, *, kind: str, **spec: Any) -> AsyncIterator[None]:
             await lane.ask("DELETE", f"{place}/{lane.token}")
 
 
-async def in_force(lane: Lane, is_so: Callable[[Answer], bool]) -> None:
+async def in_force(lane: Lane, is_so: Callable[[Answer], bool], *, resource: str = "configmaps") -> None:
     """Until the server answers a write so."""
-    probe = f"/api/v1/namespaces/{lane.namespace}/configmaps?dryRun=All"
+    probe = f"/api/v1/namespaces/{lane.namespace}/{resource}?dryRun=All"
     for _ in range(600):
-        if is_so(await lane.ask("POST", probe, {"metadata": {"name": "probe"}, "data": {"text": "free"}})):
+        if is_so(await lane.ask("POST", probe, {"metadata": {"name": "probe"}, "data": {"text": "ZnJlZQ=="}})):
             return
         await asyncio.sleep(0.05)
     raise AssertionError("the policy is not in force, or is so still")
@@ -147,3 +150,65 @@ async def test_admission_that_changes_our_fields_each_time_is_not_fought(lane: L
         assert written is not None
         assert written["data"]["text"] == "forced"
         assert await lane.quiet() == []
+
+
+def removal(place: str, name: str) -> str:
+    """An expression that takes a label or annotation away where it is; else it marks the object, for all to see that it is in force."""
+    there = f"has(object.metadata.{place}) && '{name}' in object.metadata.{place}"
+    gone = f"JSONPatch{{op: 'remove', path: '/metadata/{place}/{name.replace('/', '~1')}'}}"
+    return f"{there} ? [{gone}] : [JSONPatch{{op: 'add', path: '/metadata/generateName', value: 'probed-'}}]"
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    first(
+        1,
+        [
+            ("annotations", keys.DEPS),
+            ("annotations", keys.HASH),
+            ("labels", keys.PART_OF),
+        ],
+    ),
+)
+async def test_admission_that_takes_our_marks_off_is_told_and_not_fought(lane: Lane, place: str, name: str) -> None:
+    """Row "mutating every time" (I9, I11): each write would have to be followed by the same one; each pass sends one, and all else goes on."""
+    wanted = await reference(lane, platform(lane))
+    await settled(lane, {"git": {}})
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": removal(place, name)}}
+    async with policy(lane, kind="mutating", reinvocationPolicy="Never", mutations=[mutation]):
+        await in_force(lane, lambda answer: "generateName" in answer.json["metadata"])
+        await lane.commit(platform(lane))
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        assert life.found is not None
+        told = [node.blocked.message for one in life.found.plan.sets for node in one.nodes if node.blocked]
+        assert any(f"{name} is not as it was sent" in message for message in told), told
+        assert all(sum(f"/configmaps/one-{node}?" in write.path for write in life.writes) <= 10 for node in "abcd")
+    await in_force(lane, lambda answer: "generateName" not in answer.json["metadata"])
+    await assert_settles(lane, wanted)
+
+
+async def test_admission_that_changes_a_secret_is_told_and_not_fought(lane: Lane) -> None:
+    """Row "mutating every time" (I10, I11): of a Secret the values are compared, so one that admission fills in never is as it was sent."""
+    filled = {
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {"expression": "Object{stringData: {'text': 'filled in'}}"},
+    }
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": lane.namespace},
+        "data": {"text": "ZnJlZQ=="},
+    }
+    async with policy(lane, kind="mutating", resource="secrets", reinvocationPolicy="Never", mutations=[filled]):
+        await in_force(lane, lambda answer: answer.json["data"]["text"] != "ZnJlZQ==", resource="secrets")
+        await lane.commit({"git": {"secret.json": json.dumps(secret), "other.json": plain(lane, "other", text="one")}})
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        assert life.found is not None
+        told = [
+            node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.group_kind.kind == "Secret"
+        ]
+        assert [why and "its data is not as it was sent" in why.message for why in told] == [True]
+        assert sum("/secrets/s" in write.path for write in life.writes) <= 3
+        assert await lane.get(lane.config_map("other")) is not None

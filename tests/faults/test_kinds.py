@@ -85,6 +85,50 @@ async def test_a_version_that_is_served_no_longer_stops_its_objects_only(lane: L
         await lane.ask("DELETE", place)
 
 
+async def test_a_kind_whose_scope_git_turns_stops_its_objects_only(lane: Lane) -> None:
+    """Row "CRD version change" (I9, I12): a CRD keeps its scope for life. Git's new one is refused, the object that goes with it cannot be named on
+    the server, and all else goes on.
+    """
+    place, version_one = f"{CRDS}/widgets.{lane.group}", version("v1", storage=True)
+
+    def commit(text: str, scope: str) -> Commit:
+        metadata = {"name": f"widgets.{lane.group}", "annotations": {"levelgate.dev/prune": "allowed"}}
+        names = {"plural": "widgets", "kind": "Widget"}
+        spec = {"group": lane.group, "scope": scope, "names": names, "versions": [version_one]}
+        crd = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        widget = widget_of(lane)
+        if scope == "Cluster":
+            del widget["metadata"]["namespace"]
+        return {
+            "git": {**platform(lane, text=text)["git"], "crd.json": json.dumps(crd), "widget.json": json.dumps(widget)}
+        }
+
+    try:
+        wanted = await reference(lane, commit("one", "Namespaced"), commit("two", "Namespaced"))
+        await settled(lane, commit("one", "Namespaced"))
+        since = lane.audit.mark()
+        await lane.commit(commit("two", "Cluster"))
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        assert life.found is not None
+        one = await lane.get(lane.config_map("one-d"))
+        assert one is not None
+        assert one["data"]["text"] == "two"
+        told = [node.blocked.message for plan in life.found.plan.sets for node in plan.nodes if node.blocked]
+        assert any("Widget is namespaced, and no namespace is given" in message for message in told), told
+        assert any("spec.scope" in message and "immutable" in message for message in told), told
+        assert deleted(lane, since, "widgets") == []
+        await lane.commit(commit("two", "Namespaced"))
+        await assert_settles(lane, wanted)
+    finally:
+        await lane.ask("DELETE", place)
+
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 

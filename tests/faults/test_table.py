@@ -311,6 +311,27 @@ async def test_permission_that_is_withdrawn_stops_writing_and_prunes_nothing(lan
     await assert_settles(lane, wanted)
 
 
+@pytest.mark.parametrize("path", first(1, ["/secrets[?]", "/secrets/s"]), ids=["list", "get"])
+async def test_a_kind_that_may_not_be_read_stops_its_objects_only(lane: Lane, path: str) -> None:
+    """Row "RBAC removed mid-run" (I9, I12): of Secrets everything is 403; they wait and say so, nothing is deleted on it, and all else goes on."""
+    secret = json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": lane.namespace}})
+    after = {"git": {**platform(lane, text="two")["git"], "secret.json": secret}}
+    wanted = await reference(lane, platform(lane), after)
+    await settled(lane, platform(lane))
+    since = lane.audit.mark()
+    await lane.commit(after)
+    life = await lane.live(Rule(Status(403), methods=READS, path=path, times=0), wait=0.0)
+    assert life.error is None
+    assert life.found is not None
+    one = await lane.get(lane.config_map("one-d"))
+    assert one is not None
+    assert one["data"]["text"] == "two"
+    told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.group_kind.kind == "Secret"]
+    assert [why and why.message.startswith("not allowed: ") for why in told] == [True]
+    assert deleted(lane, since) == []
+    await assert_settles(lane, wanted)
+
+
 # ---- people and programs in the cluster
 
 
@@ -369,6 +390,24 @@ async def test_a_label_stolen_for_another_set_is_taken_for_that_set(lane: Lane) 
     await lane.commit(platform(lane, {}))
     await lane.live(wait=0.0)
     assert disturbed(start, await lane.objects(), [lane.config_map("one-d")]) == []
+
+
+async def test_a_record_that_somebody_wrote_into_is_put_right(lane: Lane) -> None:
+    """Row "other manager edits fields" (I2, I4): the record says what may be deleted when. It is nobody's but ours, so no claim of others counts."""
+    await settled(lane, platform(lane))
+    before = await lane.get(lane.config_map("one-d"))
+    forged = {"internal.levelgate.dev/deps": "", "internal.levelgate.dev/self": "nobody"}
+    await lane.patch(lane.config_map("one-d"), {"metadata": {"annotations": forged}})
+    since = lane.audit.mark()
+    await settled(lane, platform(lane, text="two"))
+    after = await lane.get(lane.config_map("one-d"))
+    assert before is not None
+    assert after is not None
+    assert {name: after["metadata"]["annotations"][name] for name in forged} == {
+        name: before["metadata"]["annotations"][name] for name in forged
+    }
+    await settled(lane, platform(lane, {}, text="two"))
+    assert deleted(lane, since) == ["one-d", "one-c", "one-b", "one-a"]
 
 
 async def test_a_scope_that_somebody_cut_is_rebuilt_before_anything_is_written(lane: Lane) -> None:
@@ -462,8 +501,16 @@ async def test_an_object_that_somebody_makes_again_each_time_is_never_deleted_as
 
 
 async def test_an_api_that_is_down_hides_no_kind_of_others(lane: Lane) -> None:
-    """Row "discovery stale / aggregated API down" (I2, I9): an APIService leads nowhere; all else goes on as ever."""
-    wanted = await reference(lane, platform(lane), platform(lane, {}))
+    """Row "discovery stale / aggregated API down" (I2, I9): an APIService leads nowhere; all else goes on as ever, and what Git says of its kinds
+    waits.
+    """
+    metric = {
+        "apiVersion": f"{lane.token}.example/v1",
+        "kind": "Metric",
+        "metadata": {"name": "m", "namespace": lane.namespace},
+    }
+    before, after = platform(lane), platform(lane, {})
+    wanted = await reference(lane, before, after)
     service = {
         "metadata": {"name": f"v1.{lane.token}.example"},
         "spec": {
@@ -479,8 +526,19 @@ async def test_an_api_that_is_down_hides_no_kind_of_others(lane: Lane) -> None:
     made = await lane.ask("POST", services, service)
     assert made.status == 201, made.body
     try:
-        await settled(lane, platform(lane))
-        await lane.commit(platform(lane, {}))
+        await settled(lane, before)
+        await lane.commit(after)
         await assert_settles(lane, wanted)
+        await lane.commit({"git": {**platform(lane, text="two")["git"], "metric.json": json.dumps(metric)}})
+        life = await lane.live(wait=0.0)
+        assert life.error is None
+        assert life.found is not None
+        told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.manifest == metric]
+        assert [why and "does not answer: see its APIService" in why.message for why in told] == [True]
+        one = await lane.get(lane.config_map("one-d"))
+        assert one is not None
+        assert one["data"]["text"] == "two"
     finally:
         await lane.ask("DELETE", f"{services}/v1.{lane.token}.example")
+    await lane.commit(after)
+    await assert_settles(lane, wanted)
