@@ -7,6 +7,7 @@ itself. So the poll goes on whatever happens here.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -38,13 +39,16 @@ _SILENT_FILE_SYSTEMS = (
 
 class _Watch:
     """While the context is open, `changed` is called, from another thread, when what is watched at `path` has been quiet for 50 ms, but at the
-    latest 1 s after the first change. If it cannot be watched, `warn` is told why once and nothing else happens.
+    latest 1 s after the first change; where each change `is_whole` by itself, also at once for the first of them. If it cannot be watched, `warn`
+    is told why once and nothing else happens.
     """
+
+    is_whole = False
 
     def __init__(self, path: Path, changed: Callable[[], None], *, warn: Callable[[str], None]) -> None:
         self._path = path
         self._warn = warn
-        self._debounce = Debounce(changed, trailing=_TRAILING, ceiling=_CEILING)
+        self._debounce = Debounce(changed, trailing=_TRAILING, ceiling=_CEILING, leading=self.is_whole)
         self._observer: Any = None
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
@@ -104,7 +108,9 @@ class _Watch:
 
 
 class RefWatch(_Watch):
-    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree."""
+    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree. Git renames each of them into its place."""
+
+    is_whole = True
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         self._top = git_directory(self._path)
@@ -128,13 +134,15 @@ class FileWatch(_Watch):
 
 class Debounce:
     """Calls `action` in a thread of its own, once per burst of pokes: after `trailing` quiet seconds, at most
-    `ceiling` after the first.
+    `ceiling` after the first. With `leading` it is called at the first one, and only for those that follow it in this way.
     """
 
-    def __init__(self, action: Callable[[], None], *, trailing: float, ceiling: float) -> None:
+    def __init__(self, action: Callable[[], None], *, trailing: float, ceiling: float, leading: bool = False) -> None:
         self._action = action
         self._trailing = trailing
         self._ceiling = ceiling
+        self._leading = leading
+        self._quiet_from = -math.inf
         self._condition = threading.Condition()
         self._first: float | None = None
         self._last = 0.0
@@ -174,12 +182,17 @@ class Debounce:
                 if self._first is None:
                     self._condition.wait()
                     continue
-                due = min(self._last + self._trailing, self._first + self._ceiling)
-                if (left := due - time.monotonic()) <= 0:
-                    self._first = None
+                if (left := self._due(self._first) - time.monotonic()) <= 0:
+                    self._first, self._quiet_from = None, self._last + self._trailing
                     return True
                 self._condition.wait(left)
             return False
+
+    def _due(self, first: float) -> float:
+        """When the burst that began with the poke at `first` is reported."""
+        if self._leading and first > self._quiet_from:
+            return first
+        return min(self._last + self._trailing, first + self._ceiling)
 
 
 def git_directory(path: Path) -> Path:

@@ -163,3 +163,25 @@ def test_a_failing_listener_goes_on_hearing(caplog: pytest.LogCaptureFixture) ->
     assert changes.wait(2)
     debounce.stop()
     assert "a hint was not taken" in caplog.text
+
+
+def test_the_first_of_a_burst_is_reported_at_once() -> None:
+    """A commit is picked up within 100 ms: it is one move of one ref, and nothing is gained by waiting for more."""
+    changes = Changes()
+    debounce = Debounce(changes, trailing=60, ceiling=120, leading=True)
+    debounce.start()
+    debounce.poke()
+    assert changes.wait(1)
+    debounce.poke()
+    debounce.stop()
+    assert changes.count == 1
+
+
+def test_what_follows_the_first_of_a_burst_is_reported_too() -> None:
+    changes = Changes()
+    debounce = Debounce(changes, trailing=0.02, ceiling=60, leading=True)
+    debounce.start()
+    for count in (1, 2, 3):
+        debounce.poke()
+        assert changes.wait(count)
+    debounce.stop()
