@@ -7,6 +7,7 @@ during an exchange. A crash at any point leaves either a copy or none, and none 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,6 +78,7 @@ class Home:
 
 def sweep(repository: Path) -> None:
     """Remove what a killed Git left behind. To be called under the exclusive lock: then nothing of it is in use."""
-    for pattern in ("*.lock", "tmp_*"):
-        for leftover in repository.rglob(pattern):
-            leftover.unlink(missing_ok=True)
+    for directory, _, files in os.walk(repository):
+        for name in files:
+            if name.endswith(".lock") or name.startswith("tmp_"):
+                Path(directory, name).unlink(missing_ok=True)

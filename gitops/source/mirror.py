@@ -93,6 +93,7 @@ class Mirror:
         self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout, tick=tick)
         self._repository = Repository(self._git, self._name, limits=limits)
         self._judged_unsigned: tuple[object, str] | None = None
+        self._followed: tuple[str, str] | None = None
 
     @property
     def server(self) -> tuple[str, Credentials]:
@@ -170,6 +171,8 @@ class Mirror:
             with self._home.shared():
                 return self._repository.is_ancestor(old, new)
 
+        if self._followed == (old, new):  # found so when it was fetched, and ids say what they name
+            return True
         return self._recovering(compare, self._fallback(new))
 
     def unsigned(self, verification: Verification, before: str, commit: str) -> str:
@@ -270,14 +273,13 @@ class Mirror:
 
         def bring() -> str:
             with self._changing(sha256=len(commit) == 64) as git:
-                if self._repository.parse(_local_name(remote_name)) == commit:
-                    return commit
-                return self._download(git, remote_name)
+                current = self._repository.parse(_local_name(remote_name))
+                return commit if current == commit else self._download(git, remote_name, current)
 
         return self._recovering(bring, remote_name)
 
-    def _download(self, git: Git, remote_name: str) -> str:
-        """Fetch, check, and only then make it current."""
+    def _download(self, git: Git, remote_name: str, previous: str | None = None) -> str:
+        """Fetch, check, and only then make it current instead of the previous one."""
         repository = Repository(git, self._name, limits=self._limits)
         try:
             self._sweep(git)
@@ -288,7 +290,11 @@ class Mirror:
         if commit is None:
             raise self._not_found(f"{remote_name} does not name a commit")
         self._check_complete(repository, commit)
-        self._make_current(git, repository, remote_name=remote_name, commit=commit)
+        if previous and repository.is_ancestor(previous, commit):
+            self._followed = previous, commit
+        elif previous:
+            git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
+        git.run(*_UPDATE_REF, _local_name(remote_name), commit)
         with suppress(GitError):
             git.run(*_TIDY)
         return commit
@@ -306,13 +312,6 @@ class Mirror:
         if found := repository.parse(remote_name):
             return found
         raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
-
-    def _make_current(self, git: Git, repository: Repository, *, remote_name: str, commit: str) -> None:
-        name = _local_name(remote_name)
-        previous = repository.parse(name)
-        if previous and not repository.is_ancestor(previous, commit):
-            git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
-        git.run(*_UPDATE_REF, name, commit)
 
     def _check_complete(self, repository: Repository, commit: str) -> None:
         if not repository.is_complete(commit):

@@ -66,8 +66,12 @@ class Repository:
 
     def has(self, commit: str) -> bool:
         """Whether the commit is here. Says nothing about its files."""
-        answer = self._local("cat-file", "--batch-check", stdin=f"{commit}^{{commit}}\n".encode())
-        return answer.split()[1:2] == [b"commit"]
+        return self._have(commit) == [True]
+
+    def _have(self, *commits: str) -> list[bool]:
+        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits)
+        answers = self._local("cat-file", "--batch-check", stdin=asked.encode()).splitlines()
+        return [answer.split()[1:2] == [b"commit"] for answer in answers]
 
     def parse(self, expression: str) -> str | None:
         """The commit that a full ref name, an id, or one of them followed by `~2` or `^` names; None if there is
@@ -84,9 +88,10 @@ class Repository:
 
         Raises `RevisionNotFound` if `new` is unknown.
         """
-        if not self.has(new):
+        has_new, has_old = self._have(new, old)
+        if not has_new:
             raise self._not_found(new)
-        if not self.has(old):
+        if not has_old:
             return False
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
