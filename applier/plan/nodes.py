@@ -17,7 +17,7 @@ from applier.errors import Denied, Immutable, Invalid, Unavailable
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.comparing import Comparisons, Verdict
-from applier.plan.values import Barrier, Begun, Change, Gates, NodePlan, Records, Verb
+from applier.plan.values import Barrier, Begun, Change, Effect, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -25,7 +25,7 @@ from renderer.model import RenderedNode, RenderedSet
 from renderer.render import member_dependencies
 from renderer.stored import carries
 
-_BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
+BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
 """What waits for ancestors. Repairs do not."""
 
 _NOT_FRESH = "its status does not speak of the newest generation yet"
@@ -124,12 +124,14 @@ class Judge:
         blocked = self._blocked(rendered, node, live, above, verb)
         ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
         for name in node.healthy_first:
-            if name in done and not done[name].healthy and blocked is None and verb in _BEHIND_THE_BARRIER:
+            if name in done and not done[name].healthy and blocked is None and verb in BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
             effect = verb.effect(is_applied=rendered.is_applied)
             change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun, live)
             blocked = self.gates.check(change)
+            if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
+                blocked = self.gates.check(replace(change, effect=Effect.CREATE))
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
         return NodePlan(
             node,
@@ -229,7 +231,7 @@ class Judge:
                     if verb is not Verb.NONE
                     else None
                 )
-        return above if verb in _BEHIND_THE_BARRIER else None
+        return above if verb in BEHIND_THE_BARRIER else None
 
     def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
         """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from applier import adoption
 from applier.errors import ClusterError, Immutable
 from applier.member import Member
-from applier.observed import annotation, label
+from applier.observed import annotation, is_terminating, label
 from applier.plan import Change as Due
 from applier.plan import Effect, NodePlan, SetPlan, Verb
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from gitops.passes.known import Preview
+from gitops.review.behind import behind
 from gitops.review.differences import differences
 from gitops.review.masking import Masks, is_of_snapshot
 from gitops.review.report import Action, Change, Difference, Gate
@@ -51,8 +52,7 @@ class Changes:
     unchanged: int = 0
 
     def __post_init__(self) -> None:
-        nodes = (node for one in self.preview.first.plan.sets for node in one.nodes)
-        self._first = {node.node.key: node for node in nodes if node.node.key and node.node.writable}
+        self._free = {key: found for one in self.preview.first.plan.sets for key, found in _free(one)}
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self.preview.situation.observed.objects.items():
             if label(live, keys.PART_OF):
@@ -61,6 +61,9 @@ class Changes:
 
     def all(self) -> tuple[Change, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
+        return tuple(behind(self._listed(), self.preview.due, self._users_of))
+
+    def _listed(self) -> list[Change]:
         own: list[Change] = []
         of: dict[ObjectKey, tuple[list[Change], list[Change], list[Change]]] = {}
         for one in self.preview.due.sets:
@@ -72,7 +75,7 @@ class Changes:
                     of.setdefault(change.instance, ([], [], []))[2 if after else 0].append(change)
                 else:
                     own.append(change)
-        return (*own, *(change for parts in of.values() for part in parts for change in part))
+        return [*own, *(change for parts in of.values() for part in parts for change in part)]
 
     def _of_set(self, one: SetPlan) -> Iterator[Change]:
         if one.error and one.error.reason.is_failure and not one.nodes:
@@ -89,7 +92,7 @@ class Changes:
                 yield self._orphan(one, orphan)
 
     def _node(self, one: SetPlan, node: NodePlan) -> Change | None:
-        if node.verb in {Verb.NONE, Verb.RECORD}:
+        if node.verb in {Verb.NONE, Verb.RECORD} and not (node.live and is_terminating(node.live)):
             return None
         wanted = node.node
         action, why = self._action(node)
@@ -115,7 +118,7 @@ class Changes:
             wanted.origin.file,
             wanted.origin.line,
             difference,
-            tuple(self._gates(due, wanted.hash)) if due and action.is_change else (),
+            self._all_gates(due, wanted.hash, action) if due and action.is_change else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),
         )
@@ -130,6 +133,8 @@ class Changes:
         if node.node.key and (refused := self.refused.get(node.node.key)):
             failed = Blocked.by_failure(refused)
             return Action.FAILED, f"{failed.reason}: {failed.message}"
+        if node.live and is_terminating(node.live):
+            return Action.REPLACE, node.blocked.message if node.blocked else ""
         lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
         return _ACTIONS[node.verb], lost
 
@@ -181,8 +186,16 @@ class Changes:
             file,
             line,
             gates=tuple(dict.fromkeys(gates)),
-            users=tuple(sorted(map(str, self._users.get(key_hash(member.key), ())))) if action is Action.DELETE else (),
+            users=tuple(sorted(map(str, self._users_of(member.key)))) if action is Action.DELETE else (),
         )
+
+    def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
+        return self._users.get(key_hash(key), ())
+
+    def _all_gates(self, due: Due, content: str, action: Action) -> tuple[Gate, ...]:
+        """What is replaced is created again, and has to be allowed to."""
+        effects = (due, replace(due, effect=Effect.CREATE)) if action is Action.REPLACE else (due,)
+        return tuple(dict.fromkeys(gate for one in effects for gate in self._gates(one, content)))
 
     def _gates(self, due: Due, content: str) -> Iterator[Gate]:
         """That an instance does not have its turn comes first; it holds nothing that is written all the same."""
@@ -197,8 +210,7 @@ class Changes:
 
     def _goes_now(self, key: ObjectKey, content: str) -> bool:
         """Is this very content written although the instance stays at its revision?"""
-        found = self._first.get(key)
-        return found is not None and bool(content) and found.node.hash == content and not found.is_gated
+        return bool(content) and self._free.get(key) == content
 
     def _level(self, one: SetPlan, key: ObjectKey | None, level: int | None) -> int | None:
         return self.levels.get(key, level) if one.rendered.is_source and key else level
@@ -209,6 +221,16 @@ class Changes:
             return one.rendered.parent
         sets = self.preview.situation.plans
         return key if key in sets else None
+
+
+def _free(one: SetPlan) -> Iterator[tuple[ObjectKey, str]]:
+    """Nodes that no gate holds, neither their own nor one of those that they depend on, and the hash of what they are to become."""
+    held: set[str] = set()
+    for plan in one.nodes:
+        if plan.is_gated or not held.isdisjoint(plan.node.depends_on):
+            held.add(plan.node.id)
+        elif plan.node.key and plan.node.writable:
+            yield plan.node.key, plan.node.hash
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata", "status"})

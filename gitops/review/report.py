@@ -57,6 +57,11 @@ class Gate:
     name: str = ""
     until: datetime | None = None
 
+    @property
+    def is_turn(self) -> bool:
+        """That its instance does not have its turn, which is one for all of the instance."""
+        return self.reason in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.PROGRESSING, Reason.BAKING}
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -16,8 +16,6 @@ from gitops.review.report import Action, Change, Gate, Step
 from gitops.review.room import Rooms
 from renderer.identity import ObjectKey
 
-_OF_ROLLOUT = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.PROGRESSING, Reason.BAKING})
-
 
 class _Turn(NamedTuple):
     """The turn of an instance that moves to another revision: the number of its `wave` in the rollout."""
@@ -52,8 +50,11 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     turns = {change.instance for change in changes if change.gates and not _held(change)}
     for change in changes:
         instance = change.instance
+        held = _held(change)
         if not change.action.is_change or (not change.gates and instance in turns):
             continue  # what waits for the turn of its instance alone starts with it
+        if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY for gate in held):
+            continue  # and so does what waits for another change
         when = starts.of(change, leaves=instance in gone, alone=instance in free)
         found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):
@@ -75,7 +76,7 @@ def _order(when: _When) -> tuple[float, int, int, str, str]:
 
 def _held(change: Change) -> list[Gate]:
     """What holds it beside its turn."""
-    return [gate for gate in change.gates if gate.reason not in _OF_ROLLOUT]
+    return [gate for gate in change.gates if not gate.is_turn]
 
 
 class _Starts:
@@ -114,9 +115,7 @@ class _Starts:
         now = self._preview.situation.now
         late = max((end - now for end in known), default=timedelta())
         opens = [
-            gate.until + late if gate.reason in _OF_ROLLOUT else max(gate.until, *known, now)
-            for gate in change.gates
-            if gate.until
+            gate.until + late if gate.is_turn else max(gate.until, *known, now) for gate in change.gates if gate.until
         ]
         return max(opens, default=None)
 

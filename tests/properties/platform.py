@@ -17,6 +17,8 @@ from gitops.passes.known import Pass, Preview
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.records.record import SourceRecord
+from gitops.review import planning
+from gitops.review.report import Report
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
@@ -103,6 +105,12 @@ class Platform:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
         return self._loop.run_until_complete(self._started().preview(states))
+
+    def plan(self, source: str = "platform") -> Report:
+        """As `levelgate plan` of this source."""
+        self.cluster.revive()
+        plan = planning.against(self.cluster, self.sources[source], clock=self.clock, version="0")
+        return self._loop.run_until_complete(plan)
 
     def _started(self) -> Reconciler:
         return Reconciler(self.cluster, "0", self.clock)

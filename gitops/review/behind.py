@@ -1,0 +1,103 @@
+"""What a change waits for that is no gate of its own: what it uses has to be brought about before it, and what uses it has to be gone.
+
+A closed gate holds its node and the node's descendants (S0-9). In the other direction, what a held deletion still uses stays, and what a held node
+may still be is not pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+from applier.observed import annotation
+from applier.plan import Plan, SetPlan
+from applier.plan.nodes import BEHIND_THE_BARRIER
+from applier.reasons import Reason
+from gitops.review.report import Action, Change, Gate
+from renderer import keys
+from renderer.graph import ancestors
+from renderer.identity import ObjectKey
+
+Users = Callable[[ObjectKey], Collection[ObjectKey]]
+"""The live objects that record that they use this one."""
+
+
+def behind(changes: Sequence[Change], due: Plan, users: Users) -> Iterator[Change]:
+    """The changes, each with what it waits for as one more gate."""
+    held = {change.key: change for change in changes if change.key and (change.gates or change.action is Action.FAILED)}
+    if not held:
+        yield from changes
+        return
+    for alone in _alone(due):
+        held.pop(alone, None)
+    waits = _all_waits(due, users)
+    repairs = {plan.node.key for one in due.sets for plan in one.nodes if plan.verb not in BEHIND_THE_BARRIER}
+    for change in changes:
+        key = change.key
+        found = ancestors(waits, [key]) - {key} if key and change.action.is_change and key not in repairs else set()
+        before = [one for other in sorted(found & held.keys()) if not _is_same_turn(change, one := held[other])]
+        gate = _gate(before) if before else None
+        yield replace(change, gates=(*change.gates, gate)) if gate and _is_news(change, gate) else change
+
+
+def _is_news(change: Change, gate: Gate) -> bool:
+    """Where gates of its own hold a change anyway, only what opens later than they do."""
+    return not change.gates or (gate.until is not None and (change.until is None or gate.until > change.until))
+
+
+def _is_same_turn(change: Change, other: Change) -> bool:
+    """A turn is one for all of an instance, and no news for its other nodes."""
+    alike = change.instance is not None and change.instance == other.instance
+    return alike and bool(other.gates) and all(gate.is_turn for gate in other.gates)
+
+
+def _alone(due: Plan) -> Iterator[ObjectKey]:
+    """Nodes that keep no others waiting."""
+    for one in due.sets:
+        for plan in one.nodes:
+            if plan.node.key and annotation(plan.node.manifest, keys.WAIT_FOR) == "none":
+                yield plan.node.key
+
+
+def _all_waits(due: Plan, users: Users) -> dict[ObjectKey, list[ObjectKey]]:
+    """Members of an instance that goes follow it once it is deleted, and it is gone after them."""
+    waits = {key: needs for one in due.sets for key, needs in _waits(one, users)}
+    for one in due.sets:
+        if one.rendered.parent in waits and not one.nodes:
+            members = [orphan.member.key for orphan in one.orphans]
+            for key in members:
+                waits[key] += waits[one.rendered.parent]
+            waits[one.rendered.parent] += members
+    return waits
+
+
+def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
+    """Of each object of a set, what has to be done before."""
+    by_id = {plan.node.id: plan.node.key for plan in one.nodes}
+    for plan in one.nodes:
+        if plan.node.key:
+            needs = [key for name in plan.node.depends_on if (key := by_id.get(name))]
+            yield plan.node.key, needs if one.rendered.is_source else [*needs, one.rendered.parent]
+    recorded = {orphan.member.node for orphan in one.orphans}
+    for orphan in one.orphans:
+        shields = [
+            plan.node.key
+            for plan in one.nodes
+            if plan.node.key
+            and (
+                plan.node.id == orphan.member.node
+                or (
+                    plan.live is None
+                    and plan.node.id not in recorded
+                    and plan.node.group_kind == orphan.member.key.group_kind
+                )
+            )
+        ]
+        yield orphan.member.key, [*users(orphan.member.key), *shields]
+
+
+def _gate(before: Sequence[Change]) -> Gate:
+    """Behind the one that opens last, as far as that is known."""
+    last = max(before, key=lambda one: one.until.timestamp() if one.until else 0.0)
+    name = last.node or last.ref
+    return Gate(Reason.DEPENDENCY_NOT_READY, f"waits for {name}", name, last.until)

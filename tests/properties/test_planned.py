@@ -1,0 +1,179 @@
+"""What a plan says is what the run does: of each object exactly that, and nothing of what it says is held, fails, or is not there (I2, S0-11).
+
+Commit after commit, over everything that may become of an object: made, changed, replaced, taken over, handed from one set to another, deleted,
+released; with windows, gates and a pace that hold some of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from applier.adoption import Adoption
+from applier.cluster import Object
+from applier.observed import label
+from applier.reasons import Reason
+from gitops.review.report import Action, Report
+from renderer import keys
+from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id
+from tests.properties.platform import VOLATILE, Files, Platform
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
+from tests.properties.world import Write
+
+SHARED = "shared"
+CLOSED = {"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}
+GOVERNED = (
+    {"kinds": ["ConfigMap"]},
+    {"nodes": ["a", "held"]},
+    {"instances": {"matchLabels": {"name": "x"}}},
+    {"rgds": [f"links.{GROUP}"]},
+)
+PACE = {"shape": {"linear": {"n": 1}}, "bake": "1h"}
+Rule = Mapping[str, Any]
+_OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
+
+
+def rule(kind: str, spec: Rule) -> str:
+    metadata = {"name": kind.lower()}
+    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def holder() -> str:
+    """A definition whose instances may hold the shared object, and have a node with a gate."""
+    shared = config_map("shared", name="${schema.spec.holds}", includeWhen=["${schema.spec.holds != ''}"])
+    held = config_map("held", propagateWhen=["${schema.spec.open}"])
+    fields = {"text": "string | default=one", "holds": 'string | default=""', "open": "boolean | default=true"}
+    return definition("Holder", [config_map("first"), held, config_map("after", "held"), shared], spec=fields)
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> Files:
+    files = dict(draw(repositories(whole=True)))
+    texts = st.sampled_from(["one", "two"])
+    files["holder.json"] = holder()
+    holds = draw(st.sampled_from(["", "p", "h", "k"]))
+    for name in draw(st.lists(st.sampled_from(["h", "k"]), unique=True)):
+        said = {"text": draw(texts), "open": draw(st.booleans())}
+        files[f"{name}.json"] = instance("Holder", name, **said, **({"holds": SHARED} if holds == name else {}))
+    if holds == "p":
+        files["shared.json"] = plain(SHARED, text=draw(texts))
+    fixed = json.loads(plain("fixed", text=draw(texts)))
+    if draw(st.booleans()):
+        fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
+    files["fixed.json"] = json.dumps({**fixed, "immutable": True})
+    if draw(st.booleans()):
+        files["found.json"] = plain("found", text=draw(texts))
+    if selected := draw(st.one_of(st.none(), st.sampled_from(GOVERNED))):
+        schedule = {"timeZone": "UTC", "schedule": {"once": [CLOSED]}}
+        verbs = draw(st.sampled_from([{}, {"verbs": ["prune"]}, {"verbs": ["create"]}]))
+        files["window.json"] = rule("PropagationWindow", {"kind": "Deny", **schedule, "selector": selected, **verbs})
+    if draw(st.booleans()):
+        files["policy.json"] = rule("PropagationPolicy", PACE)
+    return files
+
+
+@dataclass(frozen=True)
+class Said:
+    """`now`: what becomes of objects at once; `never`: those that stay as they are; `open`: of which the plan cannot tell, or which go as soon as
+    others have settled; `late`: sets of instances that wait for their turn, which are brought to what they are at until then.
+    """
+
+    now: dict[ObjectKey, Action]
+    never: set[ObjectKey]
+    open: set[ObjectKey]
+    late: set[str]
+
+    @classmethod
+    def of(cls, report: Report) -> Said:
+        known = {one.key: one for one in report.changes if one.key}
+        turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
+        new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
+        late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
+        never = {key for key, one in known.items() if one.action is Action.FAILED or one.gates} - turns
+        unclear = turns | {key for key, one in known.items() if one.action is Action.UNKNOWN}
+        now = {key: one.action for key, one in known.items() if key not in never | unclear}
+        return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
+
+
+def run(platform: Platform) -> list[Write]:
+    """Passes until it is quiet: none of three writes content. What they wrote of it."""
+    begin, quiet = len(platform.cluster.writes), 0
+    for _ in range(40):
+        since = len(platform.cluster.writes)
+        assert platform.run() is not None
+        platform.cluster.tick()
+        quiet = 0 if done(platform.cluster.writes[since:]) else quiet + 1
+        if quiet == 3:
+            return platform.cluster.writes[begin:]
+    raise AssertionError("no rest")
+
+
+def done(writes: list[Write]) -> dict[ObjectKey, Action]:
+    """What became of each object by all that was written of it; our own records and Events are no content."""
+    found: dict[ObjectKey, tuple[Object | None, Object | None, bool]] = {}
+    for write in writes:
+        if OWN_NAMESPACE not in (write.key.namespace, write.key.name) and write.key.kind != "Event":
+            before, _, went = found.get(write.key, (write.before, None, False))
+            found[write.key] = before, write.after, went or write.after is None
+    return {key: action for key, one in found.items() if (action := _action(*one))}
+
+
+def _action(before: Object | None, after: Object | None, went: bool) -> Action | None:
+    if before is None:
+        return Action.CREATE if after else None
+    if after is None:
+        return Action.DELETE
+    if went:
+        return Action.REPLACE
+    if label(before, keys.PART_OF) and not label(after, keys.PART_OF):
+        return Action.RELEASE
+    return Action.UPDATE if _content(before) != _content(after) else None
+
+
+def _content(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    said = metadata.get("annotations") or {}
+    annotations = {name: text for name, text in said.items() if name not in VOLATILE and not name.startswith(_OURS)}
+    kept = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
+    return {**kept, "labels": metadata.get("labels"), "annotations": annotations}
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.lists(commits(), min_size=2, max_size=3), st.sampled_from(["Never", "IfUnowned"]))
+def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Files], adopt: str) -> None:
+    with Platform() as platform:
+        platform.cluster.put(json.loads(plain("found")))
+        for files in story:
+            platform.commit(files)
+            platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse(adopt))
+            said = Said.of(platform.plan())
+            writes = run(platform)
+            late = {
+                write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late
+            }
+            found = {key: action for key, action in done(writes).items() if key not in late}
+            wanted = {Action.ADOPT: Action.UPDATE}
+            now = {key: wanted.get(action, action) for key, action in said.now.items() if key not in late}
+            assert {key: action for key, action in found.items() if key not in said.open} == now
+            assert not said.never & found.keys()
+
+
+def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
+    fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
+    fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["create"]}
+    with Platform() as platform:
+        platform.commit({"fixed.json": json.dumps(fixed)})
+        run(platform)
+        changed = json.dumps(fixed | {"data": {"text": "two"}})
+        platform.commit({"fixed.json": changed, "window.json": rule("PropagationWindow", closed)})
+        (change,) = platform.plan().changes
+        assert (change.action, [gate.reason for gate in change.gates]) == (Action.REPLACE, [Reason.WINDOW_CLOSED])
+        assert done(run(platform)) == {}
+        platform.commit({"fixed.json": changed})
+        assert done(run(platform)) == {change.key: Action.REPLACE}
