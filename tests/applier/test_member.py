@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from applier.cluster import CONTENT
-from applier.member import Member, body, is_proven, recorded_deps
+from applier.member import Member, altered, body, is_proven, recorded_deps
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Origin, RenderedNode, RenderedSet
@@ -171,3 +171,22 @@ def test_a_level_that_we_would_not_write_is_a_missing_record(level: str) -> None
     forged = member("x")
     forged["metadata"]["annotations"][keys.LEVEL] = level
     assert Member.of(forged).level is None
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "said"),
+    [
+        ("labels", keys.PART_OF, f"its label {keys.PART_OF}"),
+        ("annotations", keys.HASH, f"its annotation {keys.HASH}"),
+        ("annotations", keys.DEPS, f"its annotation {keys.DEPS}"),
+        ("annotations", "mine", ""),
+    ],
+)
+def test_what_admission_takes_away_is_told_where_it_would_have_to_be_written_again(
+    place: str, name: str, said: str
+) -> None:
+    """I11: only what the next plan would write at once; what admission does elsewhere is no difference."""
+    stored = written()
+    assert altered(stored, INSTANCE, node(text="one"), ["aa", "bb"]) == ""
+    del stored["metadata"][place][name]
+    assert altered(stored, INSTANCE, node(text="one"), ["aa", "bb"]) == said
