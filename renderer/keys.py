@@ -74,7 +74,7 @@ WRITTEN_BY_PEOPLE = frozenset(
     f"levelgate.dev/{word}"
     for word in (
         "wait-for health prune reconcile replace conflicts deletion-policy sync-requested-at priority hold hold-until "
-        "suspend suspend-until break-glass-reason break-glass-until break-glass-scope"
+        "suspend suspend-until halt break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
 OF_DEFINITIONS = (PRUNE, SUSPEND, SUSPEND_UNTIL, GLASS_REASON, GLASS_UNTIL)
@@ -93,7 +93,7 @@ _VALUES = {
 """Where another word would silently mean nothing."""
 
 _FORMS = {
-    **dict.fromkeys((HOLD, SUSPEND, GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
+    **dict.fromkeys((HOLD, SUSPEND, HALT, GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
     **dict.fromkeys(
         (HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL),
         (
@@ -115,6 +115,13 @@ def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         for key, other in ((GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON))
         if key in said and other not in said
     ]
+    if HALT in said and manifest.get("kind") != "ResourceGraphDefinition":
+        halves.append(
+            (
+                f"metadata.annotations[{HALT}]",
+                f"stops the rollout of a definition; one instance is kept where it is by {HOLD}",
+            )
+        )
     return halves + [
         (f"metadata.{place}[{key}]", reason)
         for place in ("labels", "annotations")

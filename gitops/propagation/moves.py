@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from applier.observed import annotation
 from applier.reasons import Blocked, Reason
 from gitops.propagation import closed, items
 from gitops.propagation.assignment import aim, bakes, newest
@@ -14,7 +15,7 @@ from gitops.propagation.explain import progress_of
 from gitops.propagation.gates import paced
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.judge import Closing
-from gitops.propagation.orders import carried_out, unanswerable
+from gitops.propagation.orders import carried_out, heeding_git, unanswerable
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import Decision, decide, reserve
 from gitops.propagation.situation import Situation
@@ -25,6 +26,7 @@ from gitops.propagation.waits import Wait
 from renderer.errors import Problem
 from renderer.families import Place
 from renderer.identity import GroupKind, ObjectKey
+from renderer.keys import HALT
 
 Labels = Mapping[str, str]
 
@@ -88,7 +90,8 @@ class Moves:
     def _rollout(self, name: str, policy: Policy, members: Mapping[ObjectKey, Labels]) -> None:
         here, now = self.situation, self.situation.now
         kind = next(iter(members)).group_kind
-        written = here.bundle.definitions[kind].propagate_when
+        definition = here.bundle.definitions[kind]
+        written = definition.propagate_when
         windows = here.wave_windows(kind, policy)
         policy = paced(policy, written)
         is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
@@ -105,6 +108,7 @@ class Moves:
         closings, past = here.closings(kind), self.verdicts.past
         gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
+        state = heeding_git(state, annotation(definition.document.value, HALT), now=now)
         state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
         decision = (
             Decision({}, {}, state, collection.next_change)
@@ -116,7 +120,7 @@ class Moves:
         decision = replace(decision, state=decision.state.noted(*passed))
         progress = progress_of(policy, collection, decision.state)
         facts = here.conditions.externals or {}
-        known = (one for gate in here.bundle.definitions[kind].gates for one in gate.externals if one in facts)
+        known = (one for gate in definition.gates for one in gate.externals if one in facts)
         self.states[name] = decision.state.telling(progress, (one for one in {*known} if facts[one].answer), now)
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
         rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)

@@ -25,6 +25,10 @@ REQUEST_KEYS: Final = (*REQUESTS, keys.APPROVE_REASON, keys.REQUESTED_BY)
 """All annotations of requests; none of them is left once they are answered."""
 
 
+GIT: Final = "Git"
+"""Who halts a rollout where its definition says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One order: `key` is its annotation, `said` the value, `by` whoever gives it by his own word, else the field manager that wrote it."""
@@ -98,16 +102,33 @@ def halt(state: State, *, by: str, why: str, now: datetime) -> State:
     return replace(state, halts=(*state.halts, *halts)).noted(Entry(now, HALTED, names, by, why))
 
 
+def heeding_git(state: State, why: str, *, now: datetime) -> State:
+    """With the halt that the definition asks for in Git, as long as it does (`why` is not empty), whatever it moves to."""
+    others = tuple(halt for halt in state.halts if halt.by != GIT)
+    targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
+    known = {halt.target: halt for halt in state.halts if halt.by == GIT and halt.why == why}
+    halts = tuple(known.get(number) or Halt(number, now, GIT, why) for number in sorted(targets))
+    halted = replace(state, halts=(*others, *halts))
+    if new := ", ".join(f"r{number}" for number in sorted(targets - known.keys())):
+        return halted.noted(Entry(now, HALTED, new, GIT, why))
+    gone = ", ".join(f"r{halt.target}" for halt in state.halts if halt.by == GIT and not why)
+    return halted.noted(Entry(now, "resumed", gone, GIT)) if gone else halted
+
+
 def resume(state: State, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> State:
     """Go on. The failures there are now, by wave, are accepted; one more than that, and more than the policy allows, halts again.
 
-    Raises RefusedOrder without a reason, or where nothing is halted.
+    Raises RefusedOrder without a reason, where nothing is halted, or where Git alone halts it.
     """
     _reasoned("resume", why)
     if not state.halts:
         raise RefusedOrder("this rollout is not halted, so there is nothing to resume")
-    names = ", ".join(f"r{halt.target}" if halt.target else "everything" for halt in state.halts)
-    return replace(state, halts=(), forgiven=dict(failed)).noted(Entry(now, "resumed", names, by, why))
+    own = [halt for halt in state.halts if halt.by != GIT]
+    if not own:
+        raise RefusedOrder(f"Git halts this rollout; take {keys.HALT} out of its definition")
+    names = ", ".join(f"r{halt.target}" if halt.target else "everything" for halt in own)
+    kept = tuple(halt for halt in state.halts if halt.by == GIT)
+    return replace(state, halts=kept, forgiven=dict(failed)).noted(Entry(now, "resumed", names, by, why))
 
 
 def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now: datetime) -> State:

@@ -65,7 +65,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Order:
     """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
-    nothing has to). One that `is_signed` says who gave it.
+    nothing has to). One that `is_signed` says who gave it. In Git the annotations stand on the object itself, those of `definition` on the
+    definition of a rollout; what no annotation says there is done by `instead`.
     """
 
     subject: Subject
@@ -73,6 +74,8 @@ class Order:
     told: str
     undo: str
     is_signed: bool = True
+    definition: Mapping[str, str | None] | None = None
+    instead: str = ""
 
     @property
     def patch(self) -> Object:
@@ -91,13 +94,16 @@ class Order:
 
     def lines(self) -> str:
         """What to commit instead, with the file where that is known. Raises OrderError for what is not in Git."""
-        if self.subject.ref is None or self.subject.ref.own:
-            raise OrderError(f"{self.subject} stands in no file; leave out --git")
-        said = {name: value for name, value in self.annotations.items() if value is not None}
+        ref, written, what = self.subject.ref, self.annotations, str(self.subject)
+        if ref is None or ref.own:
+            if self.definition is None:
+                raise OrderError(f"{what} stands in no file; {self.instead or 'leave out --git'}")
+            written, what = self.definition, f"the definition of {what}"
+        said = {name: value for name, value in written.items() if value is not None}
         file = annotation(self.subject.live, keys.SOURCE_FILE) or "its file"
         if not said:
-            return f"# {file}: take these out of metadata.annotations of {self.subject}\n" + "\n".join(self.annotations)
-        return f"# {file}: {self.subject}{dump([{'metadata': {'annotations': said}}]).removeprefix('---')}".rstrip()
+            return f"# {file}: take these out of metadata.annotations of {what}\n" + "\n".join(written)
+        return f"# {file}: {what}{dump([{'metadata': {'annotations': said}}]).removeprefix('---')}".rstrip()
 
 
 def hold(subject: Subject, why: str, until: datetime | None) -> Order:
@@ -123,14 +129,17 @@ def resume(subject: Subject, why: str) -> Order:
         return _undone(subject, (keys.SUSPEND, keys.SUSPEND_UNTIL), "suspended", "suspend")
     orders.resume(_state(subject), {}, by=subject.by, why=why, now=subject.now)
     told = f"{subject} goes on. The failures there are now are accepted; one more halts it again."
-    return Order(subject, {keys.RESUME: why}, told, f"{subject.command('halt')} --reason ...")
+    return Order(
+        subject, {keys.RESUME: why}, told, f"{subject.command('halt')} --reason ...", definition={keys.HALT: None}
+    )
 
 
 def halt(subject: Subject, why: str) -> Order:
     """Raises RefusedOrder where nothing is under way."""
     orders.halt(_state(subject), by=subject.by, why=why, now=subject.now)
     told = f"No further instance moves in {subject}. What has moved is followed to its end."
-    return Order(subject, {keys.HALT: why}, told, f"{subject.command('resume')} --reason ...")
+    undo = f"{subject.command('resume')} --reason ..."
+    return Order(subject, {keys.HALT: why}, told, undo, definition={keys.HALT: why})
 
 
 def approve(subject: Subject, after: str, why: str) -> Order:
@@ -140,7 +149,8 @@ def approve(subject: Subject, after: str, why: str) -> Order:
         raise OrderError(f"{subject}: somebody has approved that it goes on after {after}")
     said = {keys.APPROVE: after, keys.APPROVE_REASON: why or None}
     told = f"{subject} may go on after {after}. Health, pace and windows hold as before."
-    return Order(subject, said, told, _LAPSES.format("revision"))
+    instead = f"take the point after {after} out of `approvals` of its policy"
+    return Order(subject, said, told, _LAPSES.format("revision"), instead=instead)
 
 
 def approve_commit(subject: Subject, commit: str) -> Order:
@@ -151,7 +161,8 @@ def approve_commit(subject: Subject, commit: str) -> Order:
         at = f"is at commit {target}" if target else "has no commit yet"
         raise OrderError(f"{subject} {at}; approve that one, by {SHORTEST_COMMIT} characters of its id or more")
     told = f"{subject} may go to commit {target[:12]} and do all it says, also where history or the brake on deletions held it."
-    return Order(subject, {keys.APPROVED: target}, told, _LAPSES.format("commit"))
+    instead = "no commit approves itself; `ref: {commit: ...}` in levelgate.yaml does"
+    return Order(subject, {keys.APPROVED: target}, told, _LAPSES.format("commit"), instead=instead)
 
 
 def break_glass(subject: Subject, why: str, until: datetime) -> Order:
@@ -169,7 +180,8 @@ def pin(subject: Subject, revision: str, why: str, until: datetime | None) -> Or
         raise OrderError(f"{revision!r} is no commit; write {SHORTEST_COMMIT} characters of its id or more")
     said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until), keys.PIN_BY: subject.by or None}
     told = f"{subject} stays at commit {revision[:12]}{_until(until)}, whatever its ref says. The brake on deletions counts."
-    return Order(subject, said, told, subject.command("unpin"), is_signed=False)
+    instead = "revert, or say `ref: {commit: ...}` in levelgate.yaml"
+    return Order(subject, said, told, subject.command("unpin"), is_signed=False, instead=instead)
 
 
 def unpin(subject: Subject) -> Order:

@@ -172,6 +172,30 @@ def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, type
     assert annotations(fleet, f"{LINKS}/a") == {}
 
 
+def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, typed: Typed) -> None:
+    """1.1, 6: or it is done otherwise there, and `--git` says how."""
+    fleet.start(paced={"approvals": [{"after": {"settled": 1}}]})
+    fleet.push("two")
+    fleet.step()
+    rollout = "rollout/links.g.test"
+    assert typed(fleet, "halt", rollout, "--reason", "INC-7", "--git").splitlines()[1:] == [
+        "# its file: the definition of rollout links.g.test",
+        "metadata:",
+        "  annotations:",
+        "    levelgate.dev/halt: INC-7",
+    ]
+    typed(fleet, "halt", rollout, "--reason", "INC-7")
+    fleet.step()
+    assert typed(fleet, "resume", rollout, "--reason", "over", "--git").splitlines()[1:] == [
+        "# its file: take these out of metadata.annotations of the definition of rollout links.g.test",
+        "levelgate.dev/halt",
+    ]
+    approval = typed(fleet, "approve", rollout, "--after", "1", "--git", code=1)
+    assert "take the point after 1 out of `approvals` of its policy" in approval
+    pin = typed(fleet, "pin", "source/platform", "--revision", "4e01b7a", "--reason", "x", "--git", code=1)
+    assert "revert, or say `ref: {commit: ...}`" in pin
+
+
 def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
     refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)

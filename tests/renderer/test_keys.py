@@ -72,7 +72,7 @@ WORDS = {
 )
 def test_what_people_write_is_taken(key: str, word: str) -> None:
     whole = {GLASS_REASON: "INC-7", GLASS_UNTIL: "2026-11-23T08:00:00Z"} if "break-glass" in key else {}
-    assert refused({"metadata": {"annotations": {**whole, key: word}}}) == []
+    assert refused({"kind": "ResourceGraphDefinition", "metadata": {"annotations": {**whole, key: word}}}) == []
 
 
 @pytest.mark.parametrize(("key", "missing"), [(GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON)])

@@ -1,0 +1,164 @@
+"""What people order, said in Git and said by kubectl: the table in docs/people.md, cell by cell. Pins are in records/test_pins.py, requests to look
+now in records/test_sync.py, suspended definitions and sources in test_suspended.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.gitops.fleet import GROUP, START, Fleet
+
+CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}"
+PACED = {"shape": {"linear": {"n": 2}}}
+NIGHT = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 2 * * *"}, "until": "04:00"}
+places = pytest.mark.parametrize("place", ["git", "cluster"])
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c", "d")) as found:
+        yield found
+
+
+def said(fleet: Fleet, place: str, name: str, **annotations: str | None) -> None:
+    """Of an instance; None takes it back."""
+    if place == "cluster":
+        fleet.annotate(name, **annotations)
+        return
+    written = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items() if value}
+    fleet.written = {name: {"metadata": {"annotations": written}}}
+    fleet.push()
+
+
+@places
+def test_hold_and_release(fleet: Fleet, place: str) -> None:
+    """1.2: it stays where it is, and the others pass it."""
+    fleet.start(paced=PACED)
+    fleet.push("two")
+    said(fleet, place, "a", hold="a game")
+    fleet.move("two")
+    assert (fleet.at("two"), fleet.waits()["a"]) == (["b", "c", "d"], "Held")
+    said(fleet, place, "a", hold=None)
+    assert fleet.move("two") == [["a"]]
+
+
+@places
+def test_suspend_and_resume(fleet: Fleet, place: str) -> None:
+    """1.2: nothing is written of it, not even to heal it."""
+    fleet.start(paced=PACED)
+    said(fleet, place, "a", suspend="a look at it")
+    fleet.step()
+    fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/a-app")
+    fleet.step()
+    listed = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
+    assert "a-app" not in {one["metadata"]["name"] for one in listed}
+    said(fleet, place, "a", suspend=None)
+    fleet.step()
+    assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/a-app")
+
+
+def halted(fleet: Fleet, place: str, why: str | None) -> None:
+    if place == "cluster":
+        fleet.order(**({"halt": why} if why else {"resume": "over"}))
+        return
+    fleet.about = {"levelgate.dev/halt": why} if why else {}
+    fleet.push()
+
+
+@places
+def test_halt_and_resume(fleet: Fleet, place: str) -> None:
+    """1.2: no further one moves, and what has moved is followed to its end."""
+    fleet.start(paced=PACED)
+    fleet.push("two")
+    fleet.step()
+    halted(fleet, place, "INC-7")
+    fleet.move("two")
+    assert (fleet.at("two"), set(fleet.waits().values())) == (["a", "b"], {"Settled", "Halted"})
+    assert "INC-7" in fleet.propagated("c")[1]
+    assert [(one.what, one.why) for one in fleet.rollout().decisions][-1] == ("halted", "INC-7")
+    halted(fleet, place, None)
+    assert fleet.move("two") == [["c", "d"]]
+    assert fleet.rollout().halts == ()
+
+
+def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: Fleet) -> None:
+    """It is no revision of its own, a newer one does not end it, and nobody resumes it by hand; it says the same in each pass."""
+    fleet.start(paced=PACED)
+    fleet.push("two")
+    fleet.step()
+    halted(fleet, "git", "INC-7")
+    fleet.step()
+    assert {one.revision for one in fleet.rollout().targets.values()} == {2}
+    assert fleet.step(after=timedelta(minutes=1)).changed == 0
+    fleet.push("three")
+    fleet.move("three")
+    assert fleet.at("three") == []
+    fleet.order(resume="I know better")
+    fleet.step()
+    assert "take levelgate.dev/halt out" in fleet.rollout().decisions[-1].why
+    assert fleet.at("three") == []
+    halted(fleet, "git", None)
+    fleet.move("three")
+    assert fleet.at("three") == ["a", "b", "c", "d"]
+
+
+def test_a_halt_in_git_accepts_no_failures(fleet: Fleet) -> None:
+    """Taken out, the latch of what has failed stays."""
+    fleet.start(paced={**PACED, "progressDeadline": "10m"})
+    fleet.push("two")
+    fleet.step()
+    fleet.step(after=timedelta(minutes=11))
+    assert len(fleet.rollout().halts) == 1
+    halted(fleet, "git", "INC-7")
+    fleet.step()
+    assert [one.by for one in fleet.rollout().halts] == ["levelgate", "Git"]
+    halted(fleet, "git", None)
+    fleet.step()
+    assert [one.by for one in fleet.rollout().halts] == ["levelgate"]
+
+
+@places
+def test_an_approval(fleet: Fleet, place: str) -> None:
+    """In Git the policy no longer asks for it."""
+    fleet.start(paced={**PACED, "approvals": [{"after": {"settled": 2}}]})
+    fleet.push("two")
+    fleet.move("two")
+    assert (fleet.at("two"), fleet.waits()["c"]) == (["a", "b"], "ApprovalRequired")
+    if place == "git":
+        fleet.push(paced=PACED)
+    else:
+        fleet.order(approve="2")
+    assert fleet.move("two") == [["c", "d"]]
+
+
+@places
+@pytest.mark.parametrize("what", ["instance", "definition"])
+def test_a_break_glass(fleet: Fleet, place: str, what: str) -> None:
+    """1.2: past windows, for a while."""
+    fleet.start(night=NIGHT)
+    fleet.push("two")
+    fleet.step()
+    assert set(fleet.waits().values()) == {"WindowClosed"}
+    words = {"break_glass_reason": "INC-7", "break_glass_until": (START + timedelta(hours=1)).isoformat()}
+    if what == "instance":
+        said(fleet, place, "a", **words)
+    elif place == "cluster":
+        fleet.put(CRD, **words)
+    else:
+        fleet.about = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in words.items()}
+        fleet.push()
+    fleet.move("two")
+    assert fleet.at("two") == (["a"] if what == "instance" else ["a", "b", "c", "d"])
+
+
+def test_a_halt_stands_on_a_definition_alone(fleet: Fleet) -> None:
+    """Anywhere else it would silently mean nothing."""
+    fleet.written = {"a": {"metadata": {"annotations": {"levelgate.dev/halt": "INC-7"}}}}
+    fleet.push()
+    assert fleet.catalog
+    (problem,) = fleet.catalog.problems
+    assert (problem.file, problem.path) == ("a.json", "metadata.annotations[levelgate.dev/halt]")
+    assert "one instance is kept where it is by levelgate.dev/hold" in problem.message
