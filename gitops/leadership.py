@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -70,38 +71,50 @@ class Leadership:
     async def acquire(self, waits: Callable[[str], None], *, patient: bool) -> None:
         """Until this process leads. `waits` hears once of each holder that is waited for; who is not `patient` waits only for one that is silent.
 
-        Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written.
+        Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written; who is patient and has read it
+        once waits for the server to come back.
         """
         leases, told = Leases(self.elapsed), ""
         while True:
-            renewed = leases.note([await self.read(), *await self._shards()])
-            holder = next((holder_of(one) for one in leases.found.values() if not leases.is_free(one)), "")
-            if renewed and not patient:
-                raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
-            if not holder and await self.take(leases.found[self.lease.name]):
-                return
-            self.stands_by = bool(holder)
-            if holder != told:
-                waits(holder)
-                told = holder
+            try:
+                holder = await self._holder(leases, patient=patient)
+                if not holder and await self.take(leases.found[self.lease.name]):
+                    return
+            except ClusterError:
+                if not (patient and leases.found):
+                    raise
+            else:
+                self.stands_by = bool(holder)
+                if holder != told:
+                    waits(holder)
+                    told = holder
             await self.clock.sleep(self.timing.renewed)
+
+    async def _holder(self, leases: Leases, *, patient: bool) -> str:
+        """Who has to be waited for; empty: nobody."""
+        renewed = leases.note([await self.read(), *await self._shards()])
+        if renewed and not patient:
+            raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
+        return next((holder_of(one) for one in leases.found.values() if not leases.is_free(one)), "")
 
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long. Raises NotLeading, never returns."""
         while True:
             await self.clock.sleep(self.timing.renewed)
             self.check()
-            assert self._lease
-            try:
-                await self._write(self._lease)
-            except StaleWrite:
-                found = await self.read()
-                if holder_of(found) != self.identity:
-                    self._deadline = 0.0
-                    raise NotLeading(f"{holder_of(found) or 'somebody'} has taken the lead") from None
-                self._lease = found
-            except ClusterError:
-                continue  # `check` ends it
+            with suppress(ClusterError):  # `check` ends it
+                await self._renew()
+
+    async def _renew(self) -> None:
+        assert self._lease
+        try:
+            await self._write(self._lease)
+        except StaleWrite:  # by somebody else, or by ourselves, and the answer was lost
+            found = await self.read()
+            if holder_of(found) != self.identity:
+                self._deadline = 0.0
+                raise NotLeading(f"{holder_of(found) or 'somebody'} has taken the lead") from None
+            await self._write(found)
 
     @property
     def epoch(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from tests.gitops.test_stories import BROKEN, in_the_way
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop
 
 COUNT = 300 if WHOLE else 40
+PUT_OFF = 3
 SLOTS, LATENCY, LOOK = 4, 0.02, 0.1
 """Requests in flight, seconds that the server takes for one, and seconds between two looks of the kubelet."""
 FAULTS = {
@@ -78,6 +80,9 @@ class Rollout:
                 self._break()
             self.fleet.push()
             self.fleet.call(self._live())
+            self.met = Counter(
+                type(fault.kind) for fault in self.fleet.faulty.met if fault.name in {"i08-app", "i09-app"}
+            )
 
     def _break(self) -> None:
         self.fleet.written = {"i00": {"text": ["no"]}, "i06": {"text": "broken"}}
@@ -88,7 +93,7 @@ class Rollout:
             Fault(Reset(carried_out=False), verb="patch", name="i04-app"),
             Fault(Refuse(500), verb="patch", name="i05-app"),
             Fault(Delay(25), verb="patch", name="i08-app"),
-            Fault(Refuse(429, retry_after=3), verb="patch", name="i09-app"),
+            Fault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
         ]
 
     async def _live(self) -> None:
@@ -143,3 +148,5 @@ def test_i9_the_others_are_as_fast_as_ever() -> None:
     assert max(faulted.settled[name] for name in good) <= 1.2 * max(normal.settled[name] for name in good)
     assert faulted.requests <= 1.5 * normal.requests
     assert faulted.passes < 40
+    assert faulted.met[Delay] == 1, "it was written again although nobody had answered yet"
+    assert 4 <= faulted.met[Refuse] <= 60 / PUT_OFF, "the server said when to come again"

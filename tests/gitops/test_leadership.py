@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from applier.cluster import Cluster, Object
+from applier.errors import Denied
 from applier.fenced import Fenced
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.faults import Fault, Faulty, Refuse, Reset
 from applier.sandbox.transport import cluster_of
+from gitops.clock import Clock
 from gitops.leadership import LEASE, Leadership, NotLeading, is_gone, own_identity
 from renderer.identity import ObjectKey
 
@@ -36,6 +38,10 @@ class Time:
 
     def now(self) -> datetime:
         return datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def shown(self, minutes: int) -> Clock:
+        """What a machine goes by whose clock is so much ahead."""
+        return Ahead(self, timedelta(minutes=minutes))
 
     async def sleep(self, seconds: float) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -56,6 +62,18 @@ class Time:
             self._sleepers.remove((at, future))
             future.set_result(None)
         self.seconds = end
+
+
+@dataclass(frozen=True)
+class Ahead:
+    time: Time
+    by: timedelta
+
+    def now(self) -> datetime:
+        return self.time.now() + self.by
+
+    async def sleep(self, seconds: float) -> None:
+        await self.time.sleep(seconds)
 
 
 @dataclass
@@ -117,6 +135,21 @@ async def test_one_leads_and_the_other_waits_until_it_falls_silent(sandbox: Kube
         assert (await sandbox.get(LEASE) or {})["spec"]["leaseTransitions"] == 2
 
 
+@pytest.mark.parametrize("minutes", [-5, 5, 60])
+async def test_clocks_that_are_minutes_apart_count_for_nothing(sandbox: KubeCluster, minutes: int) -> None:
+    """Row "clock jump, different clock" (I6): nobody takes a Lease for dead because of the times in it, nor for alive."""
+    time = Time()
+    async with processes("one", time=time, cluster=sandbox) as ((one, first),):
+        two = Process(Leadership(sandbox, "two", time.shown(minutes), lambda: time.seconds))
+        second = asyncio.create_task(two.run())
+        await time.pass_by(60)
+        assert (one.is_leader, two.is_leader) == (True, False)
+        first.cancel()
+        await time.pass_by(21)
+        assert two.is_leader
+        second.cancel()
+
+
 async def test_who_gives_the_lead_back_is_followed_at_once(sandbox: KubeCluster) -> None:
     time = Time()
     async with processes("one", "two", time=time, cluster=sandbox) as ((one, first), (two, _)):
@@ -176,6 +209,44 @@ async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
         assert one.is_leader
         await time.pass_by(3)
         assert (one.is_leader, one.end[:16]) == (False, "the lead was not")
+
+
+async def test_a_renewal_whose_answer_is_lost_costs_nothing_while_the_server_restarts() -> None:
+    """Row "API server restart": it has carried out the renewal and cannot tell, and knows of no rights when it has just started."""
+    time = Time()
+    faulty = Faulty(Sandbox().answer)
+    cluster = cluster_of(faulty.answer, sleep=time.sleep)
+    async with processes("one", time=time, cluster=cluster) as ((one, _),):
+        await time.pass_by(4)
+        faulty.faults = [
+            Fault(Reset(carried_out=True), verb="patch", plural="leases", times=1),
+            Fault(Refuse(403), verb="get", plural="leases", times=2),
+        ]
+        await time.pass_by(60)
+        assert (one.is_leader, len(faulty.met)) == (True, 3)
+
+
+async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
+    """Row "API server restart": nobody could renew anything in that minute; then one of them leads."""
+    time = Time()
+    faulty = Faulty(Sandbox().answer)
+    async with processes("one", "two", time=time, cluster=cluster_of(faulty.answer, sleep=time.sleep)) as (one, two):
+        await time.pass_by(10)
+        faulty.faults = [Fault(Refuse(500), plural="leases")]
+        await time.pass_by(60)
+        assert [each.is_leader for each, _ in (one, two)] == [False, False]
+        assert not two[1].done()
+        faulty.faults = []
+        await time.pass_by(20)
+        assert two[0].is_leader
+
+
+async def test_who_has_read_no_lease_yet_says_that_it_cannot() -> None:
+    time = Time()
+    faulty = Faulty(Sandbox().answer, [Fault(Refuse(403), plural="leases")])
+    one = Process(Leadership(cluster_of(faulty.answer), "one", time, lambda: time.seconds))
+    with pytest.raises(Denied):
+        await one.run()
 
 
 @pytest.mark.parametrize("edit", ["taken", "deleted"])
