@@ -126,7 +126,9 @@ class Process:
         from gitops.server.app import NotListening
 
         try:
-            serving = seen.serving(where, daemon.follower, hints.take, lambda: daemon.config.hooks)
+            serving = seen.serving(
+                where, daemon.follower, hints.take, lambda: daemon.config.hooks, lambda: daemon.refused
+            )
             bound = await stack.enter_async_context(serving)
         except NotListening as error:
             if self.listen:

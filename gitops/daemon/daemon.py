@@ -41,7 +41,9 @@ _FIRST_ANSWERS: Final = 2.0
 
 @dataclass
 class Daemon:
-    """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change."""
+    """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change. `refused`: why the file as it is now
+    is not taken, empty where it is.
+    """
 
     follower: Follower
     externals: Externals
@@ -49,9 +51,9 @@ class Daemon:
     file: Path | None
     notice: Callable[[str, str], None]
     resync: timedelta
+    refused: str = field(default="", init=False)
     _intervals: dict[str, timedelta] = field(default_factory=dict)
     _watches: dict[str, ExitStack] = field(default_factory=dict)
-    _refused: str = ""
     _asking: dict[External, asyncio.Task[None]] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -105,12 +107,14 @@ class Daemon:
             config = read(self.file)
             mirrors = compose.mirrors(config.sources, stopping=self.follower.stop.is_set)
         except (ConfigErrors, SourceError) as error:
-            if str(error) != self._refused:
+            if str(error) != self.refused:
                 self.notice(NOTICE, f"not taken, going on with the one before: {error}")
-            self._refused = str(error)
+            self.refused = str(error)
             return
-        self._refused = ""
+        was_refused, self.refused = bool(self.refused), ""
         if config == self.config:
+            if was_refused:
+                self.notice(NOTICE, "can be taken again; it says what is in force")
             return
         self._tell(config)
         before = {one.name: one for one in self.config.sources}

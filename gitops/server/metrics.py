@@ -147,6 +147,12 @@ class _Gauges(Collector):
         monitor = self.monitor
         yield _gauge("levelgate_build_info", "The version that runs.", ("version",), {(monitor.version,): 1})
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
+        yield _gauge(
+            "levelgate_configuration_refused",
+            "1 while the configuration file is not taken as it is now.",
+            (),
+            {(): bool(monitor.refused())},
+        )
         if monitor.passes:
             at = monitor.passes[-1].at.timestamp()
             yield _gauge("levelgate_last_pass_timestamp_seconds", "When the last pass ended.", (), {(): at})

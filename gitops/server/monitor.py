@@ -50,7 +50,7 @@ class PassLine:
 @dataclass
 class Monitor:
     """Of one process. `elapsed` is a clock that only goes forward, in seconds. `leads`: does it work; `stands_by`: does it know
-    of another that does?
+    of another that does; `refused`: why is the configuration file as it is now not taken.
     """
 
     cluster: str
@@ -61,6 +61,7 @@ class Monitor:
     unread: Callable[[], list[str]] = list
     errors: Callable[[], Mapping[str, Exception]] = dict
     stands_by: Callable[[], bool] = lambda: False
+    refused: Callable[[], str] = str
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=KEPT))
     number: int = 0
     miscounts: int = 0

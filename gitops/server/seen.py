@@ -58,9 +58,10 @@ class Seen:
         follower: Follower,
         hint: Callable[..., Awaitable[None]],
         secrets: Callable[[], Mapping[str, Path]],
+        refused: Callable[[], str],
     ) -> AsyncIterator[Address]:
         """Answer requests as long as the context lasts; hooks give hints of the sources of `follower`. Raises NotListening."""
-        self._follower = follower
+        self._follower, self.monitor.refused = follower, refused
         self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
         server = Server(self.monitor, self.metrics, hint, lambda: tuple(follower.configs.values()), secrets)
         async with listening(server, address) as where:

@@ -63,6 +63,7 @@ class Fleet:
     written: dict[str, dict[str, Any]] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     image: str = "one"
+    source: str = "platform"
     clock: StillClock = field(default_factory=StillClock)
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     catalog: Catalog | None = None
@@ -118,7 +119,7 @@ class Fleet:
         files |= {f"{name}.json": json.dumps(self._instance(name)) for name in self.names}
         files |= {f"{name}.json": json.dumps(manifest) for name, manifest in self.plain.items()}
         data = {name: text.encode() for name, text in files.items()}
-        self.catalog = load(data, source="platform", revision=self.committed(files), previous=self.catalog)
+        self.catalog = load(data, source=self.source, revision=self.committed(files), previous=self.catalog)
 
     def committed(self, files: Mapping[str, str]) -> str:
         """The id of the commit that holds these."""

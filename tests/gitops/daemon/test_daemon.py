@@ -167,6 +167,10 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         await run.passed(lambda given: given["one"].catalog.revision == commit)
         run.daemon.reread()
         assert run.told.empty()
+        assert run.daemon.refused in told
+        platform.configure("name: one, url: one, path: .")
+        await run.says("can be taken again; it says what is in force")
+        assert run.daemon.refused == ""
         platform.configure("name: one, url: one, suspend: INC-7")
         given = await run.passed(lambda given: given["one"].suspend == "INC-7")
         assert given["one"].catalog.revision == commit

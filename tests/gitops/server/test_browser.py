@@ -121,6 +121,9 @@ async def test_the_keyboard_reaches_everything(browsing: Browsing, path: str) ->
     assert reached == set(range(count))
 
 
+LONG = "the-longest-name-that-a-source-may-have-is-52-long-x"
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/", INSTANCE])
@@ -128,7 +131,7 @@ async def test_everything_can_be_read(
     browsing: Browsing, path: str, scheme: Literal["light", "dark"], width: int
 ) -> None:
     """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5. The page itself is never wider than the screen, and no text than its box."""
-    async with scene(names=tuple("abcdefg")) as seen:
+    async with scene(names=tuple("abcdefg"), source=LONG) as seen:
         await held(seen)
         seen.seen.passed(in_all_states(await seen.step()))
         path = path.replace("/i0", "/a")

@@ -51,7 +51,22 @@ async def test_before_the_first_pass_the_page_says_who_works() -> None:
     async with scene() as seen:
         assert "The first pass is not over yet" in await seen.page()
     async with scene(leads=False) as seen:
+        assert "The cluster has not told yet who leads" in await seen.page()
+        seen.seen.monitor.stands_by = lambda: True
         assert "another one leads" in await seen.page()
+
+
+async def test_a_configuration_that_is_not_taken_is_told_on_the_page_and_to_prometheus() -> None:
+    """S4-14, surface 2.5: an operator who does not read the log learns of it too."""
+    async with scene(names=("i0",)) as seen:
+        for started in (False, True):
+            assert "levelgate_configuration_refused 0.0" in await seen.metrics()
+            seen.seen.monitor.refused = lambda: "levelgate.yaml:3: listn: no field <listn>"
+            assert "no field &lt;listn&gt;" in await seen.page()
+            assert "levelgate_configuration_refused 1.0" in await seen.metrics()
+            seen.seen.monitor.refused = str
+            if not started:
+                await seen.started()
 
 
 async def test_it_says_what_the_commands_say() -> None:
@@ -85,6 +100,21 @@ async def test_whoever_waits_for_the_same_is_told_once() -> None:
         text = " ".join(Tags(await seen.page()).text.split())
         assert text.count("ApplyFailed no quota") == 7
         assert " more ApplyFailed" not in text
+
+
+async def test_what_waits_outside_instances_is_named_and_told_once() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        metadata = {"namespace": "default"}
+        seen.fleet.plain = {
+            name: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+            for name in ("c0", "c1", "c2")
+        }
+        seen.fleet.push("one", prod=HOURS, freeze=FREEZE)
+        await seen.step(timedelta(hours=6))
+        text = " ".join(Tags(await seen.page()).text.split())
+        assert text.count("waits for window prod") == 1
+        assert "default/c0 ConfigMap and 2 more WindowClosed" in text
 
 
 async def test_an_instance_that_is_not_there_is_told_so() -> None:
