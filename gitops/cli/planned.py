@@ -10,6 +10,7 @@ from gitops.review.differences import lines
 from gitops.review.groups import Alike, Group, folded, grouped
 from gitops.review.report import Action, Change, Move, Report
 from gitops.review.schedule import place
+from gitops.words.text import one_line
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
 from renderer.listing import listed
@@ -34,11 +35,11 @@ Paint = Callable[[str, str], str]
 def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
     """Lines, with colours, which click takes out again where they are not wanted. `full`: what new objects are made of as well."""
     for move in report.moves:
-        yield from ("", _move(move))
+        yield from ("", one_line(_move(move)))
     for group in grouped(report):
         yield from ("", *_group(group, full=full))
     if report.steps:
-        yield from ("", "If merged now", *_steps(report, times))
+        yield from ("", "If merged now", *map(one_line, _steps(report, times)))
     for warning in report.warnings:
         yield from ("", *_wrapped("Warning: ", warning.message, warning.file, warning.line))
     for problem in report.problems:
@@ -53,7 +54,7 @@ def _move(move: Move) -> str:
 
 
 def _group(group: Group, *, full: bool) -> Iterator[str]:
-    yield _title(group)
+    yield one_line(_title(group))
     for alike in folded(group.changes):
         yield from _change(alike, several=len(group.instances) > 1, full=full)
 
@@ -96,16 +97,16 @@ def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
     times = f"{count} x this change" if count > 1 else ""
     notes = "   ".join(filter(None, (times, why, f"gate: {gates}" if gates else "", _users(change))))
     called = f"{name:<12} {what}" if name else what
-    head = f"{level:>3}  {click.style(mark, fg=_COLOURS[mark])} {called}"
-    yield f"{head}   {notes}".rstrip()
+    head = f"{level:>3}  {click.style(mark, fg=_COLOURS[mark])} {one_line(called)}"
+    yield f"{head}   {one_line(notes)}".rstrip()
     if change.immutable:
-        yield f"         cannot be changed in place: {', '.join(change.immutable)}"
+        yield one_line(f"         cannot be changed in place: {', '.join(change.immutable)}")
     if change.action is Action.CREATE and not full:
         return
     for difference in change.diff:
-        yield f"         {difference.path}"
+        yield one_line(f"         {difference.path}")
         for line in lines(difference):
-            yield f"         {click.style(line, fg=_COLOURS[line[0]])}"
+            yield f"         {click.style(one_line(line), fg=_COLOURS[line[0]])}"
 
 
 def _name(change: Change) -> str:
@@ -138,7 +139,7 @@ def _steps(report: Report, times: Times) -> Iterator[str]:
 
 def _wrapped(head: str, message: str, file: str = "", line: int = 0) -> Iterator[str]:
     where = f"{file}:{line}: " if file else ""
-    yield f"{head}{where}{message}"
+    yield one_line(f"{head}{where}{message}")
 
 
 def _numbers(report: Report) -> Iterator[str]:

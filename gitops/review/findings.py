@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,9 +50,14 @@ def _result(one: Finding) -> dict[str, Any]:
     return {
         "ruleId": one.rule,
         "level": "warning" if one.is_warning else "error",
-        "message": {"text": one.message},
+        "message": {"text": _unlinked(one.message)},
         "locations": [{"physicalLocation": place}],
     }
+
+
+def _unlinked(message: str) -> str:
+    """In a message square brackets make a link (SARIF 2.1.0, 3.11.6), unless they are escaped."""
+    return re.sub(r"([\\\[\]])", r"\\\1", message)
 
 
 def as_junit(report: Report) -> str:

@@ -23,8 +23,14 @@ GITHUB = 65_536
 _FEW = 12
 """Names that are written out in a row; of more, how many there are."""
 
+_LONGEST = 1_000
+"""So many characters of one text are shown; a name or a message may be as long as its author likes."""
+
 _SECTION = 40
 """Changes that are folded together; of more, those that there is room for are still shown."""
+
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters and marks that show nothing (Default_Ignorable_Code_Point of Unicode, and the empty Braille cell)."""
 
 _MARKS = {
     Action.CREATE: "+",
@@ -57,14 +63,13 @@ def comment(report: Report, *, limit: int = GITHUB, version: str = "") -> str:
 
 
 def _fitting(sections: Sequence[str], room: int) -> tuple[list[str], int]:
-    """The sections that there is room for, in order, and how many there is none for."""
+    """The sections that there is room for, in order, and how many there is none for: one that is too large must not hide the others."""
     kept: list[str] = []
-    for place, section in enumerate(sections):
-        room -= _size(section) + 2
-        if room < 0:
-            return kept, len(sections) - place
-        kept += ["", section]
-    return kept, 0
+    for section in sections:
+        if (size := _size(section) + 2) <= room:
+            room -= size
+            kept += ["", section]
+    return kept, len(sections) - len(kept) // 2
 
 
 def _size(text: str) -> int:
@@ -86,9 +91,11 @@ def _head(report: Report) -> Iterator[str]:
             code(report.against),
         )
     )
-    for move in report.moves:
+    for move in report.moves[:_FEW]:
         before = f"r{move.old} → " if move.old else ""
         yield f"{code(move.name)} {before}r{move.new} over {move.instances} instances  "
+    if report.moves[_FEW:]:
+        yield f"and {len(report.moves) - _FEW} more definitions  "
     yield where
 
 
@@ -190,12 +197,13 @@ def _footer(report: Report, version: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line, without what is not seen or turns the order of letters round."""
-    return "".join(letter if _is_seen(letter) else "�" for letter in text)
+    """On one line, cut where it is long, without what is not seen or turns the order of letters round."""
+    more = f"... ({len(text)} characters)" if len(text) > _LONGEST else ""
+    return "".join(letter if _is_seen(letter) else "�" for letter in text[:_LONGEST]) + more
 
 
 def _is_seen(letter: str) -> bool:
-    return letter == " " or unicodedata.category(letter)[0] not in "CZ"
+    return letter == " " or (unicodedata.category(letter)[0] not in "CZ" and not _BLANK.match(letter))
 
 
 def code(text: str) -> str:

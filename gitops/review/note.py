@@ -44,10 +44,10 @@ def written(report: Report, commits: Commits, target: str, *, limit: int, versio
     return _with(text, str(commits), told)
 
 
-def refused(source: str, commits: Commits, why: str, *, limit: int) -> str:
+def refused(source: str, commits: Commits, why: str) -> str:
     """The comment where there is no plan."""
     title = f"### Levelgate plan: cannot be made · {markdown.code(source)}"
-    text = "\n".join((markdown.marker(source), title, "", markdown.code(why[: limit // 4])))
+    text = "\n".join((markdown.marker(source), title, "", markdown.code(why)))
     return _with(text, str(commits), "")
 
 

@@ -121,7 +121,7 @@ class Reviewer:
         except (GitopsError, ApplierError, RendererError, RecursionError) as error:
             why = str(error) or type(error).__name__
             body, judged, text = (
-                note.refused(self.source, commits, why, limit=self.forge.limit),
+                note.refused(self.source, commits, why),
                 Verdict.ERROR,
                 "cannot be planned",
             )

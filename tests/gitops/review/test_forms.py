@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ import pytest
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.report import Hazard, Report
+from renderer.errors import Problem
 from tests.gitops.review.commits import planned
 from tests.gitops.review.test_cases import CASES, commits
 
@@ -41,6 +43,15 @@ def test_sarif_names_rule_file_and_line() -> None:
     assert (first["ruleId"], first["level"]) == ("PrivilegesGrow", "warning")
     place = first["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "rbac.yaml"}, "region": {"startLine": 12}}
+
+
+def test_a_message_in_sarif_holds_no_link() -> None:
+    """SARIF 2.1.0, 3.11.6."""
+    link = "data[a]: [click](javascript:alert(1)) \\[x]"
+    wrong = replace(report("instance-goes"), problems=(Problem("a.yaml", 1, "", link),))
+    (run,) = as_sarif(wrong, "1.0")["runs"]
+    told = run["results"][0]["message"]["text"]
+    assert told == r"data\[a\]: \[click\](javascript:alert(1)) \\\[x\]"
 
 
 def test_junit_has_a_failure_for_what_cannot_be_done() -> None:

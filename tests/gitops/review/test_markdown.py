@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import click
 import pytest
 
 from applier.reasons import Reason
+from gitops.cli.planned import text as planned
 from gitops.review.groups import folded
 from gitops.review.markdown import GITHUB, code, comment
-from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Report, Step
+from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Move, Report, Step
+from gitops.words.times import Times
 from renderer.identity import ObjectKey
 
 NOW = datetime(2026, 11, 20, 12, 5, tzinfo=UTC)
@@ -21,6 +24,10 @@ HOSTILE = [
     "`|` **bold** ![x](http://evil.example.com/x.png)",
     "a\u202eb\u200bc\x00d\r\n- [ ] task",
     "<!-- levelgate:plan source=other -->",
+    "</code></b></summary></details>\n\n@acme/admins [x][y]\n\n[y]: javascript:alert(1)",
+    "```` a ``` b `` c ` <script>alert(1)</script> ~~~",
+    "--> <!-- levelgate:state head=1 -->",
+    "a\u3164b\u034fc\ufe0fd\u2800e\u2028f\u2066g\U000e0041",
 ]
 
 
@@ -111,9 +118,42 @@ def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
         "- [ ]",
         "source=other",
         "**bold**",
+        "@acme",
+        "<script",
+        "levelgate:state",
     ):
         assert sign not in outside, outside
-    assert not {"\u202e", "\u200b", "\x00", "\r"} & set(found)
+    assert not set("\u202e\u200b\x00\r\u3164\u034f\ufe0f\u2800\u2028\u2066\U000e0041") & set(found)
+
+
+def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
+    """A message, a name, or a section of any length leaves room for what comes after it."""
+    long = "x" * 300_000
+    hazards = (Caution(Hazard.PRIVILEGES, long), Caution(Hazard.NAMESPACE_GOES, "namespace shop goes"))
+    moves = tuple(Move(f"{number}{long}", 1, 2, 3) for number in range(500))
+    wide = [
+        replace(config(number, level=str(number)), users=(long,) * 5, why=long, immutable=(long,))
+        for number in range(40)
+    ]
+    other = replace(change(1), instance=ObjectKey("kro.run", "WebApp", "prod", "shop"))
+    found = comment(report(*wide, other, warnings=hazards, moves=moves))
+    assert len(found.encode()) <= GITHUB
+    assert "namespace shop goes" in found
+    assert "and 488 more definitions" in found
+    assert "WebApp</code> <b><code>prod/shop</code>" in found
+    assert "1 more sections did not fit" in found
+
+
+def test_a_terminal_is_told_no_lines_of_others() -> None:
+    text = "\x1b[2J\x1b]0;title\x07\nPlan deadbeef."
+    key = ObjectKey("", "ConfigMap", text, text)
+    hostile = replace(change(1), key=key, kind=text, why=text, users=(text,), diff=(Difference(text, text, text),))
+    steps, warnings = (Step(text, (text,), None, text),), (Caution(Hazard.HOLDS_BACK, text, text, text),)
+    told = "\n".join(
+        planned(report(hostile, warnings=warnings, steps=steps, moves=(Move(text, 1, 2, 3),)), Times(utc=True))
+    )
+    assert click.unstyle(told).replace("\n", "").isprintable()
+    assert [line for line in told.splitlines() if line.startswith("Plan ")] == ["Plan 7f3c9a1012345678."]
 
 
 def without_code(markdown: str) -> str:
