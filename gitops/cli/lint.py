@@ -63,7 +63,8 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     bundle = render([catalog], World(types=types))
     found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
     found += [*(Finding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
-    found = sorted([*found, *_of_rules(catalog, bundle, config)], key=lambda finding: finding.problem)
+    found += [*_of_rules(catalog, bundle, config), *(_of_reverts(place, catalog, config) if config else ())]
+    found.sort(key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
@@ -108,14 +109,28 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     unknown = unknown_names(definitions.values(), windows, externals)
     for problem in (*calendar.problems, *policies_of(catalog).problems, *unknown):
         yield Finding(problem, Severity.ERROR)
-    governed = targets(bundle, catalog.definitions)
+    governed = list(targets(bundle, catalog.definitions))
     for problem in never_open(definitions, calendar.windows, governed, now):
         yield Finding(problem, Severity.WARNING)
-    for problem, severity in _availability(catalog, targets(bundle, catalog.definitions), now):
+    for problem, severity in _availability(catalog, governed, now):
         yield Finding(problem, severity)
     for warning in warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
         yield Finding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
+
+
+def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Finding]:
+    """Policies that want a revert proposed, and nobody is named to propose it to: of the source that is `place`, else of all in the configuration."""
+    from gitops.propagation.policies import policies_of
+    from gitops.propagation.policy import OnHalt
+
+    wanting = [one for one in policies_of(catalog).policies if one.on_halt is OnHalt.PROPOSE_REVERT]
+    urls, path = compose.locations(place) if wanting else (frozenset(), "")
+    here = [one for one in config.sources if str(one.target) in urls and one.target.path == path]
+    without = [one.name for one in here or config.sources if one.forge is None]
+    for policy in wanting if without else ():
+        message = f"ProposeRevert only stops: source {listed(without)} has no `forge` in the configuration"
+        yield Finding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)
 
 
 def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -> Iterator[tuple[Problem, Severity]]:
@@ -127,8 +142,9 @@ def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -
     rules = in_force(catalog, {})
     policy = rules.default_policy
     wanted = policy.windows.availability
-    for one in shortages(rules, governed, now) if wanted else ():
-        assert wanted
+    if wanted is None:
+        return
+    for one in shortages(rules, governed, now):
         governs = f"what {listed(one.windows)} {'governs' if len(one.windows) == 1 else 'govern'}"
         told = f"{governs} may change for {length(one.open_for)} in the {length(wanted.per)} from {one.begins:%Y-%m-%d %H:%MZ}"
         asked = f"{length(wanted.at_least)} are asked for, in pieces of {length(wanted.contiguous)} or more"

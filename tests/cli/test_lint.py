@@ -310,3 +310,20 @@ def test_with_a_configuration_the_facts_that_gates_ask_for_are_known(
     assert "no external fact 'budgt'; did you mean 'budget'?" in told
     file.write_text("apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: a, url: /a, interval: 5}]\n")
     assert f"{file}:3: sources[0].interval: 5 is not text" in linted(capsys, place, "--config", str(file), code=1)
+
+
+@pytest.mark.parametrize(("source", "told"), [("", True), ("forge: {kind: gitea, tokenFile: t}", False)])
+def test_with_a_configuration_it_is_known_whether_reverts_can_be_proposed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str, told: bool
+) -> None:
+    """S1-33: without a forge a halt that is to propose its revert only stops."""
+    (tmp_path / "t").write_text("secret")
+    (tmp_path / "platform").mkdir()
+    policy = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "all"}}
+    place = written(tmp_path / "platform", p=json.dumps({**policy, "spec": {"onHalt": "ProposeRevert"}}))
+    file = tmp_path / "levelgate.yaml"
+    config = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: shop, url: 'https://git.example.com/a/b', %s}]\n"
+    file.write_text(config % source)
+    assert "ProposeRevert" not in linted(capsys, place, code=0)
+    found = linted(capsys, place, "--config", str(file), code=0)
+    assert ("p.yaml:1: warning: spec.onHalt: ProposeRevert only stops: source shop has no `forge`" in found) is told
