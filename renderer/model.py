@@ -58,6 +58,11 @@ class Ready:
     why: str = ""
 
 
+def id_in_definition(node: str) -> str:
+    """The id that a node has in its definition: items of a collection are called `workers/2`."""
+    return node.partition("/")[0]
+
+
 @dataclass(frozen=True)
 class RenderedNode:
     """One desired object of a set. An item of a collection has the id of its node and its index: `workers/2`.

@@ -1,4 +1,4 @@
-"""What a review needs of the place where pull requests are: the port, its values, and what can go wrong there."""
+"""The place where pull requests are, as reviews and proposals need it: the port, its values, and what can go wrong there."""
 
 from __future__ import annotations
 

@@ -84,13 +84,11 @@ def bakes(policy: Policy, state: State) -> dict[str, timedelta]:
     return {
         wave.name: timedelta()
         if state.targets[wave.name].is_rollback and policy.rollback.skip_bake
-        else policy.bake
-        if wave.bake is None
-        else wave.bake
+        else policy.bake_of(wave)
         for wave in policy.all_waves
     }
 
 
 def shape_of(policy: Policy, wave: Wave, target: Target) -> Shape:
-    shape = policy.shape if wave.shape is None else wave.shape
+    shape = policy.shape_of(wave)
     return policy.rollback.shape or shape if target.is_rollback else shape

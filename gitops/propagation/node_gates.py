@@ -19,6 +19,7 @@ from gitops.propagation.shapes import frontier
 from gitops.propagation.waits import Position, Wait
 from renderer.gates import Gate
 from renderer.listing import listed
+from renderer.model import id_in_definition
 from renderer.resolve import schema_value
 
 
@@ -50,7 +51,7 @@ class NodeGates:
 
     def overridden(self, node: str, effect: Effect, live: Mapping[str, Any] | None) -> frozenset[str]:
         """The windows, by name, whose gates are closed for this node and passed."""
-        base = node.partition("/")[0]
+        base = id_in_definition(node)
         if not self.past or not (written := self._gates(base, effect)):
             return frozenset()
         return self._judge(base, written).overridden(self._view(node, live), self.past)
@@ -72,7 +73,7 @@ class NodeGates:
         return self._judges[base]
 
     def _items(self, base: str) -> list[NodePlan]:
-        return [one for one in self.plan.nodes if one.node.id.partition("/")[0] == base]
+        return [one for one in self.plan.nodes if id_in_definition(one.node.id) == base]
 
     def _view(self, node: str, live: Mapping[str, Any] | None) -> View:
         found = next((one for one in self.plan.nodes if one.node.id == node), None)

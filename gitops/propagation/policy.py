@@ -170,6 +170,12 @@ class Policy:
         """The declared waves in order and the implicit last one; one wave where none is declared."""
         return (*self.waves, Wave(REST)) if self.waves else (Wave(ALL),)
 
+    def bake_of(self, wave: Wave) -> timedelta:
+        return self.bake if wave.bake is None else wave.bake
+
+    def shape_of(self, wave: Wave) -> Shape:
+        return self.shape if wave.shape is None else wave.shape
+
     def paced(self, shape: Shape) -> Policy:
         """The same with the pace that a definition's own `propagateWhen` sets. That counts as said by somebody."""
         waves = tuple(replace(wave, shape=None) for wave in self.waves)

@@ -8,7 +8,7 @@ from gitops.propagation.window import Target
 from renderer.definition import Definition
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
-from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.model import Bundle, RenderedNode, RenderedSet, id_in_definition
 
 
 def targets(bundle: Bundle, definitions: Mapping[GroupKind, Definition]) -> Iterator[Target]:
@@ -37,6 +37,6 @@ def _member(node: RenderedNode, rendered: RenderedSet, definitions: Mapping[Grou
         node.group_kind,
         node.key.namespace,
         rgd=definition.name if definition else "",
-        node=node.id.partition("/")[0],
+        node=id_in_definition(node.id),
         labels=rendered.manifest["metadata"].get("labels") or {},
     )

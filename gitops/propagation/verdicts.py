@@ -17,7 +17,7 @@ from gitops.propagation.state import OVERRIDDEN, Entry
 from gitops.propagation.window import Target, Window
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.model import RenderedSet
+from renderer.model import RenderedSet, id_in_definition
 
 
 @dataclass(repr=False)
@@ -121,7 +121,7 @@ class Verdicts:
             manifest = rendered.manifest or parent or {"metadata": {}}
             owner = definitions.get(rendered.parent.group_kind)
             name = rendered.definition or (owner.name if owner else "")
-            node = change.node.partition("/")[0]
+            node = id_in_definition(change.node)
             return Target(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
         if definition := definitions.get(kind):
             instance = situation.bundle.instances.get(change.key)

@@ -23,6 +23,7 @@ from gitops.records.record import SourceRecord
 from renderer import documents, keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, RULES, WINDOW
+from renderer.model import id_in_definition
 
 KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
 _STREAM, _CALENDARS = ".yaml", ".calendars.json"
@@ -133,7 +134,7 @@ def _target(
     selected = instance or (key if kind in definitions else None)
     if selected:
         labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
-        node = annotation(obj, keys.NODE_ID).partition("/")[0] if instance else ""
+        node = id_in_definition(annotation(obj, keys.NODE_ID)) if instance else ""
         return Target(kind, key.namespace, rgd=definitions.get(selected.group_kind, ""), node=node, labels=labels)
     return Target(kind, key.namespace, rgd=annotation(obj, keys.DEFINITION) if kind == CRD else "")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gitops.review.report import Action, Change, Report
 from renderer.identity import ObjectKey
+from renderer.model import id_in_definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Alike:
     @property
     def node(self) -> str:
         """Of several items of a collection, that of the collection."""
-        return self.change.node if len(self.keys) < 2 else _collection(self.change)
+        return self.change.node if len(self.keys) < 2 else id_in_definition(self.change.node)
 
 
 def folded(changes: Iterable[Change]) -> Iterator[Alike]:
@@ -64,13 +65,9 @@ def folded(changes: Iterable[Change]) -> Iterator[Alike]:
 
 def _of_object(key: ObjectKey, change: Change) -> tuple[object, ...]:
     return (
-        *(change.action, _collection(change), change.level, change.kind),
+        *(change.action, id_in_definition(change.node), change.level, change.kind),
         *(_told(key, change), change.immutable, change.users),
     )
-
-
-def _collection(change: Change) -> str:
-    return change.node.partition("/")[0]
 
 
 def _likeness(instance: ObjectKey, changes: Iterable[Change]) -> tuple[object, ...]:

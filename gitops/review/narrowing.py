@@ -8,6 +8,7 @@ from dataclasses import replace
 from gitops.records.refs import Ref
 from gitops.review.report import Change, Report
 from renderer.identity import ObjectKey
+from renderer.model import id_in_definition
 from renderer.schema.plurals import plural
 
 
@@ -21,7 +22,7 @@ def narrowed(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report
 
 def _is_meant(change: Change, ref: Ref, namespace: str) -> bool:
     if _is_called(change.instance, ref, namespace):
-        return ref.node in {"", change.node, change.node.partition("/")[0]}
+        return ref.node in {"", change.node, id_in_definition(change.node)}
     return not ref.node and _is_called(change.key, ref, namespace)
 
 

@@ -130,9 +130,9 @@ def _in_waves(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timed
     """A rollout of these instances: batch after batch as the shape opens them, each as long as its slowest may take and its bake."""
     total = timedelta()
     for wave in policy.all_waves:
-        takes, bake = waves.get(wave.name, ()), policy.bake if wave.bake is None else wave.bake
+        takes = waves.get(wave.name, ())
         settled = 0
         while settled < len(takes):
-            settled = frontier(wave.shape or policy.shape, settled, len(takes))
-            total += max(takes) + bake
+            settled = frontier(policy.shape_of(wave), settled, len(takes))
+            total += max(takes) + policy.bake_of(wave)
     return total

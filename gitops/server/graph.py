@@ -11,6 +11,7 @@ from typing import Final
 
 from applier.plan import NodePlan
 from gitops.records.standing import State
+from renderer.model import id_in_definition
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MOST: Final = 120
@@ -72,10 +73,10 @@ def graph(nodes: Sequence[NodePlan]) -> Graph:
     """The picture of one instance."""
     items: dict[str, list[NodePlan]] = {}
     for node in nodes:
-        items.setdefault(base(node.node.id), []).append(node)
+        items.setdefault(id_in_definition(node.node.id), []).append(node)
     shown = dict(list(items.items())[:MOST])
     needs = {
-        name: {base(dep) for one in group for dep in one.node.depends_on} & shown.keys()
+        name: {id_in_definition(dep) for one in group for dep in one.node.depends_on} & shown.keys()
         for name, group in shown.items()
     }
     boxes = {box.id: box for box in _placed(shown, needs)}
@@ -93,11 +94,6 @@ def graph(nodes: Sequence[NodePlan]) -> Graph:
 
 def _short(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def base(node: str) -> str:
-    """The id that a node has in the definition: items of a collection are called `workers/2`."""
-    return node.partition("/")[0]
 
 
 def _placed(items: Mapping[str, list[NodePlan]], needs: Mapping[str, Iterable[str]]) -> Iterator[Box]:

@@ -45,11 +45,9 @@ class Place:
         if match := _INDEX.match(path):
             child = self.children.get(int(match[1]))
             return (child, path[match.end() :].removeprefix(".")) if child else None
-        if match := _QUOTED.match(path):
-            child = self.children.get(match[1][1:-1].replace("\\", ""))
-            return (child, path[match.end() :].removeprefix(".")) if child else None
-        if match := _BARE.match(path):
-            child = self.children.get(match[1])
+        if match := _QUOTED.match(path) or _BARE.match(path):
+            name = match[1] if match.re is _BARE else match[1][1:-1].replace("\\", "")
+            child = self.children.get(name)
             return (child, path[match.end() :].removeprefix(".")) if child else None
         ends = [len(path), *(match.start() for match in reversed(list(_STEP.finditer(path))))]
         key = next((path[:end] for end in ends if path[:end] in self.children), None)
