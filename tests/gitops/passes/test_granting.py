@@ -13,8 +13,11 @@ import pytest
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.whole import Whole
+from gitops.propagation.shapes import Exponential, frontier
+from gitops.propagation.state import Target
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, TEN, Fleet
+from tests.gitops.fleet import GROUP, TEN, Died, Fleet
+from tests.properties.test_convergence import FUZZ
 
 EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
 
@@ -222,7 +225,7 @@ POLICIES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(8 * (FUZZ or 1)))
 def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
     """P7, and the self-check of 2.6: after any event the kept count is that of a process that remembers nothing, and that lets nobody else move."""
     chance = random.Random(seed)
@@ -281,3 +284,37 @@ def _counted(whole: Whole) -> object:
         )
         for name, one in whole.rollouts.items()
     }
+
+
+def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
+    """S1-28, P1: a rollout that is served by parts, killed before or after a write; a new process goes on. At each write with LEVELGATE_FUZZ."""
+    with Fleet(names=TEN[:3]) as begun:
+        begun.start(paced=EXPONENTIAL)
+        begun.push("two")
+        quiet(begun)
+        begun.writes = 0
+        with begun.copied() as fleet:
+            to_the_end(fleet)
+            writes = fleet.writes
+        assert writes > 12
+        for number in range(0, writes, 1 if FUZZ else 3):
+            with begun.copied() as fleet:
+                fleet.dies_at = (number, bool(number % 2))
+                to_the_end(fleet)
+                assert fleet.rollout().completed == Target(2), number
+
+
+def to_the_end(fleet: Fleet) -> None:
+    """Whoever moved gets ready, one after the other; at no time have more moved than the shape lets."""
+    quiet(fleet)
+    for name in fleet.names:
+        assert name in fleet.at("two")
+        fleet.ready(name)
+        try:
+            serve(fleet, name)
+        except Died:
+            fleet.dies_at = None
+            fleet.restart()
+            quiet(fleet)
+        settled = fleet.names.index(name) + 1
+        assert len(fleet.at("two")) <= frontier(Exponential(2), settled, len(fleet.names))
