@@ -95,7 +95,7 @@ class Changes:
         if node.verb in {Verb.NONE, Verb.RECORD} and not (node.live and is_terminating(node.live)):
             return None
         wanted = node.node
-        action, why = self._action(node)
+        action, why = self._action(one, node)
         if action is Action.UNKNOWN and self.unresolved.get((one.rendered.parent, wanted.id)) == wanted.manifest:
             return None
         effect = node.verb.effect(is_applied=one.rendered.is_applied)
@@ -123,7 +123,7 @@ class Changes:
             why=self.masks.text(why),
         )
 
-    def _action(self, node: NodePlan) -> tuple[Action, str]:
+    def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
         if node.node.error:
             return Action.FAILED, node.node.error
         if node.node.waiting:
@@ -136,6 +136,9 @@ class Changes:
         if node.live and is_terminating(node.live):
             return Action.REPLACE, node.blocked.message if node.blocked else ""
         lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
+        owner = label(node.live or {}, keys.PART_OF)
+        if node.verb is Verb.UPDATE and owner and owner != one.rendered.id:
+            return Action.UPDATE, f"handed over by {annotation(node.live or {}, keys.INSTANCE) or 'a source'}"
         return _ACTIONS[node.verb], lost
 
     def _difference(self, one: SetPlan, node: NodePlan, action: Action) -> tuple[Difference, ...]:

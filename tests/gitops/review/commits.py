@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from applier.adoption import Adoption
 from gitops.passes.sources import SourceState
 from gitops.review.planning import between
 from gitops.review.report import Change, Report
 from renderer.catalog import load
 from tests.gitops.fleet import StillClock
+from tests.properties.platform import Platform
 
 SAMPLE = Path(__file__).parents[3] / "sample-repo"
 
@@ -27,6 +30,19 @@ def planned(base: Files, head: Files) -> Report:
     data = {file: text.encode() for file, text in head.items()}
     after = load(data, source="platform", revision="a" * 40, previous=before)
     return asyncio.run(between(before, SourceState(after), clock=StillClock(), version="1"))
+
+
+def planned_beside(base: Files, head: Files, live: Files) -> Report:
+    """Against a cluster at the base, in which others have made what is live."""
+    with Platform() as platform:
+        platform.commit(base)
+        platform.settle()
+        for found in load({file: text.encode() for file, text in live.items()}).contents.values():
+            for one in found.objects:
+                platform.cluster.put(one.manifest, manager="kubectl-create")
+        platform.commit(head)
+        platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse("IfUnowned"))
+        return platform.plan()
 
 
 def changed(base: Files, file: str, old: str, new: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Plans as their reviewers see them: every folder of `tests/cases/plans` holds two states of a repository and the plan between them.
 
 `base` is left out where it is the sample repository; `head` lies over the base, and an empty file in it takes one away. Without `head` it is the
-sample repository.
+sample repository. With `live` the plan is against a cluster that was brought to the base, where somebody else then made these objects; what is
+in no set may be adopted.
 `python -m tests.gitops.review.test_cases` writes the plans anew, to be read before they are committed.
 """
 
@@ -13,8 +14,9 @@ import click
 import pytest
 
 from gitops.cli.planned import text
+from gitops.review.report import Report
 from gitops.words.times import Times
-from tests.gitops.review.commits import planned, sample
+from tests.gitops.review.commits import planned, planned_beside, sample
 
 CASES = Path(__file__).parents[2] / "cases" / "plans"
 
@@ -29,8 +31,13 @@ def commits(case: Path) -> tuple[dict[str, str], dict[str, str]]:
     return base, {file: text for file, text in head.items() if text}
 
 
+def report(case: Path) -> Report:
+    live = files(case / "live")
+    return planned_beside(*commits(case), live) if live else planned(*commits(case))
+
+
 def shown(case: Path) -> str:
-    found = text(planned(*commits(case)), Times(utc=True))
+    found = text(report(case), Times(utc=True))
     return click.unstyle("\n".join(line.rstrip() for line in found)).strip() + "\n"
 
 
