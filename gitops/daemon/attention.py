@@ -6,21 +6,27 @@ already.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from applier.cluster import Change, Cluster, Subject
 from applier.errors import ClusterError, KindNotServed
 from applier.observed import Observed
 from applier.plan import SetPlan
 from applier.watches import Watches
-from gitops.passes.interests import Roots, interests, looked_at, members, references, subjects, woken
+from gitops.passes.interests import Roots, foreseen, interests, looked_at, members, references, subjects, woken
 from gitops.passes.known import Pass
 from gitops.passes.share import Share
+from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
+
+BEGINNING: Final = 2.0
+"""Seconds that the first pass waits for watches to begin."""
 
 
 @dataclass
@@ -39,6 +45,8 @@ class Attention:
     _under_way: set[ObjectKey | None] = field(default_factory=set)
     _subjects: frozenset[Subject] = frozenset()
     _blind: set[Subject] = field(default_factory=set)
+    _beginning: set[Subject] = field(default_factory=set)
+    _all_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
         self._watches = Watches(self.cluster, self._changed, self._begun, self._failed)
@@ -51,6 +59,19 @@ class Attention:
     def is_blind(self) -> bool:
         """Something cannot be watched, so that it has to be looked at."""
         return bool(self._blind)
+
+    async def expect(self, sources: Collection[SourceState]) -> None:
+        """Watch what the first pass over these will rest on, before it reads: a watch that begins later has missed something, and all has to be
+        read again. What cannot be foreseen, or does not begin soon, is watched after the pass.
+        """
+        with suppress(ClusterError, TimeoutError):
+            async with asyncio.timeout(BEGINNING):
+                parents = [self.cluster.get(source_parent(state.catalog.source)) for state in sources]
+                found = [one for one in await asyncio.gather(*parents) if one]
+                self._subjects = frozenset(foreseen(sources, found))
+                self._beginning = set(self._subjects)
+                await self._watches.want(self._subjects)
+                await self._all_begun.wait()
 
     def before(self, roots: Roots = None) -> None:
         """A pass over these begins: what is heard of them from now on may be its own doing."""
@@ -114,8 +135,15 @@ class Attention:
         """What happened before it began is not told."""
         self._blind.discard(subject)
         self.wake(None)
+        self._has_answered(subject)
+
+    def _has_answered(self, subject: Subject) -> None:
+        self._beginning.discard(subject)
+        if not self._beginning:
+            self._all_begun.set()
 
     def _failed(self, subject: Subject, error: ClusterError) -> None:
+        self._has_answered(subject)
         if not isinstance(error, KindNotServed):
             self._blind.add(subject)
             self.notice(f"{subject.kind} cannot be watched, it is looked at from time to time: {error}")

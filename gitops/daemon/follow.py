@@ -187,6 +187,8 @@ class Follower:
         self.reconciler.insists, self.reconciler.underway.again = False, self._again
         try:
             await any_of(self._first_answers(), self.stop.wait())
+            if self.attention is not None:
+                await any_of(self.attention.expect(self._fetcher.states), self.stop.wait())
             self._fetcher.has_moved = False
             self.wake(None, RESYNC)
             while not self.stop.is_set():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from applier.cluster import Object, Subject
+from applier.inventory import ForeignSet, read_scope
 from applier.observed import Observed, label
 from applier.plan import SetPlan
+from gitops.passes.sources import SourceState
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
+from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
@@ -89,6 +93,19 @@ def subjects(observed: Observed) -> Iterator[Subject]:
     yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
     for kind in observed.listed:
         yield Subject(kind, selector="" if kind in observed.whole else keys.PART_OF)
+
+
+def foreseen(sources: Iterable[SourceState], parents: Iterable[Object]) -> Iterator[Subject]:
+    """What the first pass of a process will rest on, as far as the sources and the `parents` of their sets tell it: see `subjects`."""
+    whole = {kind for state in sources for kind in (*state.catalog.definitions, *state.catalog.broken)}
+    kinds = {CRD, *whole}
+    for parent in parents:
+        with suppress(ForeignSet):
+            scopes = (read_scope(parent), *SourceRecord.read(parent).scopes.values())
+            kinds = kinds.union(*(scope.kinds for scope in scopes))
+    yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
+    for kind in kinds:
+        yield Subject(kind, selector="" if kind in whole else keys.PART_OF)
 
 
 def members(one: SetPlan) -> Iterator[GroupKind]:

@@ -13,6 +13,7 @@ from applier.cluster import Change, Discovery, Object
 from applier.observed import Observed
 from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Response
 from gitops.daemon.attention import Attention, is_news
 from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
@@ -203,5 +204,41 @@ def test_what_a_part_writes_wakes_who_reads_it(fleet: Fleet) -> None:
                 assert isinstance(await fleet.reconciler.part([root]), Pass)
         copies = [fleet.request("GET", f"{CONFIG_MAPS}/{name}-copy")["data"]["mode"] for name in ("a", "b")]
         assert copies == ["two", "two"]
+
+    fleet.call(story())
+
+
+def test_a_start_reads_everything_once(fleet: Fleet) -> None:
+    """What the first pass rests on is watched before it reads, by what the last process has recorded."""
+
+    async def story() -> None:
+        async with watched(fleet) as found:
+            known = found.attention._subjects
+        fleet.restart()
+        found = Watched(fleet)
+        async with Attention(fleet.cluster, found.wake, found.notices.append) as found.attention:
+            await found.attention.expect([fleet.state])
+            assert found.attention._subjects == known
+            assert await found.hinted()
+            assert not await found.step()
+            assert not await found.hinted()
+
+    fleet.call(story())
+
+
+def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_only(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitops.daemon.attention.BEGINNING", 0.01)
+
+    async def story() -> None:
+        async def silent(_: object) -> Response:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        found = Watched(fleet)
+        async with Attention(cluster_of(silent), found.wake, found.notices.append) as found.attention:
+            await found.attention.expect([fleet.state])
+        assert (found.hints, found.notices) == (0, [])
 
     fleet.call(story())
