@@ -144,10 +144,10 @@ class Reconciler:
                 known = replace(known, archive=known.archive.foreseen(bundle.issued))
                 continue
             asked = self.share.of_rollouts(bundle, known.rollouts.requests)
-            known, is_stored = await self._keep(known, bundle)
+            due = self.share.of_plan(decided)
+            known, is_stored = await self._keep(known, bundle, is_told=due.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
-            due = self.share.of_plan(decided)
             new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
@@ -394,11 +394,13 @@ class Reconciler:
         check_format(observed.objects.get(INSTALLATION))
         return replace(known, observed=observed)
 
-    async def _keep(self, known: Known, bundle: Bundle) -> tuple[Known, bool]:
-        """Store what was decided of rollouts; False where somebody wrote there meanwhile: then nothing of this pass's decisions stands."""
+    async def _keep(self, known: Known, bundle: Bundle, *, is_told: bool) -> tuple[Known, bool]:
+        """Store what was decided of rollouts, before it is acted on, and at the end how far they are; False where somebody wrote there meanwhile:
+        then nothing of this pass's decisions stands.
+        """
         try:
             states = self.share.of_rollouts(bundle, known.propagation.states)
-            rollouts = await known.rollouts.store(self.cluster, states)
+            rollouts = await known.rollouts.store(self.cluster, states, is_told=is_told)
         except StaleWrite:
             known = known.hearing(await Rollouts.observe(self.cluster))
             return replace(known, propagation=governor.begin(known.observed, known.archive.stored)), False

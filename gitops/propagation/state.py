@@ -120,11 +120,14 @@ class WaveProgress:
         return self.total - self.settled - self.moving - self.held - self.failed
 
 
+TOLD: Final = frozenset({"waves", "externals"})
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
     order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided by
-    these two.
+    these two (`TOLD`).
     """
 
     targets: Mapping[str, Target] = field(default_factory=dict)

@@ -6,7 +6,7 @@ write that records what became of people's requests takes these away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from applier.cluster import PARENT, Cluster, Object
 from applier.errors import StaleWrite
 from applier.observed import label
 from gitops.propagation.orders import REQUEST_KEYS, Request, requests
-from gitops.propagation.state import State
+from gitops.propagation.state import TOLD, State
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
@@ -54,22 +54,23 @@ class Rollouts:
         """What people ask of each rollout; those of which nothing is asked are left out."""
         return {name: asked for name, obj in self.records.items() if (asked := requests(obj))}
 
-    async def store(self, cluster: Cluster, states: Mapping[str, State]) -> Rollouts:
-        """Write those that differ, and take away the requests that they answer. Raises ClusterError; StaleWrite where somebody else has written
-        since.
+    async def store(self, cluster: Cluster, states: Mapping[str, State], *, is_told: bool = True) -> Rollouts:
+        """Write those that differ, and take away the requests that they answer; of what is only told (`TOLD`) where it `is_told` now. Raises
+        ClusterError; StaleWrite where somebody else has written since.
         """
         records = dict(self.records)
-        for name in self.due(states):
+        for name in self.due(states, is_told=is_told):
             records[name] = await self._store(cluster, name, states[name])
         return Rollouts(records)
 
-    def due(self, states: Mapping[str, State]) -> list[str]:
+    def due(self, states: Mapping[str, State], *, is_told: bool = True) -> list[str]:
         """Names of the records that these states change or answer."""
-        asked = self.requests
+        asked, ignored = self.requests, frozenset() if is_told else TOLD
         return [
             name
             for name, state in sorted(states.items())
-            if name in asked or state.data() != (self.records.get(name, {}).get("data") or {})
+            if name in asked
+            or _without(ignored, state.data()) != _without(ignored, self.records.get(name, {}).get("data") or {})
         ]
 
     async def _store(self, cluster: Cluster, name: str, state: State) -> Object:
@@ -89,3 +90,7 @@ class Rollouts:
         if stored is None:
             raise StaleWrite(f"{key}: it was deleted meanwhile")
         return stored
+
+
+def _without(names: Container[str], data: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in data.items() if name not in names}

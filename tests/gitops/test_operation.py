@@ -23,7 +23,7 @@ from gitops.propagation.state import Target as Revision
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.waiting import until
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import GROUP, OWN, Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
@@ -153,6 +153,29 @@ def _deeds(fleet: Fleet) -> list[dict[str, Any]]:
     return [deed for one in passes for deed in one.get("deeds", ())]
 
 
+def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fleet: Fleet) -> None:
+    """Commit to first write does not wait for a look at everything else; its record follows."""
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    fleet.plain = {"settings": {**settings, "data": {"mode": "one"}}}
+    fleet.push()
+
+    async def story() -> None:
+        async with operating(fleet) as found:
+            await found.until(lambda: exists(fleet, "settings"))
+            fleet.plain = {"settings": {**settings, "data": {"mode": "two"}}}
+            fleet.push()
+            found.follower.poll("platform")
+            path = f"{CONFIG_MAPS}/settings"
+            assert None not in await found.until(lambda: fleet.request("GET", path)["data"] == {"mode": "two"})
+            fleet.request("DELETE", path)
+            assert None not in await found.until(lambda: exists(fleet, "settings"))
+            fleet.clock.moment += timedelta(seconds=2)
+            found.follower.poll()
+            await found.until(lambda: fleet.request("GET", RECORD)["data"]["own"] == fleet.state.catalog.revision)
+
+    fleet.call(story())
+
+
 def test_a_new_definition_is_for_a_whole_pass(fleet: Fleet) -> None:
     async def story() -> None:
         async with operating(fleet) as found:
@@ -191,6 +214,23 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
             await found.until(lambda: exists(fleet, "b-app"))
 
     fleet.call(story())
+
+
+def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
+    """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
+    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="b-app", times=100)])
+    fleet.cluster = cluster_of(refusing.answer)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    fleet.push("two")
+    for _ in range(3):
+        fleet.step()
+        fleet.ready("a", "c")
+    (wave,) = fleet.rollout().waves
+    assert wave.failed == 1
+    path = f"{OWN}/rollout-links.{GROUP}"
+    before = fleet.request("GET", path)["metadata"]["resourceVersion"]
+    assert any(result.error for result in fleet.step().results)
+    assert fleet.request("GET", path)["metadata"]["resourceVersion"] == before
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> None:
