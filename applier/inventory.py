@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from applier import kro
 from applier.cluster import Object
@@ -76,8 +77,7 @@ def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
     tool = tool_of(parent)
     if tool not in {TOOL, *heirs_of}:
         raise ForeignSet(f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_handing_over(tool)}")
-    kinds = _listed(annotation(parent, keys.GROUP_KINDS))
-    return Scope(frozenset(map(GroupKind.parse, kinds)), frozenset(_listed(annotation(parent, keys.NAMESPACES))))
+    return _scope(annotation(parent, keys.GROUP_KINDS), annotation(parent, keys.NAMESPACES))
 
 
 def parent_body(
@@ -123,6 +123,12 @@ def _handing_over(tool: str) -> str:
     if tool == kro.TOOL:
         return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
     return f"to hand it over set the annotation {keys.TOOLING} to {TOOL}/v0"
+
+
+@lru_cache(maxsize=1024)
+def _scope(kinds: str, namespaces: str) -> Scope:
+    """Instances of one definition say the same, in every round of every pass."""
+    return Scope(frozenset(map(GroupKind.parse, _listed(kinds))), frozenset(_listed(namespaces)))
 
 
 def _listed(text: str) -> list[str]:

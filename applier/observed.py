@@ -80,6 +80,10 @@ class Observed:
         """What selects the objects that lists show, of a kind that is not listed whole."""
         return keys.PART_OF if self.sets is None else f"{keys.PART_OF} in ({','.join(sorted(self.sets))})"
 
+    def served(self, discovery: Discovery) -> Observed:
+        """The same cluster, with the kinds that it serves now."""
+        return self if discovery is self.discovery else replace(self, discovery=discovery)
+
     def seen(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""
         new = {ObjectKey.of(obj): obj for obj in found}

@@ -53,7 +53,7 @@ class Decider:
         `to_the_end` nothing is held back, and nobody is asked what may move.
         """
         while True:
-            observed = replace(known.observed, discovery=await self.cluster.discover())
+            observed = known.observed.served(await self.cluster.discover())
             known = replace(known, observed=observed)
             self.seen.types = of_crds(observed.crds, self.seen.types)
             with self.stage("render"):

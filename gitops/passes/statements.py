@@ -50,7 +50,8 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     existing = Tally.of(instances)
     target = state.catalog.revision
     scopes = {one.rendered.parent: one.current or Scope() for one in instances if one.current.kinds}
-    kept = {key: scope for key, scope in before.scopes.items() if any(one.rendered.parent == key for one in instances)}
+    wanted = {one.rendered.parent for one in instances}
+    kept = {key: scope for key, scope in before.scopes.items() if key in wanted}
     problems = [*state.catalog.problems, *(problem for one in mine for problem in one.rendered.problems)]
     return SourceRecord(
         url=state.url,
