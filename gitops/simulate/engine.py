@@ -121,13 +121,14 @@ class Simulation:
         if not found.is_complete:
             return not found.changed
         read = _read(found.plan)
-        for result in found.results:
-            stored = self.world.get(result.key)
-            if not result.is_concluding and _version(stored) != _version(found.observed.objects.get(result.key)):
-                return False
-            if result.key in read and _seen(read[result.key]) != _seen(stored):
-                return False
-        return True
+        return all(
+            (
+                result.is_concluding
+                or _version(found.observed.objects.get(result.key)) == self.world.version_of(result.key)
+            )
+            and (result.key not in read or _seen(read[result.key]) == _seen(self.world.get(result.key)))
+            for result in found.results
+        )
 
     async def _until(self, state: SourceState, limit: datetime) -> str:
         """Follow one commit until the next one, or the end, at `limit`; why it ended."""
@@ -175,5 +176,5 @@ def _seen(instance: Object | None) -> object:
     return status, {one["type"]: one["status"] for one in conditions if one["type"] != "Propagated"}
 
 
-def _version(obj: Object | None) -> str:
-    return obj["metadata"]["resourceVersion"] if obj else ""
+def _version(obj: Object | None) -> int:
+    return int(obj["metadata"]["resourceVersion"]) if obj else 0

@@ -1,6 +1,7 @@
 """The world that a simulation runs in: a sandbox, a clock that jumps, and what the repository takes for granted of a cluster.
 
-Namespaces that no manifest holds exist as soon as something is written to them; kinds that nothing describes are served without a schema.
+Namespaces that no manifest holds exist as soon as something is written to them; kinds that nothing describes are served without a schema. Events are
+taken and not kept, as nobody reads them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import orjson
 from applier.cluster import Cluster, Object
 from applier.sandbox.addresses import segments
 from applier.sandbox.api import Sandbox
-from applier.sandbox.store import Key
+from applier.sandbox.store import Key, Stored
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from applier.sandbox.workloads import Script
@@ -97,10 +98,18 @@ class World:
 
     def get(self, key: ObjectKey) -> Object | None:
         """An object as it is now, without apiVersion and kind."""
+        stored = self._stored(key)
+        return stored.object() if stored else None
+
+    def version_of(self, key: ObjectKey) -> int:
+        """That of the object as it is now; 0 where there is none."""
+        stored = self._stored(key)
+        return stored.version if stored else 0
+
+    def _stored(self, key: ObjectKey) -> Stored | None:
         kinds = (one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
         kind = next(kinds, None)
-        stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
-        return stored.object() if stored else None
+        return self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
 
     def serve(self, catalog: Catalog) -> None:
         """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
@@ -117,6 +126,8 @@ class World:
 
     async def _door(self, request: Request) -> Response:
         path = segments(request.target) if request.method != "GET" else []
+        if "events" in path:
+            return Response(201, request.body)
         name = path[path.index("namespaces") + 1] if "namespaces" in path[:-2] else ""
         if name and self.sandbox.state.store.get(Key("namespaces", "", name)) is None:
             body = orjson.dumps({"metadata": {"name": name}})
