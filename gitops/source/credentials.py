@@ -49,9 +49,9 @@ class Credentials:
     def environment(self, target: Target, home: Path) -> dict[str, str]:
         """The variables that let Git reach `target`. Writes the asking script into `home`.
 
-        Raises `Unauthorized` if a file cannot be read.
+        Raises `Unauthorized` if a file cannot be read, or holds nothing.
         """
-        self._check_readable(target)
+        self._check_usable(target)
         if target.scheme == "ssh":
             return {"GIT_SSH_COMMAND": shlex.join(self._ssh()), "GIT_SSH_VARIANT": "ssh"}
         found = {"GIT_SSL_CAINFO": str(self.ca_file.absolute())} if self.ca_file else {}
@@ -86,12 +86,15 @@ class Credentials:
             command += [f'-oUserKnownHostsFile="{known}"', "-oGlobalKnownHostsFile=none"]
         return command
 
-    def _check_readable(self, target: Target) -> None:
-        for file in (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file):
-            if file is not None and not os.access(file, os.R_OK):
-                raise Unauthorized(
-                    str(target), f"the credentials file {file} cannot be read", advice="check path and permissions"
-                )
+    def _check_usable(self, target: Target) -> None:
+        for file in filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)):
+            if not os.access(file, os.R_OK):
+                why, advice = "cannot be read", "check path and permissions"
+            elif file is not self.known_hosts_file and not file.stat().st_size:
+                why, advice = "is empty", "write the secret into it"
+            else:
+                continue
+            raise Unauthorized(str(target), f"the credentials file {file} {why}", advice=advice)
 
     def _forms_of_token(self) -> set[str]:
         if self.token_file is None:

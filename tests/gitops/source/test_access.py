@@ -102,6 +102,9 @@ def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: G
     work.commit(a="1")
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
         Mirror(Target(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).head()
+    (tmp_path / "empty").touch()
+    with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into it"):
+        Mirror(Target(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).head()
     assert server.requests == []
 
 
@@ -209,7 +212,7 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
 
 def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
     key, known = tmp_path / "id; touch x", tmp_path / "known hosts"
-    key.touch()
+    key.write_text("key")
     known.touch()
     target = Target("git@git.example.com:platform.git")
     environment = Credentials(ssh_key_file=key, known_hosts_file=known).environment(target, tmp_path)
@@ -223,7 +226,7 @@ def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
 
 def test_https_trusts_the_named_authority_only(tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
-    authority.touch()
+    authority.write_text("certificate")
     target = Target("https://git.example.com/platform.git")
     assert Credentials(ca_file=authority).environment(target, tmp_path) == {"GIT_SSL_CAINFO": str(authority)}
     assert Credentials().environment(target, tmp_path) == {}
