@@ -129,6 +129,22 @@ def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: Fleet) -> None:
     fleet.call(story())
 
 
+def test_who_waits_for_readiness_holds_no_worker(fleet: Fleet) -> None:
+    """S2-13, S2-14, S4-16: the pass ends, and the one worker that there is heals another instance; the watch brings the first one back."""
+
+    async def story() -> None:
+        async with operating(fleet, max_concurrent=1) as found:
+            fleet.ready("a", ready=False)
+            await found.until(lambda: fleet.status("a")["state"] != "ACTIVE")
+            fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
+            assert frozenset({"b"}) in await found.until(lambda: exists(fleet, "b-app"))
+            assert fleet.status("a")["state"] != "ACTIVE"
+            fleet.ready("a")
+            await found.until(lambda: fleet.status("a")["state"] == "ACTIVE")
+
+    fleet.call(story())
+
+
 def test_a_commit_touches_the_instances_that_it_changes(fleet: Fleet) -> None:
     async def story() -> None:
         async with operating(fleet) as found:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import tracemalloc
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gitops.passes import topology
 from gitops.passes.topology import Interests, Labels, Topology, Woken
 from renderer.identity import GroupKind, ObjectKey
 from renderer.selection import Selection
@@ -196,6 +200,30 @@ def test_t7_events_that_come_twice_or_late_wake_the_same_keys(gateways: Topology
     assert gateways.affected(policy("p2"), {"app": "a"}) == once
     assert gateways.affected(policy("p2"), {}, deleted=True) == once
     assert gateways.affected(policy("p2"), {"app": "old"}) == once
+
+
+def test_the_index_keeps_little_of_each_object() -> None:
+    """S4-13: who owns it under which id, and nothing that it says; what is owned counts for the index alone, its keys are the pass's."""
+    objects = [policy(str(number)) for number in range(20_000)]
+    keys = [gateway(str(number)) for number in range(2_000)]
+    tracemalloc.start()
+    world = Topology()
+    for number, key in enumerate(keys):
+        world.put(key, Interests(dict.fromkeys(objects[10 * number : 10 * number + 10], "node")))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(world.affected(objects[-1], {})) == [keys[-1]]
+    assert used / len(objects) < 600
+
+
+def test_the_index_knows_no_kind() -> None:
+    """S4-15: keys, ids of nodes and selections; nothing of definitions, sources or Kubernetes."""
+    tree = ast.parse(Path(topology.__file__).read_text())
+    known = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    assert {name for name in known if name.partition(".")[0] in {"renderer", "applier", "gitops"}} == {
+        "renderer.identity",
+        "renderer.selection",
+    }
 
 
 @pytest.mark.parametrize(
