@@ -1,14 +1,15 @@
 """`make faults`: everything that the bench can do, on a control plane of its own. The last line is the result.
 
 Kills at every write of every scenario at each of three moments, random histories, mutants, the model with all histories of three commits over
-four objects, and the tests of this directory, whole. `--only kills,model` runs some of these parts; `--seed N` plays one random history again;
-`--scenario TEXT` runs the kills of one.
+four objects and a second writer, and the tests of this directory, whole. `--only kills,model` runs some of these parts; `--seed N` plays one random
+history again; `--scenario TEXT` runs the kills of one.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -105,14 +106,16 @@ class Run:
 
 
 def model(report: Report) -> None:
-    """All histories at once."""
-    for size, commits, meddle in [(4, 3, False), (3, 3, True), (4, 2, True)]:
-        start = time.monotonic()
-        found = explore_all(size, commits, meddle=meddle)
-        name = f"{size} objects, {commits} commits{', second writer' if meddle else ''}"
+    """All histories at once, the smaller ones first: what they breach has a shorter way."""
+    gc.disable()  # no state leads back to itself, and millions of them would be looked at again and again
+    for size, commits in [(3, 3), (4, 2), (4, 3)]:
+        start = time.process_time()
+        found = explore_all(size, commits, meddle=True)
+        name = f"{size} objects, {commits} commits, second writer"
         if found.breach:
             report.violated(f"model, {name}", [f"{found.breach} after {', '.join(found.path)}"])
-        print(f"  {name:40}{found.states:9} states{time.monotonic() - start:6.0f} s", flush=True)
+        print(f"  {name:40}{found.states:9} states{time.process_time() - start:6.0f} s of CPU", flush=True)
+    gc.enable()
 
 
 def tests(report: Report) -> None:

@@ -161,12 +161,17 @@ def passing(state: State) -> Iterator[tuple[str, State]]:
 
 def meddling(state: State) -> Iterator[tuple[str, State]]:
     """What a person may do, once."""
-    for node, slot in enumerate(() if state.meddled else state.slots):
-        if isinstance(slot, Live) and not slot.going:
-            yield f"person deletes {node}", _with(state, node, slot._replace(going=True))._replace(meddled=True)
-            yield f"person replaces {node}", _with(state, node, Foreign())._replace(meddled=True)
-        elif slot is None:
-            yield f"foreign {node}", _with(state, node, Foreign())._replace(meddled=True)
+    for node in range(0 if state.meddled else len(state.slots)):
+        yield from meddling_with(state, node)
+
+
+def meddling_with(state: State, node: int) -> Iterator[tuple[str, State]]:
+    slot = state.slots[node]
+    if isinstance(slot, Live) and not slot.going:
+        yield f"person deletes {node}", _with(state, node, slot._replace(going=True), meddled=True)
+        yield f"person replaces {node}", _with(state, node, Foreign(), meddled=True)
+    elif slot is None:
+        yield f"foreign {node}", _with(state, node, Foreign(), meddled=True)
 
 
 def decide(state: State, graph: Graph, rules: Rules) -> frozenset[Write]:
@@ -326,5 +331,6 @@ def check_rest(state: State, graph: Graph) -> None:
         raise Breach(f"I7: at rest, the scope is {set(state.scope)}")
 
 
-def _with(state: State, node: int, slot: Slot) -> State:
-    return state._replace(slots=(*state.slots[:node], slot, *state.slots[node + 1 :]))
+def _with(state: State, node: int, slot: Slot, *, meddled: bool = False) -> State:
+    slots = (*state.slots[:node], slot, *state.slots[node + 1 :])
+    return State(slots, state.scope, state.commit, state.round, meddled or state.meddled)
