@@ -1,0 +1,78 @@
+"""Fields of the configuration that stand for something else: durations, URLs, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from gitops.durations import duration
+from gitops.errors import RefusedUrl
+from gitops.propagation.mistakes import Mistakes
+
+T = TypeVar("T")
+
+_SHORTEST: Final = timedelta(seconds=1)
+_SHORTEST_AGE: Final = timedelta(seconds=3)
+
+
+@dataclass
+class Fields:
+    """Collects mistakes in what is `found`; files are looked for beside the configuration, in its `directory`."""
+
+    found: Mistakes
+    directory: Path
+
+    def files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+        """The files that these fields name, by field."""
+        for name, text in value.items():
+            if name == "username":
+                continue
+            yield name, self.file(f"{path}.{name}", text)
+
+    def file(self, path: str, text: str) -> Path:
+        """One that has to be there and can be read."""
+        file = self.directory / text
+        if not file.is_file():
+            self.found.fail(path, f"there is no file {file}; relative paths begin at {self.directory}")
+        elif not os.access(file, os.R_OK):
+            self.found.fail(path, f"{file} cannot be read; check its permissions")
+        return file
+
+    def parsed(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
+        """None where nothing is said, or what is said is wrong."""
+        try:
+            return None if text is None else parse(text)
+        except (ValueError, RefusedUrl) as error:
+            self.found.fail(path, str(error))
+            return None
+
+
+def web_url(text: str) -> str:
+    """Raises ValueError, which does not repeat the URL: it may hold a secret."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isprintable() or " " in text:
+        raise ValueError("is not the URL of a web server; write https://HOST/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a credential; facts are read without one")
+    return text
+
+
+def age(text: str) -> timedelta:
+    """How old a fact may be. Raises ValueError."""
+    found = duration(text)
+    if found < _SHORTEST_AGE:
+        raise ValueError(f"{text!r} is shorter than 3s")
+    return found
+
+
+def interval(text: str) -> timedelta:
+    """How often something is done. Raises ValueError."""
+    found = duration(text)
+    if found < _SHORTEST:
+        raise ValueError(f"{text!r} is shorter than 1s")
+    return found
