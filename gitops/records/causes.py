@@ -71,7 +71,7 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
 
 def _is_only_sick(node: NodePlan) -> bool:
     """As Git says, and not healthy: nothing else keeps it."""
-    return node.blocked is None and node.is_current and bool(node.sick)
+    return bool(node.sick) and node.blocked is None and node.is_current
 
 
 def _severity(reason: Reason) -> int:
