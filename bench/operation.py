@@ -1,4 +1,4 @@
-"""Figures of the daemon's work: what one changed instance costs among few and among many, on the sandbox in this process.
+"""Figures of the daemon's work: what one changed object costs among few and among many, on the sandbox in this process.
 
 Seconds are of CPU, the sandbox's share included, each the least of several runs; ratios compare the large fleet with the small one.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -23,7 +23,7 @@ from gitops.passes.sources import SourceState
 from renderer.catalog import Catalog, load
 from renderer.identity import ObjectKey
 
-FEW, MANY, RUNS = 50, 1_000, 3
+FEW, MANY, PLAIN, RUNS = 50, 1_000, 5_000, 3
 KIND = ("bench.example.com", "Note")
 
 
@@ -41,6 +41,7 @@ class World:
 
     size: int
     asked: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
     catalog: Catalog | None = None
     commits: int = 0
     drifted: int = 0
@@ -54,13 +55,19 @@ class World:
         return await self.sandbox.answer(request)
 
     def commit(self, text: str) -> SourceState:
-        """With this text in the first instance."""
-        files = {"note.json": json.dumps(_definition())}
-        files |= {f"i{n:05}.json": json.dumps(_instance(n, text if n == 0 else "one")) for n in range(self.size)}
+        """With this text in the first object; nothing else is written anew."""
+        self.files = self.files or self.first()
+        self.files |= {"i00000.json": json.dumps(self.declared(0, text)).encode()}
         self.commits += 1
-        data = {name: content.encode() for name, content in files.items()}
-        self.catalog = load(data, source="bench", revision=f"{self.commits:040d}", previous=self.catalog)
+        self.catalog = load(self.files, source="bench", revision=f"{self.commits:040d}", previous=self.catalog)
         return SourceState(self.catalog, ref="main", url="file:///bench")
+
+    def first(self) -> dict[str, bytes]:
+        files = {f"i{number:05}.json": self.declared(number, "one") for number in range(self.size)}
+        return {name: json.dumps(one).encode() for name, one in {**files, "note.json": _definition()}.items()}
+
+    def declared(self, number: int, text: str) -> Object:
+        return _instance(number, text)
 
     async def settle(self, state: SourceState) -> Pass:
         while (found := await self.reconciler.reconcile([state])).changed:
@@ -79,10 +86,12 @@ class World:
         return await self._part([ObjectKey(*KIND, "default", name)])
 
     async def change(self) -> float:
-        """A commit that changes one instance is brought about; reading the commit is not counted."""
+        """A commit that changes one object is brought about; Git is not counted."""
+        begun = time.process_time()
         roots = self.reconciler.accept([self.commit(f"text {self.commits}")])
+        taken = time.process_time() - begun
         assert isinstance(roots, frozenset)
-        return await self._part(roots)
+        return taken + await self._part(roots)
 
     async def _part(self, roots: Collection[ObjectKey]) -> float:
         self.asked.clear()
@@ -97,6 +106,14 @@ class World:
         return taken
 
 
+class Plain(World):
+    """Plain objects, each a ConfigMap."""
+
+    def declared(self, number: int, text: str) -> Object:
+        metadata = {"name": f"i{number:05}", "namespace": "default"}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
 async def _cpu(work: Coroutine[None, None, object]) -> float:
     begun = time.process_time()
     await work
@@ -108,15 +125,28 @@ def main() -> None:
 
 
 async def _main() -> None:
-    print(f"\n{'one instance touched, among':<50} {FEW:>9,} {MANY:>9,} {'ratio':>8}")
-    few, many = World(FEW), World(MANY)
-    for world in (few, many):
-        await world.settle(world.commit("one"))
-    for label, touch in (
+    await _compare(
+        "instance",
+        World(FEW),
+        World(MANY),
         ("whole pass that changes nothing", World.whole),
         ("drift of one object healed", World.drift),
         ("commit to one instance brought about", World.change),
-    ):
+    )
+    await _compare(
+        "plain object",
+        Plain(FEW),
+        Plain(PLAIN),
+        ("whole pass that changes nothing", World.whole),
+        ("commit to one object brought about", World.change),
+    )
+
+
+async def _compare(what: str, few: World, many: World, *rows: tuple[str, Callable[[World], Awaitable[float]]]) -> None:
+    print(f"\n{f'one {what} touched, among':<50} {few.size:>9,} {many.size:>9,} {'ratio':>8}")
+    for world in (few, many):
+        await world.settle(world.commit("one"))
+    for label, touch in rows:
         costs = [min([await touch(world) for _ in range(RUNS)]) for world in (few, many)]
         print(f"{f'{label}, seconds':<50}", end="")
         _row(costs, "9.4f")
