@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from applier.sandbox.faults import Delay, Fault, Refuse, Reset
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
@@ -150,3 +152,31 @@ def test_i9_the_others_are_as_fast_as_ever() -> None:
     assert faulted.passes < 40
     assert faulted.met[Delay] == 1, "it was written again although nobody had answered yet"
     assert 4 <= faulted.met[Refuse] <= 60 / PUT_OFF, "the server said when to come again"
+
+
+@pytest.mark.parametrize(("takes", "wanted"), [(3.0, True), (60.0, False)])
+def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float, wanted: bool) -> None:
+    """A graceful stop takes less than ten seconds, whatever the server does; what it answers by then is heard."""
+    loop = VirtualLoop()
+    heard: list[str] = []
+    clock = cast(StillClock, VirtualClock(loop, START))
+    with Faulted(names=("a", "b"), clock=clock, new_loop=lambda: loop) as fleet:
+
+        async def story() -> None:
+            follower = Follower(
+                {"platform": cast(Mirror, Committed(fleet))}, fleet.reconciler, clock, elapsed=loop.time
+            )
+            running = asyncio.ensure_future(follower.forever())
+            while not fleet.faulty.met:  # noqa: ASYNC110 - the server's doing
+                await asyncio.sleep(LOOK)
+            begun = loop.time()
+            follower.stop.set()
+            follower.hint()
+            await running
+            assert loop.time() - begun < 10
+
+        fleet.reconciler.report = lambda result: heard.append(result.key.name)
+        fleet.faulty.faults = [Fault(Delay(takes), verb="patch", name="a-app")]
+        fleet.push()
+        fleet.call(story())
+        assert ("a-app" in heard, "b-app" in heard) == (wanted, True)
