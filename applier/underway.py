@@ -139,8 +139,10 @@ class Underway:
         """Wait for what is open, at most so long; then break it off."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
-        for task in self._tasks:
+        left = set(self._tasks)
+        for task in left:
             task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 @dataclass(eq=False)
@@ -229,6 +231,8 @@ class Batch:
         while act is not None:
             try:
                 answer = await act.run()
+            except asyncio.CancelledError:
+                raise
             except BaseException as error:
                 self._break(error)
                 return

@@ -12,7 +12,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import applying, cel, gates, operation, planning, rendering, rollout, sandbox, simulation, standing, windows
+from bench import (
+    applying,
+    cel,
+    gates,
+    isolation,
+    operation,
+    planning,
+    rendering,
+    rollout,
+    sandbox,
+    simulation,
+    standing,
+    windows,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,6 +42,7 @@ def main() -> None:
     planning.main()
     applying.main()
     operation.main()
+    isolation.main()
     standing.main()
 
 

@@ -205,6 +205,7 @@ class Follower:
         finally:
             self._ask_no_more()
             await self.workers.cancel()
+            await self.reconciler.underway.end(0.0)
 
     async def _first_answers(self) -> None:
         """All servers are asked; who does not answer soon keeps the others waiting no longer."""

@@ -198,7 +198,6 @@ def test_the_end_of_a_process_waits_for_what_was_sent_and_not_for_ever() -> None
         await lab.underway.end(5)
         assert lab.heard == ["slow"]
         assert lab.loop.time() < 6
-        await asyncio.sleep(0)
         assert lab.underway.unanswered == {}
 
     lab.run(story)
