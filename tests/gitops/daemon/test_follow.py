@@ -272,7 +272,7 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
 
 async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """I9, S4-14: the first pass goes on without them, and what they say at last is taken up; they do not take all threads."""
-    monkeypatch.setattr(follow, "FIRST_ANSWERS", 0.05)
+    monkeypatch.setattr(follow, "FIRST_ANSWERS", 1.0)
     release = threading.Event()
 
     class Hanging(Listed):
