@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from gitops.forge.connect import Place, UnknownForge
 from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
+from gitops.review.note import Commits
+from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
 from gitops.source import Mirror, Target
 from tests.gitops.fleet import StillClock
@@ -148,6 +151,65 @@ def test_the_last_word_is_said_once_a_pull_request_is_over(review: Review, state
     before = len(review.forge.asked)
     review.run(again)
     assert not [one for one in review.forge.asked[before:] if not one.startswith("GET")]
+
+
+def test_what_is_opened_again_is_planned_again(review: Review) -> None:
+    """In the same comment, by the process that closed it and by a new one."""
+    head = review.pull(config("b"))
+
+    def turned(state: str) -> Callable[[Reviewer], Awaitable[None]]:
+        async def turn(_: Reviewer) -> None:
+            review.forge.pulls[1].state = state
+
+        return turn
+
+    review.run(everything, turned("closed"), everything, turned("open"), everything)
+    (body,) = review.forge.bodies(1)
+    assert (f"head={head}" in body.splitlines()[1], "Closed" in body) == (True, False)
+    review.run(everything, turned("closed"), everything)
+    review.run(turned("open"), everything)
+    assert review.forge.bodies(1) == [body]
+
+
+def test_a_head_that_is_pushed_over_while_it_is_planned_is_planned_next(on_github: Review) -> None:
+    """The state is that of the commit that was planned, and the next look takes up the other."""
+    first = on_github.pull(config("b"))
+    second = ""
+
+    async def raced(reviewer: Reviewer) -> None:
+        planned = reviewer._plan
+
+        async def pushed_over(commits: Commits) -> Report:
+            nonlocal second
+            report = await planned(commits)
+            second = second or on_github.pull({**config("c"), **config("d")})
+            return report
+
+        reviewer._plan = pushed_over  # type: ignore[method-assign]
+        await reviewer.all()
+        assert [one["sha"] for one in on_github.forge.states] == [first]
+        assert f"head={first}" in on_github.forge.bodies(1)[0]
+        await reviewer.all()
+
+    on_github.run(raced)
+    (body,) = on_github.forge.bodies(1)
+    assert (f"head={second}" in body, "2 create" in body) == (True, True)
+    assert [one["sha"] for one in on_github.forge.states] == [first, second]
+
+
+def test_two_sources_of_one_repository_keep_a_comment_and_a_state_each(on_github: Review) -> None:
+    on_github.pull(config("b"))
+
+    async def as_another(reviewer: Reviewer) -> None:
+        assert await replace(reviewer, source="other", _done={}).all()
+
+    on_github.run(everything, as_another, everything, as_another)
+    assert sorted(body.splitlines()[0] for body in on_github.forge.bodies(1)) == [
+        MARK.replace("platform", "other"),
+        MARK,
+    ]
+    contexts = [one["context"] for one in on_github.forge.states]
+    assert contexts == ["levelgate/plan (platform)", "levelgate/plan (other)"]
 
 
 def test_lists_are_read_to_their_end(review: Review) -> None:
