@@ -135,7 +135,8 @@ class _WaveView:
     def forecast(self, items: Sequence[Item], opens: datetime) -> tuple[dict[str, datetime], datetime]:
         """The earliest start of each eligible item, and the earliest end of the wave, if all goes well from now on and the wave opens then.
 
-        Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy.
+        Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy. Nothing is reckoned
+        from the present itself, which every pass would tell anew: where that is all there is to go by, nothing is known.
         """
         now, bake = self.collection.now, self.own.bake
         begin = max((opens, *([self.hindrance.not_before] if self.hindrance and self.hindrance.not_before else [])))
@@ -145,20 +146,28 @@ class _WaveView:
         counters, moment = self.own.counters, begin
         moved = counters.updated
         starts: dict[str, datetime] = {}
+        at_any_time = 0
         while True:
             for key in islice(eligible, max(0, self.situation.limit(self.wave, counters) - moved)):
                 if moment > now:
                     starts[key] = moment
-                heappush(ends, moment + bake)
+                    heappush(ends, moment + bake)
+                else:
+                    at_any_time += 1
                 moved += 1
-            if not ends:
+            if at_any_time:
+                at_any_time -= 1
+            elif ends:
+                moment = max(moment, heappop(ends))
+            else:
                 return starts, moment
-            moment = max(moment, heappop(ends))
             counters = counters._replace(settled=counters.settled + 1)
 
     def _earliest_end(self, item: Item) -> datetime:
         now = self.collection.now
         if item.updated and item.healthy:
             return self.collection.standing_of(item.key).due or now
-        begin = item.blocked.not_before if item.blocked and item.blocked.not_before else now
-        return max(begin, now) + (self.own.bake if item.granted else timedelta())
+        begin = item.blocked.not_before if item.blocked else item.progress.running_since
+        if begin is None:
+            return now
+        return begin + (self.own.bake if item.granted else timedelta())

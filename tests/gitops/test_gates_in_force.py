@@ -336,3 +336,27 @@ def test_what_a_person_writes_on_a_live_instance_counts_for_its_gate(fleet: Flee
     fleet.request("PATCH", path, {"metadata": {"labels": {"go": "yes"}}}, MERGE)
     fleet.step()
     assert fleet.at("two") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("gates", "policy"),
+    [
+        (None, {"shape": {"linear": {"n": 1}}, "bake": "1h"}),
+        (None, {"shape": {"exponential": {"factor": 2}}, "bake": "1h", "progressDeadline": "2h"}),
+        (None, {"shape": {"linear": {"n": 1}}, "bake": "1h", "approvals": [{"after": {"settled": 1}}]}),
+        (["${each.spec.text == 'go'}"], {"shape": {"linear": {"n": 1}}, "bake": "1h"}),
+    ],
+)
+def test_who_waits_for_what_has_no_date_is_told_so_once(
+    fleet: Fleet, gates: list[str] | None, policy: dict[str, Any]
+) -> None:
+    """I7: a time that is reckoned from the present would be another at every look, and be written into the status of all that wait."""
+    fleet.start(links=policy)
+    fleet.gates = gates
+    fleet.push("two")
+    fleet.step()
+    fleet.step(timedelta(minutes=1))
+    before = fleet.writes
+    for _ in range(5):
+        fleet.step(timedelta(minutes=1))
+    assert fleet.writes == before
