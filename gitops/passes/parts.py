@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from applier.observe import FEW
 from applier.observed import label
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from gitops.passes.interests import is_for_all
@@ -22,6 +24,11 @@ from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.implied import outline
 from renderer.model import Bundle, RenderedSet
 from renderer.order import uses_of
+
+SHARE: Final = 40
+"""What a commit changes is looked at in parts of FEW, one after the other, up to this fraction of all objects: beyond it a pass over everything,
+whose writes go side by side, is done sooner.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,8 @@ def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Decl
                 if is_for_all(key.group_kind) or outline(old.manifest, key) != outline(new.manifest, key):
                     return Wider(f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it")
                 found[after.catalog.source, key] = new
+    if len(found) > max(2 * FEW, sum(len(state.catalog.objects) for state in sources) // SHARE):
+        return Wider(f"{len(found)} objects change, which is less work all at once")
     return found
 
 

@@ -32,6 +32,21 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
+def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
+    """Parts go one after the other: sixteen objects are two of them, a hundred would take longer than all at once."""
+    with Fleet(names=tuple(f"i{number:02d}" for number in range(20)), gates=[]) as many:
+        many.start()
+        settle(many)
+        for name in many.names[:16]:
+            many.written[name] = {"text": "other"}
+        many.push()
+        assert many.reconciler.accept([many.state]) == frozenset(map(key, many.names[:16]))
+        for name in many.names[:17]:
+            many.written[name] = {"text": "another"}
+        many.push()
+        assert many.reconciler.accept([many.state]) == Wider("17 objects change, which is less work all at once")
+
+
 def settle(fleet: Fleet) -> None:
     for _ in range(10):
         if not fleet.step().changed:
