@@ -262,6 +262,18 @@ def test_an_object_that_only_moved_in_its_file_is_not_due(plain: Fleet) -> None:
     assert plain.reconciler.accept([plain.state]) == frozenset()
 
 
+def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: Fleet) -> None:
+    """A line more at the top of a file of twenty objects changes one of them."""
+    for head, text in ("", "one"), ("\n\n", "two"):
+        objects = [config_map(f"c{number:02d}", data={"text": "same" if number else text}) for number in range(20)]
+        file = head + "\n---\n".join(map(json.dumps, objects))
+        files = {**_others(plain), "all.yaml": file.encode()}
+        plain.catalog = load(files, source="platform", revision=text.ljust(40, "f"), previous=plain.catalog)
+        if text == "one":
+            settle(plain)
+    assert plain.reconciler.accept([plain.state]) == {at("c00")}
+
+
 def _others(fleet: Fleet) -> dict[str, bytes]:
     assert fleet.catalog
     return {name: found.data for name, found in fleet.catalog.contents.items() if name != "x.json"}
