@@ -77,10 +77,12 @@ def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Decl
                 if is_for_all(key.group_kind) or outline(old.manifest, key) != outline(new.manifest, key):
                     return Wider(f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it")
                 found[after.catalog.source, key] = new
-    due = sum(whole.is_said_otherwise(place, declared) for place, declared in found.items())
-    if due > max(2 * FEW, sum(len(state.catalog.objects) for state in sources) // SHARE):
-        return Wider(f"{due} objects change, which is less work all at once")
     return found
+
+
+def is_much(due: int, sources: Sequence[SourceState]) -> bool:
+    """Are so many objects that are to be brought about less work all at once?"""
+    return due > max(2 * FEW, sum(len(state.catalog.objects) for state in sources) // SHARE)
 
 
 _NOTHING = Catalog()

@@ -28,7 +28,7 @@ from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
 from gitops.passes.known import Known, Pass, Preview
 from gitops.passes.observing import FactsAt, observe_all, observe_part
-from gitops.passes.parts import Wider, admitted, changed, exceeded, ripples
+from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
 from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.passes.whole import Whole
@@ -201,11 +201,10 @@ class Reconciler:
         found = changed(self.whole, sources)
         if isinstance(found, Wider):
             return found
-        mine = {
-            place: declared
-            for place, declared in found.items()
-            if self.share.has(place[0]) and self.whole.is_said_otherwise(place, declared)
-        }
+        due = {place: declared for place, declared in found.items() if self.whole.is_said_otherwise(place, declared)}
+        if is_much(len(due), sources):
+            return Wider(f"{len(due)} objects change, which is less work all at once")
+        mine = {place: declared for place, declared in due.items() if self.share.has(place[0])}
         self.whole.accept(sources, found, due=mine)
         return frozenset(key for _, key in mine)
 
