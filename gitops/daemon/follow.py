@@ -324,17 +324,15 @@ class Follower:
             self.wake(None)
 
     async def _of_records(self, work: Coroutine[None, None, T]) -> T:
-        """Do it, while attention is paid to what is its own doing."""
-        if self.attention is not None:
-            self.attention.before()
-        try:
-            return await work
-        finally:
-            if self.attention is not None:
-                await self.attention.after(self.reconciler.whole.found if self.reconciler.whole else None)
+        """Of what parts found before; what the whole knows is not looked at anew."""
+        return await self._attended(
+            work, None, lambda _: self.reconciler.whole.found if self.reconciler.whole else None
+        )
 
-    async def _watched(self, work: Coroutine[None, None, T], roots: Roots) -> T:
-        """Do it, while attention is paid to what is its own doing."""
+    async def _attended(
+        self, work: Coroutine[None, None, T], roots: Roots, seen: Callable[[T | None], Pass | None]
+    ) -> T:
+        """Do it, while attention is paid to what is its own doing; `seen` is the pass by which the rest is judged, None where there is none."""
         found: T | None = None
         if self.attention is not None:
             self.attention.before(roots)
@@ -342,7 +340,12 @@ class Follower:
             found = await work
         finally:
             if self.attention is not None:
-                await self.attention.after(found if isinstance(found, Pass) else None, roots)
+                await self.attention.after(seen(found), roots)
+        return found
+
+    async def _watched(self, work: Coroutine[None, None, T], roots: Roots) -> T:
+        """A pass, and what is told of it."""
+        found = await self._attended(work, roots, lambda found: found if isinstance(found, Pass) else None)
         if isinstance(found, Pass):
             self._told(found)
             self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))

@@ -15,14 +15,14 @@ from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from renderer.kinds import CRD
+from renderer.kinds import CRD, NAMESPACE
 from renderer.model import Bundle
 from renderer.selection import Selection
 
 Roots = Collection[ObjectKey] | None
 """Objects that sources declare, instances and plain ones; None for everything."""
 
-_FOR_ALL: Final = frozenset({CRD, GroupKind("", "Namespace")})
+_FOR_ALL: Final = frozenset({CRD, NAMESPACE})
 _CALLED: Final = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
 
 
@@ -90,9 +90,7 @@ def is_watched(subject: Subject, obj: Object) -> bool:
 
 def subjects(observed: Observed) -> Iterator[Subject]:
     """What a whole pass rested on: members of our sets, instances, what selections found, and our records."""
-    yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
-    for kind in observed.listed:
-        yield Subject(kind, selector="" if kind in observed.whole else keys.PART_OF)
+    return _subjects(observed.listed, observed.whole)
 
 
 def foreseen(sources: Iterable[SourceState], parents: Iterable[Object]) -> Iterator[Subject]:
@@ -103,6 +101,10 @@ def foreseen(sources: Iterable[SourceState], parents: Iterable[Object]) -> Itera
         with suppress(ForeignSet):
             scopes = (read_scope(parent), *SourceRecord.read(parent).scopes.values())
             kinds = kinds.union(*(scope.kinds for scope in scopes))
+    return _subjects(kinds, whole)
+
+
+def _subjects(kinds: Iterable[GroupKind], whole: Collection[GroupKind]) -> Iterator[Subject]:
     yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
     for kind in kinds:
         yield Subject(kind, selector="" if kind in whole else keys.PART_OF)
