@@ -136,7 +136,7 @@ class Cluster(Protocol):
         """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""
 
     def guarded(self, check: Callable[[], None]) -> Cluster:
-        """The same cluster; before each try of a write `check` is called, and what it raises is raised."""
+        """The same cluster; before each try of a write `check` is called, too, and what it raises is raised."""
 
     def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
         """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a

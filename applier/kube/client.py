@@ -123,9 +123,14 @@ class Client:
         return found
 
     def guarded(self, check: Callable[[], None]) -> Client:
-        """It calls `check` before each try of a write, and shares slots, counts and the transport with this one."""
-        found = copy(self)
-        found._check = check
+        """It calls `check` before each try of a write, after the one of this client, whose slots, counts and transport it shares."""
+        found, earlier = copy(self), self._check
+
+        def both() -> None:
+            earlier()
+            check()
+
+        found._check = both
         return found
 
     async def ask(self, call: Call) -> Answer:

@@ -37,6 +37,18 @@ async def test_a_throttled_write_waits_as_long_as_the_server_asks(tmp_path: Path
         assert cluster.requests["apply"] == 3
 
 
+async def test_each_guard_is_asked_before_each_try_of_a_write(tmp_path: Path) -> None:
+    """Whoever guards what is guarded already adds to it: neither check may be lost (I6)."""
+    asked: list[str] = []
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, TRY_LATER, Reply(body=OBJECT))
+        twice = cluster.guarded(lambda: asked.append("lead")).guarded(lambda: asked.append("part"))
+        await twice.apply(OBJECT, manager="levelgate")
+        await twice.get(KEY)
+        await cluster.apply(OBJECT, manager="levelgate")
+    assert asked == ["lead", "part"] * 2
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_without_advice_waits_grow_and_end(tmp_path: Path, status: int) -> None:
     async with scripted(tmp_path) as (server, cluster):
