@@ -110,19 +110,15 @@ def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     metadata = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     said = annotations if isinstance(annotations, dict) else {}
-    halves = [
+    misplaced = [
         (f"metadata.annotations[{key}]", f"passes no window without {other}")
         for key, other in ((GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON))
         if key in said and other not in said
     ]
     if HALT in said and manifest.get("kind") != "ResourceGraphDefinition":
-        halves.append(
-            (
-                f"metadata.annotations[{HALT}]",
-                f"stops the rollout of a definition; one instance is kept where it is by {HOLD}",
-            )
-        )
-    return halves + [
+        why = f"stops the rollout of a definition; one instance is kept where it is by {HOLD}"
+        misplaced.append((f"metadata.annotations[{HALT}]", why))
+    return misplaced + [
         (f"metadata.{place}[{key}]", reason)
         for place in ("labels", "annotations")
         if isinstance(metadata.get(place), dict)

@@ -147,7 +147,7 @@ def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wi
     for place, cause in failed if not wide else ():
         yield f"{cause.reason}: {place}{f' node {cause.node}' if cause.node else ''}: {cause.message}"
     why = choice.told(f"levelgate explain {reference(rows[0][0].key)}") if rows else ""
-    yield " ".join([*([] if failed else ["Nothing failed."]), *([f"Why one waits: {why}"] if why else [])])
+    yield " ".join(filter(None, ("" if failed else "Nothing failed.", why and f"Why one waits: {why}")))
 
 
 def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:

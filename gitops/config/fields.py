@@ -64,15 +64,16 @@ def web_url(text: str) -> str:
 
 def age(text: str) -> timedelta:
     """How old a fact may be. Raises ValueError."""
-    found = duration(text)
-    if found < _SHORTEST_AGE:
-        raise ValueError(f"{text!r} is shorter than 3s")
-    return found
+    return _no_shorter(text, _SHORTEST_AGE)
 
 
 def interval(text: str) -> timedelta:
     """How often something is done. Raises ValueError."""
+    return _no_shorter(text, _SHORTEST)
+
+
+def _no_shorter(text: str, shortest: timedelta) -> timedelta:
     found = duration(text)
-    if found < _SHORTEST:
-        raise ValueError(f"{text!r} is shorter than 1s")
+    if found < shortest:
+        raise ValueError(f"{text!r} is shorter than {shortest.seconds}s")
     return found

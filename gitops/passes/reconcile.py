@@ -33,7 +33,6 @@ from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
-from gitops.propagation.judge import steady
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.installation import INSTALLATION, check_format, ensure_namespace
@@ -288,7 +287,7 @@ class Reconciler:
         if whole is None or whole.due or not whole.is_untold:
             return
         deeds, self.deeds, whole.is_untold = self.deeds, [], False
-        found, now = whole.found, steady(self.clock.now(), whole.known.now)
+        found, now = whole.found, self.decider.seen.read(self.clock)
         states = self.share.of_rollouts(found.bundle, found.propagation.states)
         rollouts = await whole.known.rollouts.store(self.cluster, states)
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]

@@ -104,7 +104,8 @@ def noted(text: str, happened: Happened, *, commit: str, state: str, now: dateti
     stored = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
     before = [bytes(one).decode() for one in stored]
     for first in range(max(0, len(known) + 1 - KEPT), len(known) + 1):
-        found = _pass(happened, known, known[first:], commit=commit, state=state, now=now)
+        if first:
+            found = _pass(happened, known, known[first:], commit=commit, state=state, now=now)
         told = f"[{','.join([*before[first:], _text(found)])}]"
         if len(told.encode()) <= LARGEST:
             break

@@ -127,8 +127,11 @@ class _Starts:
         waves = turn.policy.all_waves
         earlier, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
         missing = approvals_missing(turn.policy, state, target) if target else turn.policy.approvals
-        by = {point: f" ({' or '.join(point.by)})" if point.by else "" for point in missing}
-        approvals = [f"an approval after {point}{by[point]}" for point in missing if point.after_wave in earlier]
+        approvals = [
+            f"an approval after {point}" + (f" ({' or '.join(point.by)})" if point.by else "")
+            for point in missing
+            if point.after_wave in earlier
+        ]
         waits = any(self._waves_before(turn)) or any(gate.reason is Reason.WAVE_NOT_REACHED for gate in change.gates)
         return [*(["the wave before it"] if waits else []), *approvals]
 
