@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.config import Config
 from gitops.config.address import DEFAULT, Address, address
+from gitops.daemon.configuration import Configuration
 from gitops.daemon.follow import Follower
 from gitops.daemon.hints import Hints
 from gitops.externals import Externals
@@ -72,7 +73,8 @@ class Process:
             stop = asyncio.Event()
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
             own = await stack.enter_async_context(self.choice.connected(concurrency=2, patience=inf))
-            shards = self._divided(own, clock)
+            configuration = Configuration(self.config, self.file, self.progress.notice)
+            shards = self._divided(own, clock, configuration)
             leadership = shards or Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
             fenced = tracing.Traced(cluster, leadership.check, tracer) if tracer else Fenced(cluster, leadership.check)
@@ -110,25 +112,26 @@ class Process:
             self.progress.header(f"levelgate {program_version()}, cluster {cluster.name}, {told}{ends}.")
             working = partial(self._once, follower, externals, wait or timedelta())
             if is_daemon:
-                daemon = self._daemon(follower, externals)
+                daemon = self._daemon(follower, externals, configuration)
                 if shards:
-                    self._divide(shards, daemon)
+                    self._divide(shards, follower)
                 working = partial(_forever, daemon)
+                await stack.enter_async_context(configuration.followed())
                 if seen and where:
                     works_on = shards.has if shards else lambda _: leadership.leads
-                    await self._serve(stack, seen, where, daemon, Hints(own, clock, works_on, follower.poll))
+                    hints = Hints(own, clock, works_on, follower.poll)
+                    await self._serve(stack, where, seen.serving(where, follower, hints.take, configuration))
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
 
-    async def _serve(self, stack: AsyncExitStack, seen: Seen, where: Address, daemon: Daemon, hints: Hints) -> None:
+    async def _serve(
+        self, stack: AsyncExitStack, where: Address, serving: AbstractAsyncContextManager[Address]
+    ) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""
         from gitops.server.app import NotListening
 
         try:
-            serving = seen.serving(
-                where, daemon.follower, hints.take, lambda: daemon.config.hooks, lambda: daemon.refused
-            )
             bound = await stack.enter_async_context(serving)
         except NotListening as error:
             if self.listen:
@@ -162,18 +165,16 @@ class Process:
             await asyncio.gather(working, holding, return_exceptions=True)
             await leadership.release()
 
-    def _divided(self, cluster: KubeCluster, clock: SystemClock) -> Shards | None:
+    def _divided(self, cluster: KubeCluster, clock: SystemClock, configuration: Configuration) -> Shards | None:
         """None where one process does all of the work."""
         if self.shards == 1:
             return None
         from gitops.daemon.shards import Shards
 
-        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: self._division(self.config))
+        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: self._division(configuration.config))
 
-    def _divide(self, shards: Shards, daemon: Daemon) -> None:
+    def _divide(self, shards: Shards, follower: Follower) -> None:
         """The sources of a configuration that may change, between processes that come and go."""
-        follower = daemon.follower
-        shards.division = lambda: self._division(daemon.config)
         shards.changed, shards.idle = follower.hint, follower.idle
         shards.told = partial(self.progress.notice, "cluster")
         follower.reconciler.mine, follower.reconciler.apart = shards.has, shards.apart
@@ -207,10 +208,10 @@ class Process:
         one = follower.reconciler
         return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, version=program_version())
 
-    def _daemon(self, follower: Follower, externals: Externals) -> Daemon:
+    def _daemon(self, follower: Follower, externals: Externals, configuration: Configuration) -> Daemon:
         from gitops.daemon.daemon import Daemon
 
-        return Daemon(follower, externals, self.config, self.file, self.progress.notice, self.resync)
+        return Daemon(follower, externals, configuration, self.progress.notice, self.resync)
 
 
 async def _forever(daemon: Daemon) -> int:

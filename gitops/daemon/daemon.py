@@ -1,6 +1,6 @@
 """What keeps a follower going: timers, hints of the file system, and a configuration that may change meanwhile.
 
-Runs on one event loop. A configuration that cannot be taken changes nothing: the one before stays, and why is told once.
+Runs on one event loop.
 """
 
 from __future__ import annotations
@@ -16,24 +16,17 @@ from typing import Final
 
 from gitops import compose
 from gitops.compose import SourceConfig
-from gitops.config import Config, ConfigErrors, read
+from gitops.config import Config
 from gitops.daemon.attention import Attention
+from gitops.daemon.configuration import Configuration
 from gitops.daemon.follow import Follower
 from gitops.daemon.proposing import Proposer
 from gitops.daemon.schedule import Schedule
-from gitops.daemon.watch import FileWatch, RefWatch
+from gitops.daemon.watch import RefWatch
 from gitops.daemon.workqueue import OPENING, RESYNC
-from gitops.errors import SourceError
 from gitops.externals import External, Externals
 from gitops.notifications import Delivery
 from gitops.passes.known import Pass
-
-NOTICE: Final = "configuration"
-"""Under this name it is told what becomes of the file."""
-
-_LOOK_AT_FILE: Final = timedelta(minutes=1)
-"""A changed file is seen at once where the file system tells, and else after this."""
-
 
 _FIRST_ANSWERS: Final = 2.0
 """Seconds that the first pass waits for external facts; a later answer wakes the next one."""
@@ -41,20 +34,19 @@ _FIRST_ANSWERS: Final = 2.0
 
 @dataclass
 class Daemon:
-    """Follows the sources of `config`, which was read from `file`; None: it came from flags and does not change. `refused`: why the file as it is now
-    is not taken, empty where it is.
-    """
+    """Follows the sources of what is in force of `configuration`; `follower` was made for what is when this is made."""
 
     follower: Follower
     externals: Externals
-    config: Config
-    file: Path | None
+    configuration: Configuration
     notice: Callable[[str, str], None]
     resync: timedelta
-    refused: str = field(default="", init=False)
     _intervals: dict[str, timedelta] = field(default_factory=dict)
     _watches: dict[str, ExitStack] = field(default_factory=dict)
     _asking: dict[External, asyncio.Task[None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._config = self.configuration.config
 
     async def run(self) -> None:
         """Until the follower is stopped."""
@@ -64,21 +56,15 @@ class Daemon:
                 stack.callback(self._look_no_more)
                 self._delivery = Delivery(self.follower.reconciler.cluster.name, self.follower.clock, self.notice)
                 stack.callback(self._delivery.close)
-                self._delivery.configure(self.config.notifications)
                 self.follower.reconciler.announced = self._delivery.take
                 self._proposer = Proposer(
                     self.follower.reconciler.cluster, self.follower.clock, self.notice, self.follower.hint
                 )
                 stack.callback(self._proposer.close)
-                self._proposer.configure(self.config.sources, self.follower.mirrors)
                 self.follower.passed = partial(self._passed, self.follower.passed)
-                self._look_out()
-                self._listen()
-                if self.file is not None:
-                    warn = partial(self._from_thread, self.notice, NOTICE)
-                    stack.enter_context(FileWatch(self.file, partial(self._from_thread, self.reread), warn=warn))
-                    schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
-                    self.reread()  # it may have changed since it was read first
+                self._take()
+                self.configuration.taken = self._take
+                stack.callback(setattr, self.configuration, "taken", lambda: None)
                 self.follower.wake_at = lambda moment: (
                     schedule.at("gates", moment, partial(self.follower.wake, None, OPENING))
                     if moment
@@ -100,51 +86,31 @@ class Daemon:
         tell(found)
         self._proposer.heed(found)
 
-    def reread(self) -> None:
-        """Take the file as it is now; where it is wrong, tell it and go on."""
-        assert self.file is not None
-        try:
-            config = read(self.file)
-            mirrors = compose.mirrors(config.sources, stopping=self.follower.stop.is_set)
-        except (ConfigErrors, SourceError) as error:
-            if str(error) != self.refused:
-                self.notice(NOTICE, f"not taken, going on with the one before: {error}")
-            self.refused = str(error)
-            return
-        was_refused, self.refused = bool(self.refused), ""
-        if config == self.config:
-            if was_refused:
-                self.notice(NOTICE, "can be taken again; it says what is in force")
-            return
-        self._tell(config)
-        before = {one.name: one for one in self.config.sources}
+    def _take(self) -> None:
+        """Go by what is in force now."""
+        config, before = self.configuration.config, self._config
+        self._config = config
+        if config != before:
+            self._follow(config, {one.name: one for one in before.sources})
+        self._look_out()
+        self._listen()
+        self._delivery.configure(config.notifications)
+        self._proposer.configure(config.sources, self.follower.mirrors)
+        if config != before:
+            self.follower.hint()
+
+    def _follow(self, config: Config, before: Mapping[str, SourceConfig]) -> None:
         kept = {
             one.name: self.follower.mirrors[one.name]
             for one in config.sources
             if (old := before.get(one.name)) and (old.target, old.credentials) == (one.target, one.credentials)
         }
-        self.config = config
+        mirrors = compose.mirrors(config.sources, stopping=self.follower.stop.is_set)
         self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
-        self._look_out()
-        self._listen()
-        self._delivery.configure(config.notifications)
-        self._proposer.configure(config.sources, self.follower.mirrors)
-        self.follower.hint()
-
-    def _tell(self, config: Config) -> None:
-        names = ", ".join(one.name for one in config.sources)
-        self.notice(NOTICE, f"taken anew; following {names}")
-        for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
-            self.notice(name, "not followed any more; what it deployed stays as it is")
-        if _lasting(config) != _lasting(self.config):
-            self.notice(
-                NOTICE,
-                "cluster, applyConcurrency, maxConcurrentReconciles, shards, listen, resync and logFormat count from the next start on",
-            )
 
     def _look_out(self) -> None:
         """A timer for each server, and a watch for each local repository, of the sources that there are now."""
-        sources = by_location(self.config)
+        sources = by_location(self._config)
         intervals = {location: min(one.interval for one in together) for location, together in sources.items()}
         for location in self._intervals.keys() - intervals.keys():
             self._schedule.cancel(f"poll {location}")
@@ -168,7 +134,7 @@ class Daemon:
     def _listen(self) -> None:
         """A timer for each external fact that there is now; one that is new or declared otherwise is asked for at once."""
         before = dict(self.externals.declared)
-        self.externals.declare(self.config.externals)
+        self.externals.declare(self._config.externals)
         for name in before.keys() - self.externals.declared.keys():
             self._schedule.cancel(f"external {name}")
         for name, external in self.externals.declared.items():
@@ -193,18 +159,10 @@ class Daemon:
             self._watches.popitem()[1].close()
 
     def _look(self, location: str) -> None:
-        self.follower.poll(*(one.name for one in by_location(self.config).get(location, ())))
+        self.follower.poll(*(one.name for one in by_location(self._config).get(location, ())))
 
     def _from_thread(self, act: Callable[..., None], *arguments: str) -> None:
         self._loop.call_soon_threadsafe(act, *arguments)
-
-
-def _lasting(config: Config) -> tuple[object, ...]:
-    """What a process keeps as it was when it started."""
-    return (
-        *(config.context, config.apply_concurrency, config.max_concurrent_reconciles),
-        *(config.shards, config.listen, config.resync, config.log_format),
-    )
 
 
 def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Protocol
 
 from applier.results import Result
 from gitops.clock import Clock
 from gitops.config.address import Address
+from gitops.daemon.configuration import Configuration
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.server.app import Server, listening
@@ -57,13 +57,18 @@ class Seen:
         address: Address,
         follower: Follower,
         hint: Callable[..., Awaitable[None]],
-        secrets: Callable[[], Mapping[str, Path]],
-        refused: Callable[[], str],
+        configuration: Configuration,
     ) -> AsyncIterator[Address]:
-        """Answer requests as long as the context lasts; hooks give hints of the sources of `follower`. Raises NotListening."""
-        self._follower, self.monitor.refused = follower, refused
+        """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises NotListening."""
+        self._follower, self.monitor.refused = follower, lambda: configuration.refused
         self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
-        server = Server(self.monitor, self.metrics, hint, lambda: tuple(follower.configs.values()), secrets)
+        server = Server(
+            self.monitor,
+            self.metrics,
+            hint,
+            lambda: configuration.config.sources,
+            lambda: configuration.config.hooks,
+        )
         async with listening(server, address) as where:
             yield where
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
+from applier.sandbox.api import Sandbox
+from applier.sandbox.http import write_kubeconfig
+from tests.conformance.servers import ServedApi
 from tests.scenarios.platform import Repository
+from tests.scenarios.process import Running
 from tests.scenarios.test_first_minutes import Terminal
 
 CONFIG = """\
@@ -46,3 +51,22 @@ def test_sources_are_followed_in_the_order_that_the_configuration_says(tmp_path:
     assert waits < shop
     assert platform < shop
     assert not any("not-read" in text for text in told)
+
+
+def test_a_replica_that_stands_by_says_that_the_configuration_is_refused(tmp_path: Path) -> None:
+    """Surface 2.5: the next leader's word, not only that of the one that leads now."""
+    repository(tmp_path / "shop", s=config_map("s"))
+    file = tmp_path / "levelgate.yaml"
+    file.write_text("apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: shop, url: shop}]\n")
+    api = ServedApi(Sandbox())
+    write_kubeconfig(tmp_path / "kubeconfig", api.url)
+    own = {"KUBECONFIG": str(tmp_path / "kubeconfig"), "XDG_CACHE_HOME": str(tmp_path), "LEVELGATE_LISTEN": "off"}
+    following = ("run", "--config", str(file), "--log-format", "json")
+    try:
+        with Running(following, {**os.environ, **own}) as leads, Running(following, {**os.environ, **own}) as waits:
+            assert any('"action":"created"' in line for line in leads.stdout)
+            assert any("waits for the lead" in line for line in waits.stdout)
+            file.write_text(file.read_text().replace("url: shop", "url: shop, pth: x"))
+            assert any("not taken" in line and "did you mean 'path'?" in line for line in waits.stdout)
+    finally:
+        api.close()

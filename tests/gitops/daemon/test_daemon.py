@@ -18,6 +18,7 @@ from applier.underway import Underway
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
+from gitops.daemon.configuration import Configuration
 from gitops.daemon.daemon import Daemon
 from gitops.daemon.follow import Follower
 from gitops.externals import Externals
@@ -102,7 +103,8 @@ class Platform:
         self.file.write_text(head + "".join(f"- {{{one}, interval: 1h}}\n" for one in sources) + more)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Running]:
+    async def running(self, lead: asyncio.Event | None = None) -> AsyncIterator[Running]:
+        """Another process leads until `lead` is set."""
         passes, told = Passes(), asyncio.Queue[str]()
         config = read(self.file)
         follower = Follower(
@@ -115,13 +117,20 @@ class Platform:
         def notice(name: str, text: str) -> None:
             told.put_nowait(f"{name}: {text}")
 
-        daemon = Daemon(follower, Externals(SystemClock()), config, self.file, notice, config.resync)
-        task = asyncio.create_task(daemon.run())
-        try:
-            yield Running(daemon, passes, told)
-        finally:
-            follower.stop.set()
-            await asyncio.wait_for(task, 20)
+        configuration = Configuration(config, self.file, notice)
+        daemon = Daemon(follower, Externals(SystemClock()), configuration, notice, config.resync)
+        async with configuration.followed():
+            task = asyncio.create_task(self._led(daemon, lead))
+            try:
+                yield Running(daemon, passes, told)
+            finally:
+                follower.stop.set()
+                await asyncio.wait_for(task, 20)
+
+    async def _led(self, daemon: Daemon, lead: asyncio.Event | None) -> None:
+        if lead:
+            await lead.wait()
+        await daemon.run()
 
 
 @pytest.fixture
@@ -165,15 +174,32 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         assert f"{platform.file}:4: sources[0].pth: no field 'pth'; did you mean 'path'?" in told
         commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
         await run.passed(lambda given: given["one"].catalog.revision == commit)
-        run.daemon.reread()
+        run.daemon.configuration.reread()
         assert run.told.empty()
-        assert run.daemon.refused in told
+        assert run.daemon.configuration.refused in told
         platform.configure("name: one, url: one, path: .")
         await run.says("can be taken again; it says what is in force")
-        assert run.daemon.refused == ""
+        assert run.daemon.configuration.refused == ""
         platform.configure("name: one, url: one, suspend: INC-7")
         given = await run.passed(lambda given: given["one"].suspend == "INC-7")
         assert given["one"].catalog.revision == commit
+
+
+async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_last(platform: Platform) -> None:
+    """Surface 2.5, S2-12: two replicas see one file; a takeover brings back nothing that had been changed before."""
+    platform.repository("one")
+    platform.repository("two")
+    platform.configure("name: one, url: one")
+    lead = asyncio.Event()
+    async with platform.running(lead) as run:
+        platform.configure("name: two, url: two")
+        await run.says("taken anew; following two")
+        platform.configure("name: two, url: two, pth: x")
+        assert run.daemon.configuration.refused in await run.says("not taken")
+        assert run.passes.given.empty()
+        lead.set()
+        await run.passed(lambda given: set(given) == {"two"})
+        assert run.daemon.configuration.refused
 
 
 async def test_another_path_is_read_although_the_commit_is_the_same(platform: Platform) -> None:
