@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from gitops.clock import Clock
+from gitops.forge.limits import Limits
 from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong
 from gitops.secret_file import secret_in
 
@@ -24,8 +24,6 @@ _LARGEST: Final = 32 << 20
 _MOST_PAGES: Final = 50
 _SECONDS: Final = 30.0
 _REMEMBERED: Final = 1000
-_PATIENCE: Final = timedelta(minutes=1)
-"""How long to wait where a server is tired and does not say for how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Rest:
     scheme: str = "Bearer "
     accept: str = "application/json"
     _unchanged: dict[str, tuple[str, _Answer]] = field(default_factory=dict)
-    _resumes: datetime | None = None
+    _limits: Limits = field(default_factory=Limits)
     _session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -62,14 +60,15 @@ class Rest:
     async def pages(self, path: str, **query: str | int) -> list[Any]:
         """The items of a list, of all its pages. Raises ForgeError."""
         url, found = self._url(path, query), list[Any]()
+        full = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MOST_PAGES):
             answer = await self._get(url)
             found += answer.document
+            if not answer.following and len(answer.document) >= full:
+                self._unchanged.pop(url, None)  # it may get a page after it, and be itself unchanged
             if not answer.following:
                 return found
-            url = answer.following
-            if not self._is_here(url):
-                raise ForgeRefused(f"{self.api}: its next page is at another server; not asked")
+            url = self._here(answer.following, path)
         raise ForgeRefused(f"{self.api}{path}: more than {_MOST_PAGES} pages")
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -79,14 +78,17 @@ class Rest:
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
 
-    def _is_here(self, url: str) -> bool:
-        return urlsplit(url)[:2] == urlsplit(self.api)[:2]
+    def _here(self, url: str, path: str) -> str:
+        """A page at the server that is configured: behind a proxy a forge links to the name that the world knows it by."""
+        if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
+            return url
+        return f"{self.api}{path}?{urlsplit(url).query}"
 
     async def _get(self, url: str) -> _Answer:
         tag, known = self._unchanged.get(url, ("", None))
         answer = await self._ask("GET", url, None, {"If-None-Match": tag} if tag else {})
         if answer.status == 304 and known:
-            return known
+            return replace(known, following=answer.following or known.following)
         if fresh := answer.headers.get("ETag"):
             if len(self._unchanged) >= _REMEMBERED:
                 self._unchanged.clear()
@@ -98,8 +100,8 @@ class Rest:
     ) -> _Answer:
         import aiohttp
 
-        if self._resumes and self.clock.now() < self._resumes:
-            raise self._limited(self._resumes)
+        if self._limits.resumes and self.clock.now() < self._limits.resumes:
+            raise self._limited()
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=_SECONDS)
             self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
@@ -114,15 +116,17 @@ class Rest:
                     response.status,
                     response.headers,
                     _document(data, where) if response.status < 300 and data else None,
-                    str(following["url"]) if (following := response.links.get("next")) else "",
+                    _following(response),
                 )
         except TimeoutError:
             raise ForgeError(f"{where}: no answer within {_SECONDS:g}s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ForgeError(f"{where}: the connection failed ({type(error).__name__})") from None
-        self._note_limit(response.headers)
+        told = _message(data) if response.status >= 300 else ""
+        if self._limits.note(response.status, response.headers, told, self.clock.now()):
+            raise self._limited()
         if response.status >= 300 and response.status != 304:
-            raise self._refusal(response.status, response.headers, where, _message(data))
+            raise self._refusal(response.status, where, told)
         return answer
 
     def _token(self) -> str:
@@ -133,28 +137,11 @@ class Rest:
         except UnicodeDecodeError:
             raise ForgeRefused(f"{self.token_file}: is no text, so no token is in it") from None
 
-    def _note_limit(self, headers: Mapping[str, str]) -> None:
-        """Where nothing more is allowed, nothing more is asked until it is."""
-        if _first(headers, "X-RateLimit-Remaining", "RateLimit-Remaining") == "0":
-            self._resumes = self._resets(headers)
+    def _limited(self) -> RateLimited:
+        until = self._limits.resumes or self.clock.now()
+        return RateLimited(f"{self.api}: takes no more requests now; going on at {until:%Y-%m-%dT%H:%M:%SZ}", until)
 
-    def _resets(self, headers: Mapping[str, str]) -> datetime:
-        wait = _first(headers, "Retry-After")
-        moment = _first(headers, "X-RateLimit-Reset", "RateLimit-Reset")
-        if wait.isdecimal():
-            return self.clock.now() + timedelta(seconds=int(wait))
-        if moment.isdecimal() and len(moment) < 12:
-            return datetime.fromtimestamp(int(moment), UTC)
-        return self.clock.now() + _PATIENCE
-
-    def _limited(self, until: datetime) -> RateLimited:
-        return RateLimited(f"{self.api}: too many requests; going on at {until:%Y-%m-%dT%H:%M:%SZ}", until)
-
-    def _refusal(self, status: int, headers: Mapping[str, str], where: str, message: str) -> ForgeError:
-        spent = _first(headers, "X-RateLimit-Remaining", "RateLimit-Remaining") == "0"
-        if status == 429 or (status == 403 and (spent or "Retry-After" in headers)):
-            self._resumes = self._resets(headers)
-            return self._limited(self._resumes)
+    def _refusal(self, status: int, where: str, message: str) -> ForgeError:
         told = f"{where}: {status}{f' ({message})' if message else ''}"
         match status:
             case 401:
@@ -181,6 +168,14 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return data
 
 
+def _following(response: aiohttp.ClientResponse) -> str:
+    """The URL of the next page (RFC 8288; GitLab's X-Next-Page), empty after the last."""
+    if link := response.links.get("next"):
+        return str(link["url"])
+    number = response.headers.get("X-Next-Page", "")
+    return str(response.url.update_query(page=number)) if number.isdecimal() else ""
+
+
 def _document(data: bytes, where: str) -> Any:
     try:
         return json.loads(data)
@@ -196,7 +191,3 @@ def _message(data: bytes) -> str:
     except (ValueError, AttributeError):
         return ""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:200]
-
-
-def _first(headers: Mapping[str, str], *names: str) -> str:
-    return next((headers[name] for name in names if name in headers), "")

@@ -51,6 +51,11 @@ def refused(source: str, commits: Commits, why: str) -> str:
     return _with(text, str(commits), "")
 
 
+def unfinished(body: str) -> str:
+    """The same, saying of no commits that it is theirs."""
+    return _STATE.sub("<!-- levelgate:state  -->", body, count=1)
+
+
 def closed(body: str, state: PullState) -> str:
     """The comment of a pull request that is over: what it says is not kept up to date any more."""
     if _said(body) == _over(state):

@@ -6,10 +6,12 @@ One pull request that cannot be planned is told so, and keeps no other waiting.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from applier.errors import ApplierError
 from gitops import compose
@@ -38,6 +40,8 @@ from renderer.errors import RendererError
 STATE_NAME: Final = "levelgate/plan"
 _SHORTER: Final = 4
 """A comment that the forge does not take is tried again so much shorter, twice."""
+
+_Written = TypeVar("_Written")
 
 
 @dataclass
@@ -119,18 +123,14 @@ class Reviewer:
         try:
             report = await self._plan(commits)
         except (GitopsError, ApplierError, RendererError, RecursionError) as error:
-            why = str(error) or type(error).__name__
-            body, judged, text = (
-                note.refused(self.source, commits, why),
-                Verdict.ERROR,
-                "cannot be planned",
-            )
-            comment = await self._keep(pull.number, found, body)
+            bodies = [note.refused(self.source, commits, str(error) or type(error).__name__)]
+            judged, text = Verdict.ERROR, "cannot be planned"
         else:
             judged, text = note.verdict(report, commits)
-            comment = await self._write(pull, found, report, commits)
-        name = f"{STATE_NAME} ({self.source})"
-        await self.forge.tell(Status(commits.head, judged, name, text, comment.url or pull.url))
+            bodies = [
+                note.written(report, commits, pull.base, limit=limit, version=self.version) for limit in self._limits
+            ]
+        await self._tell(pull, found, bodies, Status(commits.head, judged, f"{STATE_NAME} ({self.source})", text))
         self._done[pull.number] = commits
         self.notice(pull.number, f"{commits.head[:7]}  {text}")
         return judged is Verdict.SUCCESS
@@ -156,32 +156,32 @@ class Reviewer:
         base = compose.catalog_of(self.mirror.snapshot(commits.base), source=self.source)
         return base, state_of(self.source, self.mirror.target, self.mirror.snapshot(commits.head), base)
 
-    async def _write(self, pull: PullRequest, found: list[Comment], report: Report, commits: Commits) -> Comment:
+    @property
+    def _limits(self) -> Sequence[int]:
+        """A comment that the forge does not take as it is is tried again shorter."""
         limit = self.forge.limit
-        for shorter in (limit, limit // _SHORTER):
-            body = note.written(report, commits, pull.base, limit=shorter, version=self.version)
-            try:
-                return await self._keep(pull.number, found, body)
-            except TooLong:
-                continue
-        body = note.written(report, commits, pull.base, limit=limit // _SHORTER**2, version=self.version)
-        return await self._keep(pull.number, found, body)
+        return limit, limit // _SHORTER, limit // _SHORTER**2
 
-    async def _keep(self, number: int, found: list[Comment], body: str) -> Comment:
-        """One comment of ours with this body, and no other."""
-        kept = await self._edited(number, found[0], body) if found else None
-        kept = kept or await self.forge.comment(number, body)
+    async def _tell(self, pull: PullRequest, found: list[Comment], bodies: Sequence[str], status: Status) -> None:
+        """The state, which links to the comment, comes before the comment says of which commits it is: whoever is broken off between them begins
+        again.
+        """
+        number = pull.number
+        if not found:
+            found = [await _first_taken(map(note.unfinished, bodies), partial(self.forge.comment, number))]
+        await self.forge.tell(replace(status, url=found[0].url or pull.url))
+        if not await _first_taken(bodies, partial(self._edited, number, found[0])):
+            await _first_taken(bodies, partial(self.forge.comment, number))
         for one in found[1:]:
             await self.forge.delete(number, one)
-        return kept
 
-    async def _edited(self, number: int, comment: Comment, body: str) -> Comment | None:
-        """None where somebody has deleted it meanwhile."""
+    async def _edited(self, number: int, comment: Comment, body: str) -> bool:
+        """False where somebody has deleted it meanwhile."""
         try:
             await self.forge.edit(number, comment, body)
         except NotThere:
-            return None
-        return comment
+            return False
+        return True
 
     async def _ours(self, number: int) -> list[Comment]:
         self._login = self._login or await self.forge.login()
@@ -199,3 +199,12 @@ class Reviewer:
             if (body := note.closed(one.body, pull.state)) != one.body:
                 await self._edited(pull.number, one, body)
                 self.notice(pull.number, str(pull.state))
+
+
+async def _first_taken(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
+    """What writing the longest of these gives that the forge takes. Raises TooLong where it takes none."""
+    *longer, last = bodies
+    for body in longer:
+        with suppress(TooLong):
+            return await write(body)
+    return await write(last)

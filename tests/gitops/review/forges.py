@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from yarl import URL
 
 from tests.gitops.loopback import listening
 
@@ -29,9 +30,19 @@ class Pull:
     fork: bool = False
 
 
+@dataclass(frozen=True)
+class Refusal:
+    status: int = 429
+    headers: Mapping[str, str] = field(default_factory=dict)
+    said: Any = None
+
+
 @dataclass
 class FakeForge:
-    """What is there, and what was asked. A comment longer than `limit` is refused; with `spent` requests left none is answered after these."""
+    """What is there, and what was asked. A comment longer than `limit` is refused. After `left` requests all are refused, with the status, the
+    headers and the document of `refusal`. `world` is the address that its links name, where that is not the one that it is asked at; without `links`
+    there are none, as behind proxies that take them away.
+    """
 
     kind: str
     limit: int = 65_536
@@ -42,7 +53,9 @@ class FakeForge:
     asked: list[str] = field(default_factory=list)
     unchanged: int = 0
     left: int | None = None
-    refusal: dict[str, str] = field(default_factory=dict)
+    refusal: Refusal = Refusal()
+    world: str = ""
+    links: bool = True
     url: str = ""
 
     @asynccontextmanager
@@ -70,7 +83,7 @@ class FakeForge:
             return web.json_response({"message": "Bad credentials"}, status=401)
         if self.left is not None:
             if self.left == 0:
-                return web.json_response({"message": "API rate limit exceeded"}, status=403, headers=self.refusal)
+                return web.json_response(self.refusal.said, status=self.refusal.status, headers=self.refusal.headers)
             self.left -= 1
         response: web.Response = await handler(request)
         tag = f'W/"{hashlib.sha1(response.body or b"").hexdigest()}"'  # type: ignore[arg-type]
@@ -171,10 +184,14 @@ class FakeForge:
 
     def _paged(self, request: web.Request, items: list[Mapping[str, Any]]) -> web.Response:
         number = int(request.query.get("page", "1"))
-        rest = items[self.page * number :]
-        following = request.url.update_query(page=number + 1)
-        headers = {"Link": f'<{following}>; rel="next", <{request.url}>; rel="first"'} if rest else {}
-        return web.json_response(items[self.page * (number - 1) : self.page * number], headers=headers)
+        size = min(self.page, int(request.query.get("limit" if self.kind == "gitea" else "per_page", "30")))
+        last = size * number >= len(items)
+        url = URL(self.world).join(request.url.relative()) if self.world else request.url
+        following = url.update_query(page=number + 1)
+        headers = {} if last or not self.links else {"Link": f'<{following}>; rel="next", <{url}>; rel="first"'}
+        if self.kind == "gitlab":
+            headers["X-Next-Page"] = "" if last else str(number + 1)
+        return web.json_response(items[size * (number - 1) : size * number], headers=headers)
 
     def _pull(self, one: Pull) -> dict[str, Any]:
         if self.kind == "gitlab":

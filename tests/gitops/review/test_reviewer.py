@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gitops.forge.connect import Place, UnknownForge
-from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
+from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
 from gitops.source import Mirror, Target
 from tests.gitops.fleet import StillClock
-from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull
+from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull, Refusal
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
 
@@ -115,7 +117,7 @@ def test_nothing_is_planned_written_or_said_twice(review: Review) -> None:
     review.pull(config("b"))
     review.run(everything, everything)
     writes = [one for one in review.forge.asked if not one.startswith("GET")]
-    assert len(writes) == 2
+    assert len(writes) == 3  # the comment, the state that links to it, and which commits they are of
     assert (len(review.notices), review.forge.unchanged >= 1) == (1, True)
     review.run(everything)
     assert [one for one in review.forge.asked if not one.startswith("GET")] == writes
@@ -230,10 +232,17 @@ def test_a_comment_that_somebody_deleted_is_written_again(on_github: Review) -> 
     async def deleted(reviewer: Reviewer) -> None:
         (known,) = await reviewer.forge.comments(1)
         on_github.forge.comments.clear()
-        await reviewer._keep(1, [known], MARK)
+        on_github.pull(config("c"))
+        reviewer._ours = partial(_known, [known])  # type: ignore[method-assign]
+        await everything(reviewer)
 
     on_github.run(everything, deleted)
-    assert on_github.forge.bodies(1) == [MARK]
+    assert len(on_github.forge.bodies(1)) == 1
+    assert len(on_github.forge.states) == 2
+
+
+async def _known(comments: list[Comment], _number: int) -> list[Comment]:
+    return comments
 
 
 def test_of_two_comments_of_ours_one_stays(on_github: Review) -> None:
@@ -253,10 +262,21 @@ def test_a_comment_that_is_refused_as_too_long_is_shortened(on_github: Review) -
     assert "400 create" in body
 
 
-@pytest.mark.parametrize(
-    "refusal", [{"Retry-After": "90"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763640090"}]
-)
-def test_limits_of_the_forge_are_kept(on_github: Review, refusal: dict[str, str]) -> None:
+REFUSALS = {
+    "github, spent": Refusal(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763640090"}),
+    "github, spent, as told since 2024": Refusal(
+        429, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1763640090"}
+    ),
+    "github, secondary": Refusal(429, {"retry-after": "90", "x-ratelimit-remaining": "4000"}),
+    "github, secondary, as before": Refusal(403, {"Retry-After": "90"}),
+    "gitlab": Refusal(429, {"RateLimit-Remaining": "0", "RateLimit-Reset": "1763640090"}, "Retry later"),
+    "gitlab, behind a proxy": Refusal(429, {"Retry-After": "Thu, 20 Nov 2025 12:01:30 GMT"}),
+    "a proxy that is tired": Refusal(503, {"Retry-After": "90"}),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+def test_limits_of_the_forge_are_kept(on_github: Review, refusal: Refusal) -> None:
     """After a refusal nothing is asked before the time that the forge names."""
     on_github.clock.moment = datetime.fromtimestamp(1763640000, UTC)
     on_github.forge.left, on_github.forge.refusal = 0, refusal
@@ -273,8 +293,29 @@ def test_limits_of_the_forge_are_kept(on_github: Review, refusal: dict[str, str]
         on_github.forge.left = None
 
     on_github.run(limited, later, everything)
-    assert len(on_github.forge.asked) == 6
+    assert len(on_github.forge.asked) == 7
     assert len(on_github.forge.bodies(1)) == 1
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+@pytest.mark.parametrize("left", range(7))
+def test_a_limit_between_any_two_requests_loses_nothing(repository: Repository, kind: str, left: int) -> None:
+    """Neither the comment nor the state, nor is either there twice; also where a new process goes on."""
+    review = Review(repository, kind)
+    head = review.pull(config("b"))
+    review.forge.left, review.forge.refusal = left, Refusal(429, {"Retry-After": "90"})
+
+    async def broken_off(reviewer: Reviewer) -> None:
+        with suppress(RateLimited):
+            await reviewer.all()
+
+    review.run(broken_off)
+    review.forge.left = None
+    review.run(everything, everything)
+    (body,) = review.forge.bodies(1)
+    assert f"head={head}" in body
+    assert review.forge.states[-1] == {**review.forge.states[0], "sha": head}
+    assert "#" in review.forge.states[-1]["target_url"]
 
 
 def test_following_waits_out_the_limit_and_goes_on(on_github: Review) -> None:
@@ -287,7 +328,7 @@ def test_following_waits_out_the_limit_and_goes_on(on_github: Review) -> None:
 
         async def sleep(seconds: float) -> None:
             looks.append(timedelta(seconds=seconds))
-            on_github.forge.left, on_github.forge.refusal = 0, {"Retry-After": "90"}
+            on_github.forge.left, on_github.forge.refusal = 0, Refusal(429, {"Retry-After": "90"})
             if len(looks) == 2:
                 reviewer.stop.set()
             await rests(seconds)
@@ -354,29 +395,6 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
         assert "s3cret" not in str(error.value)
 
     on_github.run(refused)
-
-
-def test_a_next_page_elsewhere_is_not_asked(on_github: Review) -> None:
-    """The token goes to the server that is configured, and to no other."""
-
-    async def led_astray(reviewer: Reviewer) -> None:
-        on_github.forge.url = "http://elsewhere.test"
-        with pytest.raises(ForgeError):
-            await reviewer.forge.open_pulls()
-
-    on_github.pull(config("b"))
-    on_github.pull(config("c"), number=2)
-    on_github.forge.page = 1
-    paged = on_github.forge._paged
-
-    def elsewhere(*arguments: object) -> object:
-        response = paged(*arguments)  # type: ignore[arg-type]
-        if "Link" in response.headers:
-            response.headers["Link"] = '<http://elsewhere.test/pulls>; rel="next"'
-        return response
-
-    on_github.forge._paged = elsewhere  # type: ignore[method-assign, assignment]
-    on_github.run(led_astray)
 
 
 @pytest.mark.parametrize(

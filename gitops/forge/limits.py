@@ -1,0 +1,71 @@
+"""When a forge may be asked again, as its answers say.
+
+Sources: RFC 9110, 10.2.3 (Retry-After); GitHub, "Rate limits for the REST API": refusals are 403 or 429 and may name no time; GitLab, "User and
+IP rate limits".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+_PATIENCE: Final = timedelta(minutes=1)
+"""How long to wait where no time is named; twice as long each time that it was too short."""
+
+_LONGEST: Final = timedelta(hours=1)
+"""No limit lasts longer: whoever names another time has another clock."""
+
+_TOLD: Final = ("rate limit", "abuse detection")
+"""What GitHub says of a limit that stands in no header."""
+
+
+@dataclass
+class Limits:
+    """`resumes` is when the next request may be sent; None where nothing is known against it."""
+
+    resumes: datetime | None = None
+    _in_vain: int = 0
+
+    def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
+        """Learn from an answer; whether it is a refusal that time heals. An answer may be the last one that is given for now."""
+        refused = _is_limit(status, headers, message)
+        if refused or _spent(headers):
+            self.resumes = min(_named(headers, now) or now + _PATIENCE * 2**self._in_vain, now + _LONGEST)
+        self._in_vain = min(self._in_vain + 1, 6) if refused else 0
+        return refused
+
+
+def _is_limit(status: int, headers: Mapping[str, str], message: str) -> bool:
+    match status:
+        case 429:
+            return True
+        case 403:
+            return _spent(headers) or "Retry-After" in headers or any(word in message.lower() for word in _TOLD)
+        case 503:
+            return "Retry-After" in headers
+    return False
+
+
+def _spent(headers: Mapping[str, str]) -> bool:
+    return _first(headers, "X-RateLimit-Remaining", "RateLimit-Remaining") == "0"
+
+
+def _named(headers: Mapping[str, str], now: datetime) -> datetime | None:
+    """The time that the headers name."""
+    wait = headers.get("Retry-After", "")
+    moment = _first(headers, "X-RateLimit-Reset", "RateLimit-Reset")
+    if wait.isdecimal():
+        return now + timedelta(seconds=min(int(wait[:9]), _LONGEST.total_seconds()))
+    if wait:
+        try:
+            return parsedate_to_datetime(wait).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    return datetime.fromtimestamp(int(moment), UTC) if moment.isdecimal() and len(moment) < 12 else None
+
+
+def _first(headers: Mapping[str, str], *names: str) -> str:
+    return next((headers[name] for name in names if name in headers), "")
