@@ -107,15 +107,15 @@ def explore(
     meddle: bool = True,
     visit: Callable[[State], None] = lambda _: None,
 ) -> Found:
-    """All states that these commits can lead to; `visit` is shown each of them once."""
-    start = State((None,) * len(history[0]), meddled=not meddle)
+    """All states that these commits can lead to; `meddle`: a person may come; `visit` is shown each of them once."""
+    start = State((None,) * len(history[0]))
     seen: dict[State, tuple[State, str] | None] = {start: None}
     pending = [start]
     while pending:
         state = pending.pop()
         visit(state)
         try:
-            for name, after in _steps(state, history, rules):
+            for name, after in _steps(state, history, rules, meddle=meddle):
                 if after not in seen:
                     seen[after] = (state, name)
                     pending.append(after)
@@ -132,12 +132,13 @@ def path(seen: dict[State, tuple[State, str] | None], state: State) -> tuple[str
     return tuple(reversed(steps))
 
 
-def _steps(state: State, history: Sequence[Graph], rules: Rules) -> Iterator[tuple[str, State]]:
+def _steps(state: State, history: Sequence[Graph], rules: Rules, *, meddle: bool) -> Iterator[tuple[str, State]]:
     """What may happen next. Raises Breach."""
     if state.commit + 1 < len(history):
         yield "commit", state._replace(commit=state.commit + 1)
     yield from passing(state)
-    yield from meddling(state)
+    if meddle:
+        yield from meddling(state)
     if state.round:
         yield "crash", state._replace(round=frozenset())
         for write in state.round:

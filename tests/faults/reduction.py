@@ -62,7 +62,7 @@ def explore_all(
     """All histories of so many commits over up to `size` objects. `visit` is shown each state of the last commit; `forget`: as the last two points
     above say.
     """
-    boundary = {State((None,) * size, commit=1, meddled=not meddle)}
+    boundary = {State((None,) * size, commit=1)}
     states = 0
     for commit in range(commits):
         is_last = commit == commits - 1
@@ -71,7 +71,8 @@ def explore_all(
         for graph in shapes(size):
             fades = wanted(graph) if forget and is_last else None
             form = partial(_formed, fades=fades, alike=Alike(automorphisms(graph)))
-            found, seen = explore_one(graph, map(form, starts.of(graph)), rules, form=form, forget=forget)
+            begin = map(form, starts.of(graph))
+            found, seen = explore_one(graph, begin, rules, form=form, meddle=meddle, forget=forget)
             states += found.states
             if found.breach:
                 return replace(found, states=states)
@@ -101,7 +102,13 @@ def _graph_order(graph: Graph) -> list[list[int]]:
 
 
 def explore_one(
-    graph: Graph, starts: Iterable[State], rules: Rules, *, form: Callable[[State], State], forget: bool
+    graph: Graph,
+    starts: Iterable[State],
+    rules: Rules,
+    *,
+    form: Callable[[State], State],
+    meddle: bool,
+    forget: bool,
 ) -> tuple[Found, Iterable[State]]:
     """All states between rounds, each in its `form`, that this commit can lead to from any of `starts`, and what was found. First what comes about
     without a person; to `forget` is to leave out what he brings about no more than that.
@@ -116,7 +123,7 @@ def explore_one(
         while pending:
             state = pending.pop()
             try:
-                for name, step in _steps(state, graph, rules):
+                for name, step in _steps(state, graph, rules, meddle=meddle):
                     after = form(step)
                     if after not in seen and _apart_from_person(after) not in without:
                         seen[after] = (state, name)
@@ -142,16 +149,17 @@ def _start(seen: dict[State, tuple[State, str] | None], state: State) -> State:
     return state
 
 
-def _steps(state: State, graph: Graph, rules: Rules) -> Iterator[tuple[str, State]]:
+def _steps(state: State, graph: Graph, rules: Rules, *, meddle: bool) -> Iterator[tuple[str, State]]:
     """What may happen next, up to the end of a round. Raises Breach."""
     yield from passing(state)
-    yield from meddling(state)
+    if meddle:
+        yield from meddling(state)
     writes = decide(state, graph, rules)
     if not writes:
         check_rest(state, graph)
     for part in _parts(writes):
         yield from _round(state, part, graph, rules)
-    if not state.meddled:
+    if meddle and not state.meddled:
         yield from _disturbed(state, writes, graph, rules)
 
 

@@ -38,6 +38,12 @@ def test_without_any_one_rule_some_history_breaks(rule: str) -> None:
     assert any(explore(history, Rules(**{rule: False})).breach for history in histories(2, 2))
 
 
+def test_the_order_of_applying_is_looked_at_whether_a_person_comes_or_not() -> None:
+    """I3: it is left out only where he has put something in the way."""
+    found = [explore(history, Rules(ancestors_first=False), meddle=False).breach[:2] for history in histories(2, 2)]
+    assert "I3" in found
+
+
 @pytest.mark.parametrize(("size", "commits"), first(2, [(2, 3), (3, 2), (3, 3), (4, 2)]))
 def test_the_program_prunes_as_the_model_does(size: int, commits: int) -> None:
     """I4: in every state of the model `applier.prune` lets go what the model lets go, so what is proved of the one holds for the other."""
