@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from applier import kro
-from applier.cluster import Object
+from applier.cluster import PARENT, Object
 from applier.errors import ApplierError
 from applier.observed import annotation, label, number
+from applier.ownership import apply_entry
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
@@ -60,6 +61,15 @@ def epoch_of(parent: Object | None) -> int:
 def target_of(parent: Object | None) -> int:
     """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
     return (number(annotation(parent, keys.TARGET)) if parent else None) or 0
+
+
+def is_intact(parent: Object) -> bool:
+    """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
+    if "managedFields" not in parent["metadata"]:
+        return True
+    fields = (apply_entry(parent, PARENT) or {}).get("fieldsV1", {}).get("f:metadata", {})
+    owned = {*fields.get("f:labels", {}), *fields.get("f:annotations", {})}
+    return owned >= {f"f:{name}" for name in (keys.PARENT_ID, keys.GROUP_KINDS, keys.NAMESPACES)}
 
 
 def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:

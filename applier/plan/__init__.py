@@ -189,7 +189,7 @@ class _Planner:
         except ForeignSet as error:
             theirs = parent is not None and inventory.tool_of(parent) == kro.TOOL
             return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)), untouched=theirs)
-        if not (parent and label(parent, keys.PARENT_ID)):
+        if not (parent and label(parent, keys.PARENT_ID) and inventory.is_intact(parent)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
             return self._unwanted(rendered, parent, current, going)
@@ -253,6 +253,7 @@ class _Planner:
             desired |= inventory.scope_of(_own(rendered.before), rendered.parent)
         target = self.gates.targets.get(rendered.parent) or inventory.target_of(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
+        covered = covered and parent is not None and inventory.is_intact(parent)
         if not rendered.is_source and parent is not None:
             covered = covered and inventory.tool_of(parent) == inventory.TOOL
             covered = covered and _has_finalizer(parent) and target == inventory.target_of(parent)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from applier import observe
 from applier.cluster import Cluster, Object
-from applier.inventory import Scope, scope_of
+from applier.inventory import TOOL, Scope, is_intact, scope_of, tool_of
 from applier.observed import Observed, annotation
 from applier.plan import Records
 from gitops.clock import Clock
@@ -35,7 +35,7 @@ FactsAt = Callable[[datetime], Mapping[str, Fact]]
 async def observe_all(
     cluster: Cluster, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
 ) -> Known:
-    """All members of our sets and what is stored; and for sources without a record the members that a list of everything finds."""
+    """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds."""
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
     archive = await Archive.observe(cluster, seen.archive)
     archive = await archive.read_rules(cluster, sorted(named))
@@ -47,7 +47,7 @@ async def observe_all(
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
     used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
     observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
-    missing = {applyset_id(parent): parent for parent in parents if parent not in observed.objects}
+    missing = {applyset_id(parent): parent for parent in parents if _is_lost(observed.objects.get(parent))}
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
     observed = observed.recalling(seen.objects)
@@ -111,6 +111,11 @@ async def observe_part(
     return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 
 
+def _is_lost(parent: Object | None) -> bool:
+    """Does the inventory of a source not say any more where its members are? That of another tool is not ours to find."""
+    return parent is None or (tool_of(parent) == TOOL and not is_intact(parent))
+
+
 def _records(
     sources: Sequence[SourceState],
     live: Mapping[str, Object],
@@ -130,7 +135,7 @@ def _records(
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
     }
-    found_again = "the record of this source was gone; nothing is deleted in the pass that finds its members again"
+    found_again = "the inventory of this source was lost or changed by others; nothing is deleted in the pass that finds its members again"
     return Records(
         scopes=scopes,
         unreadable={state.catalog.source: state.catalog.protection for state in sources},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from applier.inventory import ForeignSet, Scope, epoch_of, parent_body, read_scope, scope_of, target_of
+from applier.inventory import ForeignSet, Scope, epoch_of, is_intact, parent_body, read_scope, scope_of, target_of
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
@@ -95,3 +95,21 @@ def test_numbers_that_we_would_not_write_count_as_absent() -> None:
     assert (target_of(edited), epoch_of(edited)) == (3, 4)
     edited["metadata"]["annotations"] |= {keys.TARGET: "9" * 5000, keys.EPOCH: "many"}
     assert (target_of(edited), epoch_of(edited)) == (0, 0)
+
+
+def test_keys_are_intact_as_long_as_our_own_apply_owns_them() -> None:
+    """I1, threat 15: who changes one takes it from us, whatever it says afterwards; other keys are anybody's."""
+    ours = {
+        "f:annotations": {f"f:{keys.GROUP_KINDS}": {}, f"f:{keys.NAMESPACES}": {}},
+        "f:labels": {f"f:{keys.PARENT_ID}": {}},
+    }
+    live = parent(Scope(frozenset({CONFIG_MAP})))
+    assert is_intact(owned(live, "levelgate-applyset", ours))
+    assert not is_intact(owned(live, "kubectl-annotate", ours))
+    assert not is_intact(owned(live, "levelgate-applyset", ours | {"f:annotations": {f"f:{keys.NAMESPACES}": {}}}))
+    assert not is_intact(owned(live, "levelgate-applyset", ours | {"f:labels": {}}))
+
+
+def owned(live: dict[str, Any], manager: str, fields: dict[str, Any]) -> dict[str, Any]:
+    entry = {"manager": manager, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:metadata": fields}}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [entry]}}

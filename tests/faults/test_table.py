@@ -411,9 +411,13 @@ async def test_a_record_that_somebody_wrote_into_is_put_right(lane: Lane) -> Non
 
 
 async def test_a_scope_that_somebody_cut_is_rebuilt_before_anything_is_written(lane: Lane) -> None:
-    """Row "parent edited, rolled back" (I1): the kinds are gone from the instance and from the source's record."""
-    wanted = await reference(lane, platform(lane), platform(lane, {}))
-    await settled(lane, platform(lane))
+    """Row "parent edited, rolled back" (I1): the kinds are gone from the instance and from the source's record, one of them with its last member
+    from Git as well.
+    """
+    secret = json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": lane.namespace}})
+    before = {"git": {**platform(lane)["git"], "secret.json": secret}}
+    wanted = await reference(lane, before, platform(lane, {}))
+    await settled(lane, before)
     cut = {"metadata": {"annotations": {"applyset.kubernetes.io/contains-group-kinds": ""}}}
     await lane.patch(lane.instance("chains", "one"), cut)
     await lane.patch(lane.record("git"), cut)

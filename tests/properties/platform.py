@@ -101,6 +101,11 @@ class Platform:
         except (Crash, ClusterError):
             return None
 
+    def annotate(self, key: ObjectKey, name: str, text: str) -> None:
+        """As a person does: the annotation is theirs from then on."""
+        patch = {"metadata": {"annotations": {name: text}}}
+        self._loop.run_until_complete(self.cluster.merge(key, patch, manager="kubectl-annotate"))
+
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import Object
+from applier.cluster import PARENT, Object
 from applier.errors import Denied
+from applier.inventory import read_scope
 from applier.observed import label
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
@@ -361,16 +362,53 @@ def test_an_instance_deleted_by_hand_before_a_commit_that_drops_a_node_still_pru
         assert platform.members() == {"x-a"}
 
 
+PLAIN = {"p.json": plain("p"), "s.json": plain("s", kind="Secret", text="ZnJlZQ==")}
+
+
 def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None:
     """Sets: current is then one full list by `part-of`."""
     with Platform() as platform:
-        platform.commit({"p.json": plain("p"), "s.json": plain("s", kind="Secret")})
+        platform.commit(PLAIN)
         platform.settle()
+        assert platform.members("Secret") == {"s"}
         platform.parents_may_vanish = True
         platform.cluster.take_away(SOURCE)
         platform.commit({"p.json": plain("p")})
         platform.settle()
         assert platform.members("Secret") == set()
+
+
+@pytest.mark.parametrize("name", [keys.GROUP_KINDS, keys.NAMESPACES])
+def test_a_source_whose_inventory_was_changed_by_others_finds_all_its_members_again(name: str) -> None:
+    """I1, threat 15: nothing is deleted before the scope is that of a full list again, though Git has dropped a kind or namespace meanwhile."""
+    with Platform() as platform:
+        platform.commit(PLAIN)
+        platform.settle()
+        platform.annotate(SOURCE, name, "ConfigMap" if name == keys.GROUP_KINDS else "")
+        platform.broken.clear()  # the person's doing
+        platform.commit({"p.json": plain("p")})
+        found = platform.run()
+        assert found is not None
+        assert platform.members("Secret") == {"s"}
+        assert read_scope(platform.cluster.objects[SOURCE]).kinds >= {GroupKind("", "Secret")}
+        platform.settle()
+        assert platform.members("Secret") == set()
+        assert platform.broken == []
+
+
+def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_anything_goes() -> None:
+    """I1: the source's record knows what it was."""
+    both = definition("Link", [config_map("a"), deployment("b", "a")])
+    with Platform() as platform:
+        platform.commit({"link.json": both, "x.json": instance("Link", "x")})
+        platform.settle()
+        platform.annotate(X, keys.GROUP_KINDS, "ConfigMap")
+        platform.commit({"link.json": definition("Link", [config_map("a")]), "x.json": instance("Link", "x")})
+        before = len(platform.cluster.writes)
+        platform.settle()
+        content = [write for write in platform.cluster.writes[before:] if write.key.namespace == "default"]
+        assert [content[0].key, content[0].manager] == [X, PARENT]
+        assert platform.members("Deployment") == set()
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"g/K/n/x": [1]}', '{"g/K/n/x": 1}'])
