@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied
+from applier.status import has_pods
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.implied import claims
 from renderer.kinds import CRD, defined_kind
 from renderer.selection import Selection
 
@@ -62,7 +65,8 @@ def is_terminating(obj: Object) -> bool:
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
     what this pass could not write; `selected` what selections found, why they may not be listed, or None where nothing could be told;
-    `unreadable` are kinds that could not be listed, and why. With `sets` only members of these (by id) have been listed.
+    `unreadable` are kinds that could not be listed, and why. With `sets` only members of these (by id) have been listed. `now` is when, by the clock
+    of whoever observes; without it ages cannot be judged.
     """
 
     discovery: Discovery
@@ -74,6 +78,7 @@ class Observed:
     selected: Mapping[Selection, tuple[ObjectKey, ...] | Denied | None] = field(default_factory=dict)
     sets: frozenset[str] | None = None
     unreadable: Mapping[GroupKind, ClusterError] = field(default_factory=dict)
+    now: datetime | None = None
 
     @property
     def selector(self) -> str:
@@ -167,6 +172,26 @@ class Observed:
     @cached_property
     def crds(self) -> tuple[Object, ...]:
         return tuple(obj for key, obj in self.objects.items() if key.kind == CRD.kind and key.group == CRD.group)
+
+    @cached_property
+    def reporting(self) -> frozenset[GroupKind]:
+        """Custom kinds of which somebody may write a status, as their CRDs have it."""
+        return frozenset(
+            defined_kind(crd)
+            for crd in self.crds
+            if any("status" in (version.get("subresources") or {}) for version in crd["spec"]["versions"])
+        )
+
+    @cached_property
+    def claimed(self) -> frozenset[tuple[str, ObjectKey]]:
+        """PersistentVolumeClaims that live Pods use, of members or made by members, with the set of these."""
+        return frozenset(
+            (set_id, claim)
+            for set_id, members in self.members.items()
+            for key in members
+            if has_pods(self.objects[key])
+            for claim in claims(self.objects[key], key)
+        )
 
     @property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:

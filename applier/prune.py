@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from applier import status
+from applier.health import health_of
 from applier.member import Member, departure, is_proven
 from applier.observed import Observed, annotation
 from applier.reasons import Blocked, Reason
@@ -189,7 +190,7 @@ def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observe
 def _is_past(key: ObjectKey, user: Member, observed: Observed) -> bool:
     """Did the user's revision drop this dependency, and is the user healthy without it, though nobody renewed its record?"""
     live = observed.objects[user.key]
-    healthy = status.is_fresh(live) and status.health(live).status is status.Status.CURRENT
+    healthy = status.is_fresh(live) and health_of(live, observed).status is status.Status.CURRENT
     return key_hash(key) in user.dropped and healthy
 
 

@@ -116,6 +116,13 @@ def _edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterat
         yield from _pod(_at(manifest, path), key.namespace)
 
 
+def claims(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
+    """The PersistentVolumeClaims that its Pods use."""
+    path = _POD_SPECS.get(key.group_kind)
+    used = _pod(_at(manifest, path), key.namespace) if path else ()
+    return (found for found in used if found.kind == "PersistentVolumeClaim")
+
+
 def depends_on(manifest: Manifest) -> list[ObjectKey]:
     """The keys that `config.kubernetes.io/depends-on` names: `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`, comma separated.
 

@@ -132,6 +132,7 @@ class Carried:
             or not all(map(observed.is_known, known.missing))
             or not around.is_alone((key, *known.keys), known.beside)
             or any(around.gates.check(change) != answer for change, answer in known.asked)
+            or ((turns_at := known.plan.turns_at) and observed.now and observed.now >= turns_at)
         ):
             return None
         if parent is not known.plan.parent:
@@ -146,7 +147,7 @@ class Carried:
             return
         if plan.orphans or plan.stuck or plan.untouched or tool_of(parent) != TOOL:
             return
-        if any(node.verb is Verb.LOOK for node in (*plan.nodes, *plan.repairs)):
+        if any(node.verb is Verb.LOOK or node.rests_on for node in (*plan.nodes, *plan.repairs)):
             return
         own = frozenset(node.key for node in rendered.nodes if node.key and not node.external)
         nodes = (*rendered.nodes, *(rendered.before.nodes if rendered.before else ()))

@@ -14,6 +14,7 @@ from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
 from applier.errors import Denied, Immutable, Invalid, Unavailable
+from applier.health import health_of, rests_on
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
 from applier.plan.comparing import Comparisons, Verdict
@@ -146,6 +147,8 @@ class Judge:
             lost,
             self._adoption(rendered),
             "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
+            turns_at=health.until,
+            rests_on=rests_on(live) if live is not None else None,
         )
 
     def _unseen(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
@@ -164,9 +167,19 @@ class Judge:
         )
         if live is None or label(live, keys.PART_OF) != rendered.id:
             return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
-        healthy = self._health(node, live).status is status.Status.CURRENT
+        health = self._health(node, live)
+        healthy = health.status is status.Status.CURRENT
         ready, _ = self._may_dependents_start(node, live, healthy)
-        return NodePlan(node, Verb.UNKNOWN, live, ready=ready, healthy=healthy, blocked=why)
+        return NodePlan(
+            node,
+            Verb.UNKNOWN,
+            live,
+            ready=ready,
+            healthy=healthy,
+            blocked=why,
+            turns_at=health.until,
+            rests_on=rests_on(live),
+        )
 
     def _external(self, node: RenderedNode, live: Object | None, above: Blocked | None) -> NodePlan:
         if node.error:
@@ -177,9 +190,17 @@ class Judge:
             verb = Verb.LOOK if node.key and not self.observed.is_known(node.key) else Verb.NONE
             awaited = ", ".join(node.waiting) or f"{node.key} to exist"
             return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))
-        healthy = self._health(node, live).status is status.Status.CURRENT
-        ready, why = self._may_dependents_start(node, live, healthy)
-        return NodePlan(node, Verb.NONE, live, ready=ready, healthy=True, blocked=above or why)
+        health = self._health(node, live)
+        ready, why = self._may_dependents_start(node, live, health.status is status.Status.CURRENT)
+        return NodePlan(
+            node,
+            Verb.NONE,
+            live,
+            ready=ready,
+            healthy=True,
+            blocked=above or why,
+            turns_at=None if ready else health.until,
+        )
 
     def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verdict:
         if live is None:
@@ -263,13 +284,15 @@ class Judge:
         return self.records.adoption.get(rendered.source, NEVER)
 
     def _health(self, node: RenderedNode, live: Object | None) -> status.Health:
-        if live is not None and annotation(live, keys.HEALTH) == "ignore":
+        if live is None:
+            return status.health(None)
+        if annotation(live, keys.HEALTH) == "ignore":
             return status.Health(status.Status.CURRENT)
-        if live is not None and node.ready.verdict is False:
+        if node.ready.verdict is False:
             return status.Health(status.Status.IN_PROGRESS, node.ready.why)
-        if live is not None and not status.is_fresh(live):
+        if not status.is_fresh(live):
             return status.Health(status.Status.IN_PROGRESS, _NOT_FRESH)
-        return status.health(live, is_instance=node.group_kind in self.instance_kinds)
+        return health_of(live, self.observed, is_instance=node.group_kind in self.instance_kinds)
 
     def _may_dependents_start(self, node: RenderedNode, live: Object, healthy: bool) -> tuple[bool, Blocked | None]:
         """Rule 2, first question; the annotation `wait-for` on the object replaces the rule."""

@@ -133,7 +133,8 @@ class NodePlan:
 
     `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
     taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
-    what its source may adopt.
+    what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `rests_on` another
+    object as well.
     """
 
     node: RenderedNode
@@ -148,6 +149,8 @@ class NodePlan:
     lost: tuple[Lost, ...] = ()
     adoption: Adoption = NEVER
     sick: str = ""
+    turns_at: datetime | None = None
+    rests_on: ObjectKey | None = None
 
     @property
     def is_current(self) -> bool:
@@ -250,12 +253,17 @@ class SetPlan:
 
     @property
     def references(self) -> tuple[ObjectKey, ...]:
-        """Keys of external objects that have not been read yet."""
-        return self._to_read(external=True)
+        """Keys of objects that are only referred to and have to be read."""
+        return (*self._to_read(external=True), *(plan.rests_on for plan in self.nodes if plan.rests_on))
 
     def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
         looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is Verb.LOOK)
         return tuple(node.key for node in looks if node.key and node.external is external)
+
+    @property
+    def turns_at(self) -> datetime | None:
+        """When time alone makes something of it healthy, or ill; None: never."""
+        return min((node.turns_at for node in self.nodes if node.turns_at), default=None)
 
     @property
     def is_idle(self) -> bool:
@@ -266,6 +274,11 @@ class SetPlan:
 @dataclass(frozen=True, slots=True)
 class Plan:
     sets: tuple[SetPlan, ...]
+
+    @property
+    def turns_at(self) -> datetime | None:
+        """When time alone makes something healthy, or ill; None: never."""
+        return min((moment for plan in self.sets if (moment := plan.turns_at)), default=None)
 
     @property
     def is_idle(self) -> bool:

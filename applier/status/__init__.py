@@ -15,11 +15,12 @@ from datetime import datetime, timedelta
 
 from applier.cluster import Object
 from applier.status.kinds import CLAIM, OBSERVERS, RULES
+from applier.status.runs import ENDED
 from applier.status.view import Health, Status, View, current, failed, progress, told
 from renderer.identity import group_kind
 from renderer.kinds import CRD, NAMESPACE
 
-__all__ = ["Health", "Status", "exists_ready", "health", "is_fresh"]
+__all__ = ["Health", "Status", "exists_ready", "has_pods", "health", "is_fresh"]
 
 STATUS_GRACE = timedelta(seconds=30)
 """How long a custom resource may be without status before it counts as one whose controller writes none."""
@@ -40,7 +41,7 @@ def health(
     `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE` from
     `since` (when it was written; else its creation). `awaits_consumer`: a PersistentVolumeClaim that binds on first
     use and has no Pod yet. `is_instance`: an instance of our definitions. Ages are judged only with `now`, an aware
-    datetime.
+    datetime. `applier.health` finds out what of this is so.
     """
     if obj is None:
         return Health(Status.NOT_FOUND, "the object is absent")
@@ -89,6 +90,20 @@ def exists_ready(obj: Object | None) -> bool:
             return True
 
 
+def has_pods(workload: Object) -> bool:
+    """Whether a Pod, or the Pods that this workload makes, are alive or on their way; of kinds that make none nothing is said.
+
+    A CronJob's Pods are those of its Jobs, which come and go.
+    """
+    view = View(workload, None)
+    match workload["kind"]:
+        case "CronJob":
+            return False
+        case "Job" | "Pod":
+            return not (view.is_true("Complete") or view.is_true("Failed") or view.at("status", "phase") in ENDED)
+    return view.replicas > 0
+
+
 def _generic(view: View) -> Health | None:
     """Rules 1 to 3, which come before any rule of a kind."""
     deleted = view.at("metadata", "deletionTimestamp")
@@ -119,9 +134,9 @@ def _instance(view: View) -> Health:
 
 
 def _without_status(view: View, since: datetime | None) -> Health:
-    if view.older_than(STATUS_GRACE, since or view.at("metadata", "creationTimestamp")):
-        return current(f"no status within {STATUS_GRACE.seconds} s: nobody seems to write one")
-    return progress("no status yet")
+    silent = current(f"no status within {STATUS_GRACE.seconds} s: nobody seems to write one")
+    begin = since or view.at("metadata", "creationTimestamp")
+    return view.aged(STATUS_GRACE, begin, young=progress("no status yet"), old=silent)
 
 
 def _ready_condition(view: View) -> Health:

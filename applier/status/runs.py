@@ -10,6 +10,10 @@ UNSCHEDULABLE_AFTER = timedelta(seconds=15)
 """How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
 
 
+ENDED = frozenset({"Succeeded", "Failed"})
+"""Phases of a Pod that runs no more."""
+
+
 def pod(view: View) -> Health:
     match view.at("status", "phase"):
         case "Succeeded":
@@ -48,9 +52,11 @@ def _running_pod(view: View) -> Health:
 def _pending_pod(view: View) -> Health:
     scheduled = view.condition("PodScheduled")
     stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
-    if stuck and view.older_than(UNSCHEDULABLE_AFTER, scheduled.get("lastTransitionTime")):
-        return failed(told(scheduled))
-    return progress(told(scheduled) if stuck else "pending")
+    if not stuck:
+        return progress("pending")
+    why = told(scheduled)
+    since = scheduled.get("lastTransitionTime")
+    return view.aged(UNSCHEDULABLE_AFTER, since, young=progress(why), old=failed(why))
 
 
 def job(view: View) -> Health:

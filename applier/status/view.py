@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -24,10 +24,11 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A status, and in `message` what it was concluded from, for people."""
+    """A status, and in `message` what it was concluded from, for people. `until` is when its age alone makes it another one; None: never."""
 
     status: Status
     message: str = ""
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,13 @@ class View:
     def is_true(self, kind: str) -> bool:
         return self.condition(kind).get("status") == "True"
 
-    def older_than(self, age: timedelta, since: str | datetime | None) -> bool:
-        """Whether `since` lies more than `age` back. Nothing is old where `now` or `since` is not known."""
+    def aged(self, age: timedelta, since: str | datetime | None, *, young: Health, old: Health) -> Health:
+        """What it is until `since` lies `age` back, and from then on. Nothing grows old where `since` is not known, or `now`."""
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
-        return self.now is not None and begin is not None and self.now - begin > age
+        if begin is None:
+            return young
+        until = begin + age
+        return old if self.now is not None and self.now >= until else replace(young, until=until)
 
 
 def current(message: str) -> Health:

@@ -43,11 +43,12 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
         parent = await cluster.get(key)
         if parent is None:
             raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
-        found = await tree(cluster, parent)
+        now = SystemClock().now()
+        found = await tree(cluster, parent, now)
     if output == "json":
         click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
     else:
-        header = f"Cluster {cluster.name}, {local(SystemClock().now())}, levelgate {program_version()}"
+        header = f"Cluster {cluster.name}, {local(now)}, levelgate {program_version()}"
         echo("\n".join([header, "", *_text(found)]))
     return 0
 

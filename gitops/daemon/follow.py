@@ -7,8 +7,9 @@ asked for the sources that are due, each server once for all of these.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -164,6 +165,7 @@ class Follower:
                 return found
             if self.stop.is_set():
                 return found
+            delay = min(delay, self._seconds_until(found.plan.turns_at))
             await any_of(self.clock.sleep(delay), self.stop.wait())
             waited += delay
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
@@ -289,6 +291,8 @@ class Follower:
         if not found.changed:
             for key in sorted(waiting - {self._everything}):
                 self._look_again(key, changed=False, waiting=True)
+        for one in due:
+            self._look_when_due(one, [self._key_of(found, one)] if one.turns_at else ())
         self._tell_soon()
 
     async def _part(self, keys: Sequence[Key]) -> None:
@@ -305,6 +309,8 @@ class Follower:
                 continue
             self.queue.forget(key)
             self._look_again(key, changed=bool(found.changed), waiting=key in waiting)
+        for one in found.sets:
+            self._look_when_due(one, self._keys_in(found, one, keys))
         if self.reconciler.whole and self.reconciler.whole.moved:
             self.queue.add(self._rollouts)
         self._tell_soon()
@@ -359,6 +365,15 @@ class Follower:
             self.queue.add_after(key, self._looks[key])
         else:
             self._looks.pop(key, None)
+
+    def _look_when_due(self, one: SetPlan, keys: Iterable[Key]) -> None:
+        """At what was judged by its age, once that makes a difference."""
+        if one.turns_at:
+            for key in keys:
+                self.queue.add_after(key, self._seconds_until(one.turns_at))
+
+    def _seconds_until(self, moment: datetime | None) -> float:
+        return max(SHORTEST_SLEEP, (moment - self.clock.now()).total_seconds()) if moment else math.inf
 
     def _tell_soon(self) -> None:
         whole = self.reconciler.whole

@@ -76,6 +76,7 @@ class Decider:
                 decided = plan(bundle, observed, records, asked, self.comparisons, to_the_end=to_the_end)
             unknown = {key for one in decided.sets for key in one.unknown}
             references = {key for one in decided.sets for key in one.references}
+            references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
             selections -= observed.selected.keys()
             if unknown or references or selections:

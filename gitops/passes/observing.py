@@ -50,8 +50,8 @@ async def observe_all(
     missing = {applyset_id(parent): parent for parent in parents if _is_lost(observed.objects.get(parent))}
     found = await observe.scan(cluster, observed, missing) if missing else {}
     lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
-    observed = observed.recalling(seen.objects)
     reading = seen.read(clock)
+    observed = replace(observed.recalling(seen.objects), now=reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
     rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
@@ -90,8 +90,8 @@ async def observe_part(
     absent = frozenset(key for key in before.absent if key.group_kind == CRD)
     observed = Observed(before.discovery, objects, absent, sets=part.ids)
     observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
-    observed = observed.recalling(before.objects)
     reading = seen.read(clock)
+    observed = replace(observed.recalling(before.objects), now=reading.now)
     conditions = replace(
         known.conditions,
         reading=reading,

@@ -167,6 +167,8 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
         others = [node for node in nodes if node.node.key not in part.roots]
         if one.error or one.stuck or one.superset or any(not _is_done(node) for node in others):
             return f"{key} has more to do"
+        if any(node.rests_on for node in nodes):  # whether others use a claim is for all of its set to tell
+            return f"{key} has claims that are not bound"
         if any(node.is_held or node.node.error for node in nodes if node.node.key in part.plain):
             return f"{key} has objects that are held"
         gates = known.propagation.gates

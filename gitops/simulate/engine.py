@@ -91,7 +91,10 @@ class Simulation:
         """The base, brought about with all windows open and everything ready at once; then its own rules."""
         self._heed(base.catalog)
         for state in (replace(base, catalog=opened(base.catalog)), base):
-            await self._settle(state)
+            found = await self._settle(state)
+            while found.plan.turns_at and found.plan.turns_at < self.begins:
+                self.clock.moment = found.plan.turns_at
+                found = await self._settle(state)
         self.clock.moment = self.begins
         found = await self._settle(base)
         self.recorder.passed(found)
@@ -135,7 +138,7 @@ class Simulation:
         while True:
             found = await self._settle(state)
             self.recorder.passed(found)
-            moments = [found.propagation.wake_at, self.world.due]
+            moments = [found.propagation.wake_at, found.plan.turns_at, self.world.due]
             if self.recorder.is_settled() and self.world.due is None:
                 return "all is as Git says"
             upcoming = min(filter(None, moments), default=None)

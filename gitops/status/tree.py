@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-from applier import inventory, status
+from applier import inventory
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
+from applier.health import health_of, rests_on
 from applier.inventory import ForeignSet
 from applier.member import Member
-from applier.observed import label
+from applier.observe import refer
+from applier.observed import Observed, label
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, group_kind
+from renderer.kinds import CRD, is_built_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +33,36 @@ class Branch:
     below: tuple[Branch, ...] = ()
 
 
-async def tree(cluster: Cluster, parent: Object) -> Branch:
-    """Everything below this parent, one list for each kind and set. Raises ClusterError."""
-    member, found = Member.of(parent), status.health(parent, is_instance=bool(label(parent, keys.PARENT_ID)))
-    below = sorted(
-        await asyncio.gather(*(tree(cluster, obj) for obj in await _members(cluster, parent))),
+async def tree(cluster: Cluster, parent: Object, now: datetime) -> Branch:
+    """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
+    below: dict[ObjectKey, list[Object]] = {}
+    await _gather(cluster, parent, below)
+    objects = [parent, *(obj for members in below.values() for obj in members)]
+    observed = Observed(await cluster.discover(), now=now).seen(objects)
+    return _branch(parent, below, await refer(cluster, observed, _to_be_read(objects, observed)))
+
+
+async def _gather(cluster: Cluster, parent: Object, below: dict[ObjectKey, list[Object]]) -> None:
+    """The members of each object by its key."""
+    members = below[ObjectKey.of(parent)] = await _members(cluster, parent)
+    await asyncio.gather(*(_gather(cluster, obj, below) for obj in members))
+
+
+def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
+    """What else health rests on: StorageClasses of claims, and the CRDs of what has no status."""
+    kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
+    custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]
+    crds = {ObjectKey(*CRD, "", f"{one.plural}.{one.group}") for one in custom if one}
+    return crds.union(filter(None, map(rests_on, objects))) - observed.objects.keys()
+
+
+def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
+    member, health = Member.of(obj), health_of(obj, observed, is_instance=bool(label(obj, keys.PARENT_ID)))
+    members = sorted(
+        (_branch(one, below, observed) for one in below[member.key]),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
-    return Branch(member.key, member.level, member.node, found.status.value, found.message, parent, tuple(below))
+    return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(members))
 
 
 async def _members(cluster: Cluster, parent: Object) -> list[Object]:

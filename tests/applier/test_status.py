@@ -61,7 +61,7 @@ REPLICA_SET = "apps/v1/ReplicaSet"
 LABELLED = {"replicas": 2, "fullyLabeledReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}
 
 POD, JOB = "v1/Pod", "batch/v1/Job"
-UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", lastTransitionTime=ago(16))
+UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", lastTransitionTime=ago(15))
 CRASH = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
 CRD = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 WIDGET = "example.org/v1/Widget"
@@ -141,7 +141,7 @@ PODS: list[tuple[str, Object, Status]] = [
     ("no phase", obj(POD, {}), PROGRESS),
     ("pending", obj(POD, {"phase": "Pending"}), PROGRESS),
     ("unschedulable", obj(POD, {"phase": "Pending", "conditions": [UNSCHEDULABLE]}), FAILED),
-    ("unschedulable for 15 s", obj(POD, {"phase": "Pending", "conditions": [UNSCHEDULABLE | {"lastTransitionTime": ago(15)}]}), PROGRESS),
+    ("unschedulable for 14 s", obj(POD, {"phase": "Pending", "conditions": [UNSCHEDULABLE | {"lastTransitionTime": ago(14)}]}), PROGRESS),
     ("unschedulable since when", obj(POD, {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable")]}), PROGRESS),
     ("not scheduled", obj(POD, {"phase": "Pending", "conditions": [UNSCHEDULABLE | {"reason": "SchedulingGated"}]}), PROGRESS),
     ("running", obj(POD, {"phase": "Running"}), PROGRESS),
@@ -214,8 +214,8 @@ def test_without_a_clock_nothing_is_old() -> None:
 @pytest.mark.parametrize(
     ("given", "since", "expected"),
     [
-        (obj(WIDGET, creationTimestamp=ago(31)), None, CURRENT),
-        (obj(WIDGET, creationTimestamp=ago(30)), None, PROGRESS),
+        (obj(WIDGET, creationTimestamp=ago(30)), None, CURRENT),
+        (obj(WIDGET, creationTimestamp=ago(29)), None, PROGRESS),
         (obj(WIDGET, {}, creationTimestamp=ago(1)), None, PROGRESS),
         (obj(WIDGET, creationTimestamp=ago(999)), NOW - timedelta(seconds=5), PROGRESS),
         (obj(WIDGET, {"phase": "x"}, creationTimestamp=ago(1)), None, CURRENT),
