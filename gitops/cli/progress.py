@@ -14,7 +14,7 @@ from applier.reasons import Blocked, Reason
 from applier.results import Result
 from gitops.clock import Clock
 from gitops.passes.known import Pass
-from gitops.passes.news import Halted, Held, News, Overridden, Settled, WaveOver, news
+from gitops.passes.news import Failed, Halted, Held, News, Overridden, Settled, WaveOver, Wrong, news
 from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
@@ -90,9 +90,12 @@ class Progress:
             case Overridden(rollout=rollout, decision=made):
                 text = f"break-glass of {made.by}: {made.subject}; {made.why}"
                 self._line(f"{rollout:<24} {text}", {"rollout": rollout, "by": made.by, "message": text})
-            case Held(instances=keys, node=node, cause=cause):
+            case Wrong(source=source, problem=problem):
+                self.problem(problem, source)
+            case Held(instances=keys, node=node, cause=cause) | Failed(instances=keys, node=node, cause=cause):
                 who = _name(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
-                what = f"{node} HELD" if node else "HELD"
+                word = "HELD" if isinstance(one, Held) else str(cause.reason)
+                what = f"{node} {word}" if node else word
                 held = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
                 told = {**self._origin(keys[0]), **held, "message": cause.message}
                 self._line(f"{who:<24} {what}: {cause.message}", told)
@@ -103,8 +106,8 @@ class Progress:
     def notice(self, source: str, text: str) -> None:
         self._line(f"{source:<24} {text}", {"source": source, "message": text})
 
-    def problem(self, text: str) -> None:
-        self._line(f"problem                  {text}", {"problem": text})
+    def problem(self, text: str, source: str = "") -> None:
+        self._line(f"{source or 'problem':<24} {text}", {**({"source": source} if source else {}), "problem": text})
 
     def result(self, result: Result) -> None:
         """One action, done or failed."""

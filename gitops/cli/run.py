@@ -181,14 +181,13 @@ def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_o
     for one in found.plan.sets if not found.propagation.stopped else ():
         for node, cause, _ in blocked_rows(one):
             progress.blocked(one.rendered, node, cause)
-    problems = (*found.bundle.problems, *found.propagation.problems)
-    for problem in problems:
+    for problem in found.problems:
         progress.problem(str(problem))
     for error in found.status_errors:
         progress.problem(f"status not written: {error}")
     tally = Tally.of(found.plan.sets)
     sys.stdout.flush()
     progress.header(str(tally))
-    if errors or problems or tally.failed or found.status_errors:
+    if errors or found.problems or tally.failed or found.status_errors:
         return 1
     return NOT_YET if tally.waiting or (tally.held and fail_on_held) else 0

@@ -22,6 +22,7 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer.catalog import Catalog
+from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.object_types import ObjectTypes
@@ -53,6 +54,11 @@ class Pass:
     def sets(self) -> tuple[SetPlan, ...]:
         """What it looked at itself."""
         return self.plan.sets if self.touched is None else self.touched
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with what Git says."""
+        return (*self.bundle.problems, *self.propagation.problems)
 
     @property
     def changed(self) -> int:

@@ -1,4 +1,6 @@
-"""What has happened between two passes, beside the writes, which are told as they are made: who is held, what has settled, which wave is over."""
+"""What has happened between two passes, beside the writes, which are told as they are made: who is held, what has settled, which wave is over, what
+is wrong in Git.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,23 @@ class Held:
     instances: tuple[ObjectKey, ...]
     node: str
     cause: Blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Instances in which the same is wrong, or one of them, at one of its nodes; no write has told it."""
+
+    instances: tuple[ObjectKey, ...]
+    node: str
+    cause: Blocked
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What Git says cannot be taken as it stands; `source` is empty where several say it together."""
+
+    source: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +74,41 @@ class Overridden:
     decision: Entry
 
 
-News = Held | Settled | WaveOver | Halted | Overridden
+News = Held | Failed | Wrong | Settled | WaveOver | Halted | Overridden
 
 
 def news(before: Pass | None, after: Pass) -> Iterator[News]:
     """In the order in which a person wants to hear it. Before the first pass nothing has settled, and everything that is held is new."""
     yield from (Settled(key) for key in sorted(_settled(after) & _unsettled(before)))
     yield from _of_rollouts(before, after)
-    known = set(_holds(before)) if before else set()
+    known = set(before.problems) if before else set()
+    sources = {problem: state.catalog.source for state in after.sources for problem in state.catalog.problems}
+    yield from (Wrong(sources.get(one, ""), str(one)) for one in after.problems if one not in known)
+    yield from _failures(before, after)
+    held = set(_holds(before)) if before else set()
     together: dict[tuple[ObjectKey | None, str, Blocked], list[ObjectKey]] = {}
     for key, node, cause in _holds(after):
-        if (key, node, cause) not in known:
+        if (key, node, cause) not in held:
             together.setdefault((key if node else None, node, cause), []).append(key)
     yield from (Held(tuple(keys), node, cause) for (_, node, cause), keys in together.items())
+
+
+def _failures(before: Pass | None, after: Pass) -> Iterator[Failed]:
+    """A failure that goes on is told once, whatever its message counts meanwhile."""
+    known = {(key, node, cause.reason) for key, node, cause in _failing(before)} if before else set()
+    known |= {(one.set, one.node, Blocked.by_failure(one.error).reason) for one in after.results if one.error}
+    together: dict[tuple[str, Blocked], list[ObjectKey]] = {}
+    for key, node, cause in _failing(after):
+        if (key, node, cause.reason) not in known:
+            together.setdefault((node, cause), []).append(key)
+    yield from (Failed(tuple(keys), node, cause) for (node, cause), keys in together.items())
+
+
+def _failing(found: Pass) -> Iterator[tuple[ObjectKey, str, Blocked]]:
+    for one in found.plan.sets:
+        for node, cause, _ in blocked_rows(one):
+            if cause.reason.is_failure:
+                yield one.rendered.parent, node, cause
 
 
 def _settled(found: Pass) -> set[ObjectKey]:

@@ -145,7 +145,7 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
         "days": timeline.days(now),
         "scale": timeline.SCALE,
         "passes": list(reversed(monitor.passes)),
-        "problems": [str(one) for one in (*board.found.bundle.problems, *board.found.propagation.problems)][:ROWS],
+        "problems": [str(one) for one in board.found.problems[:ROWS]],
         "page_of": lambda **pages: replace(asked, **pages).url,
     }
 

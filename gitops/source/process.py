@@ -109,6 +109,10 @@ class Git:
         Raises `GitError` if Git does not end with status 0, `GitTimeoutError`, `OutputTooLargeError`, and what `tick`
         raises.
         """
+        return self.told(*arguments, stdin=stdin, limit=limit)[0]
+
+    def told(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
+        """As `run`, and what Git said beside it."""
         with _source(stdin) as source:
             process = self._start(arguments, source)
             try:
@@ -119,10 +123,10 @@ class Git:
             finally:
                 for stream in (process.stdout, process.stderr):
                     stream and stream.close()
-        status = process.wait()
-        if status:
-            raise GitError(status, errors.decode("utf-8", "replace"))
-        return output
+        said = errors.decode("utf-8", "replace")
+        if status := process.wait():
+            raise GitError(status, said)
+        return output, said
 
     def text(self, *arguments: str) -> str:
         """The standard output as text, without the line end."""

@@ -21,6 +21,7 @@ _FETCH = (
     *("--no-show-forced-updates", "--force", "--end-of-options"),
 )
 _PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
+_SHALLOW = "shallow roots are not allowed to be updated"
 _ASKING_TIMEOUT = 60.0
 _WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
 """Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
@@ -59,11 +60,14 @@ class Remote:
 
     def transfer(self, git: Git, *refspecs: str) -> None:
         """Fetch into the repository of `git`. Raises `GitError`, and `RefusedContent` when it takes too much of the
-        disk.
+        disk, or comes without its history.
         """
         objects = (git.git_dir or self._home.path) / "objects"
         fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
-        self._allowed(fetching).run(*_FETCH, self._target.location, *refspecs)
+        _, said = self._allowed(fetching).told(*_FETCH, self._target.location, *refspecs)
+        if _SHALLOW in said:
+            advice = "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
+            raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=advice)
 
     def push(self, git: Git, commit: str, name: str) -> None:
         """Make a ref of this full name, which is not there yet, from the repository of `git`. Raises `GitError`."""

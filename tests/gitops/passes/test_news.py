@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from applier.reasons import Reason
 from gitops.cli.progress import standing, under_way
 from gitops.passes.known import Pass
-from gitops.passes.news import Halted, Held, Overridden, Settled, WaveOver, news
+from gitops.passes.news import Failed, Halted, Held, Overridden, Settled, WaveOver, Wrong, news
 from gitops.passes.tally import Tally
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_windows_in_force import HOURS, SATURDAY
@@ -73,6 +74,39 @@ def test_a_halt(fleet: Fleet) -> None:
     _, told = heard(fleet, before, timedelta(minutes=11))
     assert Halted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
     assert not [one for one in told if isinstance(one, WaveOver)]
+
+
+def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
+    """S1-23, design 6.10: whoever reads the log of a daemon hears of it."""
+    before = fleet.step()
+    fleet.plain["broken"] = {"apiVersion": "v1"}
+    fleet.push("one")
+    first, told = heard(fleet, before)
+    assert told == [Wrong("platform", next(str(one) for one in first.problems))]
+    assert "broken.json" in str(told)
+    assert heard(fleet, first)[1] == []
+
+
+def test_instances_that_cannot_be_rendered_are_told_once_for_the_same_reason() -> None:
+    """Design 6.10: no write tells it, as there is none."""
+    data = {"number": "${string(int(schema.spec.text))}"}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}"}, "data": data}
+    with Fleet(names=("a", "b"), more=[{"id": "count", "template": manifest}]) as fleet:
+        fleet.push("one")
+        first, told = heard(fleet, fleet.step())
+        (failed,) = [one for one in told if isinstance(one, Failed)]
+        assert ([key.name for key in failed.instances], failed.node) == (["a", "b"], "count")
+        assert (failed.cause.reason, "'one' is not an int" in failed.cause.message) == (Reason.RENDER_FAILED, True)
+        assert not [one for one in heard(fleet, first)[1] if isinstance(one, Failed)]
+
+
+def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
+    before = fleet.step()
+    fleet.plain["there"] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x y", "namespace": "default"}}
+    fleet.push("one")
+    found, told = heard(fleet, before)
+    assert [one.error for one in found.results if one.error]
+    assert not [one for one in told if isinstance(one, Failed)]
 
 
 def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:

@@ -408,6 +408,22 @@ def test_sha256_repositories(tmp_path: Path, cache: Path) -> None:
     assert working_tree(path).files == mirror.snapshot(commit).files
 
 
+@pytest.mark.parametrize("place", ["path", "http"])
+def test_a_clone_without_history_is_told_as_what_it_is(
+    work: Work, cache: Path, server: GitServer, place: str, tmp_path: Path
+) -> None:
+    """Rulings, *Sources*: whether a commit follows the one before cannot be said of it. What a CI job checks out by default is one."""
+    work.commit(a="1")
+    commit = work.commit(a="2")
+    clone = Work(tmp_path / "clone")
+    work.git("clone", "--quiet", "--depth=1", f"file://{work.path}", str(clone.path))
+    mirror = Mirror(Target(str(clone.path) if place == "path" else server.url("clone")), cache)
+    with pytest.raises(RefusedContent, match=r"is a shallow clone, without the history; run `git fetch --unshallow`"):
+        mirror.fetch()
+    clone.git("fetch", "--quiet", "--unshallow")
+    assert mirror.fetch() == commit
+
+
 def test_two_processes_at_once(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     code = (
