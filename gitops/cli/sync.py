@@ -15,6 +15,7 @@ from gitops.cli.ordering import INSTANCE, Giving, order_options
 from gitops.cli.terminal import echo
 from gitops.records import orders
 from gitops.records.orders import Order
+from gitops.records.record import SourceRecord
 from gitops.records.refs import SOURCE
 from gitops.records.sync import answered
 from gitops.status.waiting import until
@@ -45,7 +46,10 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
         if await until(cluster, watched, look, seconds=timeout.total_seconds()):
             echo("It has been looked at.")
             return 0
-        echo(f"No answer within {timeout.total_seconds():g}s: does `levelgate run` work here?", err=True)
+        records = [SourceRecord.read(live) for one in given if (live := await cluster.get(one.subject.key))]
+        unread = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
+        why = "; ".join(unread) or "does `levelgate run` work here?"
+        echo(f"No answer within {timeout.total_seconds():g}s: {why}", err=True)
         return NOT_YET
 
     return give.to_sources(orders.sync, INSTANCE, SOURCE, after=after if wait else None)

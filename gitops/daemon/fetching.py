@@ -53,6 +53,15 @@ def _doors() -> defaultdict[Hashable, asyncio.Semaphore]:
     return defaultdict(lambda: asyncio.Semaphore(AT_ONE_SERVER))
 
 
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself."""
+
+    times: int
+    until: datetime
+    by_wish: bool
+
+
 @dataclass
 class Fetcher:
     """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run.
@@ -75,7 +84,8 @@ class Fetcher:
     _synced: Requests = field(default_factory=dict)
     _pins: dict[str, Pin | None] = field(default_factory=dict)
     _looked_up: dict[str, Object | None] = field(default_factory=dict)
-    _failures: dict[Hashable, tuple[int, datetime | None]] = field(default_factory=dict)
+    _urged: set[str] = field(default_factory=set)
+    _failures: dict[Hashable, _Failing] = field(default_factory=dict)
     _told: dict[str, Unreadable | None] = field(default_factory=dict)
     _doors: defaultdict[Hashable, asyncio.Semaphore] = field(default_factory=_doors)
 
@@ -115,7 +125,9 @@ class Fetcher:
             requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
             await self._learn_pins(due)
             pinned = {name: pin for name in due if (pin := self._pins.get(name))}
-            asked = {name: mirror for name, mirror in due.items() if name not in pinned and not self._rests(mirror)}
+            asked = {
+                name: mirror for name, mirror in due.items() if name not in pinned and not self._rests(name, mirror)
+            }
             await asyncio.gather(
                 *([self._ask(asked)] if asked else []),
                 *(self._stay(name, due[name], pin) for name, pin in pinned.items()),
@@ -152,6 +164,7 @@ class Fetcher:
             known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
             if not wanted.items() <= known.items():
                 self._requested[name] = wanted
+                self._urged.add(name)
                 due.add(name)
         for name in self.mirrors.keys() & self._pins.keys():
             pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
@@ -193,16 +206,22 @@ class Fetcher:
         """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
         return self._looked_up.pop(name) if name in self._looked_up else await self.cluster.get(source_parent(name))
 
-    def _rests(self, mirror: Mirror) -> bool:
-        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever."""
-        _, until = self._failures.get(mirror.server, (0, None))
-        return until is not None and self.clock.now() < until and mirror.target.scheme != "file"
+    def _rests(self, name: str, mirror: Mirror) -> bool:
+        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever, and so is, once, what a
+        person wants to be looked at now: unless it is the server that wants to be left alone.
+        """
+        is_urged, failing = name in self._urged, self._failures.get(mirror.server)
+        self._urged.discard(name)
+        if failing is None or mirror.target.scheme == "file" or (is_urged and not failing.by_wish):
+            return False
+        return self.clock.now() < failing.until
 
     def _leave_alone(self, server: Hashable, error: SourceError) -> None:
-        failures = self._failures.get(server, (0, None))[0] + 1
-        wanted = error.retry_after if isinstance(error, Unreachable) else None
-        seconds = rest(failures, throttled=isinstance(error, Throttled), wanted=wanted)
-        self._failures[server] = failures, self.clock.now() + timedelta(seconds=seconds)
+        before = self._failures.get(server)
+        times = before.times + 1 if before else 1
+        wanted, throttled = error.retry_after if isinstance(error, Unreachable) else None, isinstance(error, Throttled)
+        until = self.clock.now() + timedelta(seconds=rest(times, throttled=throttled, wanted=wanted))
+        self._failures[server] = _Failing(times, until, throttled or wanted is not None)
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""

@@ -66,7 +66,9 @@ class Remote:
         fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
         _, said = self._allowed(fetching).told(*_FETCH, self._target.location, *refspecs)
         if _SHALLOW in said:
-            advice = "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
+            advice = (
+                "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
+            )
             raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=advice)
 
     def push(self, git: Git, commit: str, name: str) -> None:

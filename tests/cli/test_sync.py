@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from gitops.cli import USAGE
+from gitops.records.record import Unreadable
 from gitops.records.sync import requests
 from renderer import keys
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import OWN, Fleet
+from tests.gitops.fleet import MERGE, OWN, Fleet
 
 RECORD = f"{OWN}/source-platform"
 LINK = "/apis/g.test/v1/namespaces/default/links/a"
@@ -58,6 +59,14 @@ def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet,
     """Exit code 3 is only ever that (surface 1.1)."""
     told = typed(fleet, "sync", "--wait", "--timeout", "1s", code=3)
     assert "No answer within 1s: does `levelgate run` work here?" in told
+
+
+def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
+    """I12: the daemon does work here, and has said why."""
+    why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
+    body = {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}}
+    fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
+    assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
 
 
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
+from applier.inventory import Scope
+from applier.plan import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.fetching import Fetcher, rest
 from gitops.errors import SourceError, Throttled, Unreachable
-from tests.gitops.daemon.test_follow import Listed
+from renderer import keys
+from renderer.identity import source_parent
+from renderer.model import RenderedSet
+from tests.gitops.daemon.test_follow import Listed, found
 from tests.gitops.fleet import StillClock
 
 
@@ -91,3 +96,33 @@ def test_a_server_that_answers_again_is_asked_as_ever() -> None:
     asyncio.run(story())
     assert len([line for line in log if line.startswith("https")]) == 6
     assert fetcher.errors == {}
+
+
+@pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0)])
+def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceError], questions: int) -> None:
+    """S2-10: `levelgate sync` after a credential was corrected. What the server wants itself counts more."""
+    clock, log = StillClock(), list[str]()
+    mirror = Failing("a", log, error=error("https://x", "no"))
+    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
+    parent = source_parent("a")
+    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {keys.SYNC: "now"}}
+    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
+    wanted = replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
+
+    async def poll() -> int:
+        before = len(log)
+        fetcher.ask(["a"])
+        await fetcher.fetch()
+        return len(log) - before
+
+    async def story() -> None:
+        for _ in range(8):
+            await poll()
+            clock.moment += timedelta(seconds=1)
+        assert await poll() == 0
+        assert fetcher.heard(wanted) == {"a"}
+        assert await poll() == questions
+        assert fetcher.heard(wanted) == set()
+        assert await poll() == 0
+
+    asyncio.run(story())
