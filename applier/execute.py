@@ -16,12 +16,13 @@ from itertools import chain
 from applier import inventory, member, observe
 from applier.adoption import inherited
 from applier.cluster import PARENT, Cluster
-from applier.errors import Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
+from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
 from applier.inside import inside
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.prune import Fate, Orphan
+from applier.reads import Reader
 from applier.results import Answer, Result
 from applier.underway import Act, Batch
 from applier.write import Writer
@@ -44,10 +45,11 @@ class Executor:
     """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
     the term of leadership, 0 where nobody leads. `users` maps a source to whose rights its members are written with, where these are not our own;
     parents are our records, and always written with our own. `conflicts` counts, by uid, deletions that came too late for the version that was seen;
-    each is followed by a new look, which has to prove the object ours again.
+    each is followed by a new look, which has to prove the object ours again. `reads` is how the cluster is read.
     """
 
     cluster: Cluster
+    reads: Reader
     version: str
     revisions: Mapping[str, str]
     batch: Batch
@@ -90,7 +92,7 @@ class Executor:
         settled = {result.key for result in results} - failures.keys()
         observed = observed.succeeded(settled).failed(failures).forgotten(stale)
         if touched := {result.key.group_kind for result in results if result.action in _REMOVALS}:
-            observed = await observe.relist(self.cluster, observed, touched)
+            observed = await observe.relist(self.reads, observed, touched)
         return Outcome(observed.failed(self.batch.underway.unanswered), results)
 
     def _acts(self, plan: SetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _Do]]:
@@ -126,22 +128,23 @@ class Executor:
 
     async def _shrink(self, plan: SetPlan, exact: Scope) -> Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
-        left = await self._left_of(plan, exact)
-        if left:
-            return None, Result(
-                plan.rendered.parent, plan.rendered.parent, "kept", error=StaleWrite(f"members of {left} appeared")
-            )
+        if hindered := await self._left_of(plan, exact):
+            return hindered
         return await self._parent(plan, exact, action="shrunk")
 
-    async def _left_of(self, plan: SetPlan, exact: Scope) -> str:
-        selector = f"{keys.PART_OF}={plan.rendered.id}"
+    async def _left_of(self, plan: SetPlan, exact: Scope) -> Answer | None:
+        """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
+        kept = Result(plan.rendered.parent, plan.rendered.parent, "kept")
         for kind in sorted(plan.current.kinds - exact.kinds):
             try:
-                if await self.cluster.list(kind, selector=selector, metadata_only=True):
-                    return str(kind)
+                left = await self.reads.list(kind, selector=f"{keys.PART_OF}={plan.rendered.id}", metadata_only=True)
             except KindNotServed:
                 continue
-        return ""
+            except ClusterError as error:
+                return None, replace(kept, error=error)
+            if left:
+                return None, replace(kept, error=StaleWrite(f"members of {kind} appeared"))
+        return None
 
     async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
@@ -193,7 +196,7 @@ class Executor:
         )
 
     async def _remove(self, plan: SetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
-        if found := await inside(self.cluster, key, observed):
+        if found := await inside(self.reads, key, observed):
             raise Invalid(f"not deleted: it still holds {found}")
         version = resource_version if self.conflicts[uid] < MOST_CONFLICTS else None
         try:
@@ -218,10 +221,8 @@ class Executor:
 
     async def _finish(self, plan: SetPlan) -> Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""
-        if left := await self._left_of(plan, Scope()):
-            return None, Result(
-                plan.rendered.parent, plan.rendered.parent, "kept", error=StaleWrite(f"members of {left} appeared")
-            )
+        if hindered := await self._left_of(plan, Scope()):
+            return hindered
         return await self._let_go(plan, action="finalizer removed")
 
     async def _let_go(self, plan: SetPlan, *, action: str) -> Answer:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Object
 from applier.errors import KindNotServed
 from applier.observed import Observed
+from applier.reads import Reader
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
 
@@ -21,7 +22,7 @@ _IN_EVERY_NAMESPACE = frozenset(
 )
 
 
-async def inside(cluster: Cluster, key: ObjectKey, observed: Observed) -> str:
+async def inside(cluster: Reader, key: ObjectKey, observed: Observed) -> str:
     """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""
     if key.group_kind == CRD:
         found = await _listed(cluster, defined_kind(observed.objects[key]), None)
@@ -43,7 +44,7 @@ async def inside(cluster: Cluster, key: ObjectKey, observed: Observed) -> str:
     return ""
 
 
-async def _listed(cluster: Cluster, kind: GroupKind, namespace: str | None) -> list[Object]:
+async def _listed(cluster: Reader, kind: GroupKind, namespace: str | None) -> list[Object]:
     try:
         return await cluster.list(kind, namespace, metadata_only=True)
     except KindNotServed:

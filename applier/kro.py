@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Object
 from applier.errors import KindNotServed
+from applier.reads import Reader
 from renderer.identity import GroupKind, ObjectKey
 
 TOOL = "kro"
@@ -25,7 +26,7 @@ _LEASE, _DEPLOYMENT = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps
 _SELECTOR = "app.kubernetes.io/name=kro"
 
 
-async def running(cluster: Cluster, now: datetime) -> str:
+async def running(cluster: Reader, now: datetime) -> str:
     """What shows that kro runs here, for people; empty where nothing does. Raises ClusterError."""
     leases, deployments = await asyncio.gather(_listed(cluster, _LEASE), _listed(cluster, _DEPLOYMENT, _SELECTOR))
     held = [f"{ObjectKey.of(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)]
@@ -33,7 +34,7 @@ async def running(cluster: Cluster, now: datetime) -> str:
     return ", ".join([*wanted, *held])
 
 
-async def _listed(cluster: Cluster, kind: GroupKind, selector: str = "") -> list[Object]:
+async def _listed(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:
     try:
         return await cluster.list(kind, selector=selector)
     except KindNotServed:

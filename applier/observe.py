@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import chain
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Object
 from applier.errors import ClusterError, Denied, Invalid, KindNotServed, Unavailable
-from applier.inventory import ForeignSet, read_scope
+from applier.inventory import ForeignSet, Scope, read_scope, scope_of
 from applier.observed import Observed, label
+from applier.reads import Reader
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.selection import Selection
 
@@ -25,7 +26,7 @@ FEW = 8
 
 
 async def observe(
-    cluster: Cluster, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], whole: Iterable[GroupKind] = ()
+    cluster: Reader, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], whole: Iterable[GroupKind] = ()
 ) -> Observed:
     """Everything of our sets: the parents given, all members of `kinds` and of the scopes found on the way; of `whole` every object."""
     observed = Observed(await cluster.discover(), whole=frozenset(whole))
@@ -33,7 +34,7 @@ async def observe(
     return await complete(cluster, observed, {*kinds, *observed.whole})
 
 
-async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
+async def complete(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List what has not been listed of these kinds and of the kinds that the parents seen name; each is asked for once."""
     wanted = set(kinds).union(*_scopes(observed))
     asked: set[GroupKind] = set()
@@ -46,22 +47,36 @@ async def complete(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKi
     return observed
 
 
-async def scan(cluster: Cluster, observed: Observed, set_ids: Collection[str]) -> dict[str, list[ObjectKey]]:
-    """Members of these sets among *all* kinds that can be listed, by set: for a parent whose scope is lost. One list of metadata for each kind."""
+async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKey]) -> dict[ObjectKey, Scope]:
+    """Scopes of sets whose parents are gone, where they had any: what covers their members among *all* kinds that can be listed. One list of metadata
+    for each kind; of one that cannot be read now every set may have members.
+    """
     kinds = sorted(kind for kind, resource in observed.discovery.resources.items() if "list" in resource.verbs)
-    selector = f"{keys.PART_OF} in ({','.join(sorted(set_ids))})"
-    found: dict[str, list[ObjectKey]] = {set_id: [] for set_id in set_ids}
-    for objects in await asyncio.gather(*(_list(cluster, kind, selector, metadata_only=True) for kind in kinds)):
-        for obj in objects or ():
-            found[label(obj, keys.PART_OF)].append(ObjectKey.of(obj))
-    return found
+    sets = {applyset_id(parent): parent for parent in parents}
+    selector = f"{keys.PART_OF} in ({','.join(sorted(sets))})"
+    answers = await asyncio.gather(*(_scanned(cluster, kind, selector) for kind in kinds))
+    found: dict[ObjectKey, list[ObjectKey]] = {parent: [] for parent in parents}
+    for obj in chain(*(answer for answer in answers if isinstance(answer, list))):
+        found[sets[label(obj, keys.PART_OF)]].append(ObjectKey.of(obj))
+    hidden = Scope(
+        frozenset(kind for kind, answer in zip(kinds, answers, strict=True) if isinstance(answer, ClusterError))
+    )
+    scopes = {parent: scope_of(members, parent) | hidden for parent, members in found.items()}
+    return {parent: scope for parent, scope in scopes.items() if scope.kinds}
 
 
-async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
+async def _scanned(cluster: Reader, kind: GroupKind, selector: str) -> list[Object] | Unavailable | Denied | None:
+    try:
+        return await _list(cluster, kind, selector, metadata_only=True)
+    except (Unavailable, Denied) as error:
+        return error
+
+
+async def relist(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List these kinds again, whole; a kind that is not served any more is left unlisted.
 
     One that the server cannot read, say because a webhook should convert its objects, or that we may not list costs what is of this kind and no
-    more. Of CRDs and of kinds that are wanted whole everything has to be known: Unavailable, Denied.
+    more. CRDs have to be known: Unavailable, Denied.
     """
     wanted = sorted(kinds)
     answers = dict(
@@ -72,22 +87,22 @@ async def relist(cluster: Cluster, observed: Observed, kinds: Iterable[GroupKind
     return observed.relisted(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
 
 
-async def _listed(cluster: Cluster, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | Denied | None:
+async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | Denied | None:
     try:
         return await _list(cluster, kind, "" if kind in observed.whole else observed.selector)
     except (Unavailable, Denied) as error:
-        if kind == CRD or kind in observed.whole:
+        if kind == CRD:
             raise
         return error
 
 
-async def look(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+async def look(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
     """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone."""
     answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in _places(unknown).items()))
     return observed.seen(found := list(chain(*answers))).gone(set(unknown) - set(map(ObjectKey.of, found)))
 
 
-async def examine(cluster: Cluster, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+async def examine(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
     """The same before objects are first written; what may not or cannot be read of one kind and namespace is a failure of these objects alone."""
     places = _places(unknown)
     answers = await asyncio.gather(*(_examined(cluster, *place, wanted) for place, wanted in places.items()))
@@ -109,7 +124,7 @@ def _places(keys: Iterable[ObjectKey]) -> dict[tuple[GroupKind, str], list[Objec
 
 
 async def _examined(
-    cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey]
+    cluster: Reader, kind: GroupKind, namespace: str, wanted: list[ObjectKey]
 ) -> list[Object] | Denied | Invalid | Unavailable:
     try:
         return await _read(cluster, kind, namespace, wanted)
@@ -117,7 +132,7 @@ async def _examined(
         return error
 
 
-async def select(cluster: Cluster, observed: Observed, wanted: Collection[Selection]) -> Observed:
+async def select(cluster: Reader, observed: Observed, wanted: Collection[Selection]) -> Observed:
     """Find the objects of these selections; one that the cluster cannot answer stays open, and is not asked for again in this pass.
 
     One that may not be listed is a matter of who asks for it, and nobody else's.
@@ -128,7 +143,7 @@ async def select(cluster: Cluster, observed: Observed, wanted: Collection[Select
     return replace(observed.seen(objects), selected={**observed.selected, **keys})
 
 
-async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | Denied | None:
+async def _selected(cluster: Reader, wanted: Selection) -> list[Object] | Denied | None:
     try:
         return await cluster.list(wanted.group_kind, wanted.namespace, selector=wanted.labels)
     except Denied as error:
@@ -137,7 +152,7 @@ async def _selected(cluster: Cluster, wanted: Selection) -> list[Object] | Denie
         return None
 
 
-async def refer(cluster: Cluster, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
+async def refer(cluster: Reader, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
     """Read these objects, which are only referred to; one that may not or cannot be read is a failure of its own."""
     wanted = list(references)
     answers = dict(zip(wanted, await asyncio.gather(*(_referred(cluster, key) for key in wanted)), strict=True))
@@ -146,7 +161,7 @@ async def refer(cluster: Cluster, observed: Observed, references: Iterable[Objec
     return observed.seen(found).gone(key for key, obj in answers.items() if obj is None).failed(refused)
 
 
-async def _referred(cluster: Cluster, key: ObjectKey) -> Object | Denied | Unavailable | None:
+async def _referred(cluster: Reader, key: ObjectKey) -> Object | Denied | Unavailable | None:
     try:
         return await cluster.get(key)
     except KindNotServed:
@@ -155,16 +170,14 @@ async def _referred(cluster: Cluster, key: ObjectKey) -> Object | Denied | Unava
         return error
 
 
-async def _list(
-    cluster: Cluster, kind: GroupKind, selector: str, *, metadata_only: bool = False
-) -> list[Object] | None:
+async def _list(cluster: Reader, kind: GroupKind, selector: str, *, metadata_only: bool = False) -> list[Object] | None:
     try:
         return await cluster.list(kind, selector=selector, metadata_only=metadata_only)
     except KindNotServed:
         return None
 
 
-async def _read(cluster: Cluster, kind: GroupKind, namespace: str, wanted: list[ObjectKey]) -> list[Object]:
+async def _read(cluster: Reader, kind: GroupKind, namespace: str, wanted: list[ObjectKey]) -> list[Object]:
     try:
         if len(wanted) > FEW and kind != CRD:  # of a CRD its content matters: which kind it defines, and how
             names = {key.name for key in wanted}

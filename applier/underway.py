@@ -19,16 +19,15 @@ from typing import NamedTuple
 
 from applier.cluster import Object
 from applier.errors import ClusterError, Unanswered, Unavailable
+from applier.patience import Patience
 from applier.results import Answer, Result
-from renderer.identity import ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 BEGUN = 256
 """So many actions are begun at once; how many requests are in flight is for the cluster to say."""
 
 SHORTEST, LONGEST = 0.1, 1.0
-"""Seconds without any answer after which what is still open is left open: three times as many as there lately were between two answers, within these
-bounds.
-"""
+"""Seconds without any answer after which what is still open is left open, by those between answers lately."""
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 60.0, 30.0
 """Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up as failed."""
@@ -62,17 +61,9 @@ class Underway:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _put_off: dict[ObjectKey, PutOff] = field(default_factory=dict)
     _late: dict[ObjectKey, Result] = field(default_factory=dict)
+    _written: dict[GroupKind, float] = field(default_factory=dict)
     _broken: BaseException | None = None
-    _gap: float = 0.0
-
-    @property
-    def patience(self) -> float:
-        """Seconds without any answer after which others go on."""
-        return min(LONGEST, max(SHORTEST, 3 * self._gap))
-
-    def waited(self, seconds: float) -> None:
-        """So long it was from one answer to the next."""
-        self._gap = min(LONGEST, max(seconds, 0.95 * self._gap))
+    patience: Patience = field(default_factory=lambda: Patience(SHORTEST, LONGEST))
 
     @property
     def unanswered(self) -> dict[ObjectKey, ClusterError]:
@@ -115,9 +106,17 @@ class Underway:
         self._open[key] += 1
 
     def closed(self, key: ObjectKey) -> None:
+        if key.namespace != OWN_NAMESPACE:
+            self._written[key.group_kind] = _now()
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]
+
+    def has_written(self, kind: GroupKind, since: float) -> bool:
+        """May anything of this kind, our own records aside, be otherwise than it was then (seconds of the event loop) by what was begun here?"""
+        return self._written.get(kind, 0.0) >= since or any(
+            key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open
+        )
 
     def told(self, result: Result) -> None:
         """The answer came when nobody waited any more."""
@@ -171,7 +170,7 @@ class Batch:
         self._acts, self._moved, self._is_taking = iter(acts), _now(), True
         for act in islice(self._acts, BEGUN):
             self._begin(act)
-        while self._open and _now() < (until := self._moved + self.underway.patience):
+        while self._open and _now() < (until := self._moved + self.underway.patience.seconds):
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     await self._idle.wait()
@@ -253,7 +252,7 @@ class Batch:
     def _hear(self) -> None:
         before, self._moved = self._moved, _now()
         if self._is_taking:
-            self.underway.waited(self._moved - before)
+            self.underway.patience.waited(self._moved - before)
 
     def _break(self, error: BaseException) -> None:
         """What is no failure of an act ends the pass, or, where that is over, the next one."""

@@ -193,6 +193,9 @@ class _Planner:
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
             return self._unwanted(rendered, parent, current, going)
+        hidden = None if parent or rendered.is_source else self.observed.unreadable.get(rendered.parent.group_kind)
+        if hidden:
+            return SetPlan(rendered, None, current, error=Blocked.by_failure(hidden))
         if why := self.gates.suspended.get(rendered.parent):
             nodes = self.judge.nodes(rendered, ready_to_write=False)
             return SetPlan(rendered, parent, current, nodes, target=inventory.target_of(parent), error=why)

@@ -186,7 +186,7 @@ class Follower:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
-        self.reconciler.insists, self.reconciler.underway.again = False, self._again
+        self.reconciler.leave_open(self._again, lambda _: self.wake(None))
         try:
             await any_of(self._first_answers(), self.stop.wait())
             if self.attention is not None:
@@ -203,11 +203,11 @@ class Follower:
                     await any_of(self._wake.wait(), self.stop.wait(), *timer)
             self._ask_no_more()
             await self.workers.end()
-            await self.reconciler.underway.end(LAST_ANSWERS)
+            await self.reconciler.end(LAST_ANSWERS)
         finally:
             self._ask_no_more()
             await self.workers.cancel()
-            await self.reconciler.underway.end(0.0)
+            await self.reconciler.end(0.0)
 
     async def _first_answers(self) -> None:
         """All servers are asked; who does not answer soon keeps the others waiting no longer."""
@@ -224,7 +224,7 @@ class Follower:
     async def idle(self) -> None:
         """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
         await self.workers.idle()
-        await self.reconciler.underway.idle()
+        await self.reconciler.idle()
 
     def _look_at_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""

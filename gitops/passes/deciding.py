@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from applier import observe
-from applier.cluster import Cluster
 from applier.fights import Fights
 from applier.observed import Observed, annotation, label
 from applier.plan import Answered, Plan, plan
 from applier.plan.comparing import Comparisons
+from applier.reads import Reader
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.propagation import deadlock, governor, stays
@@ -33,7 +33,7 @@ class Decider:
     plans.
     """
 
-    cluster: Cluster
+    cluster: Reader
     clock: Clock
     memo: Memo = field(default_factory=Memo)
     comparisons: Comparisons = field(default_factory=Comparisons)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier import observe
-from applier.cluster import Cluster, Object
-from applier.inventory import TOOL, Scope, is_intact, scope_of, tool_of
+from applier.cluster import Object
+from applier.inventory import TOOL, Scope, is_intact, tool_of
 from applier.observed import Observed, annotation
 from applier.plan import Records
+from applier.reads import Reader
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.passes.parts import Part
@@ -25,7 +26,7 @@ from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD
 
 FactsAt = Callable[[datetime], Mapping[str, Fact]]
@@ -33,7 +34,7 @@ FactsAt = Callable[[datetime], Mapping[str, Fact]]
 
 
 async def observe_all(
-    cluster: Cluster, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+    cluster: Reader, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
 ) -> Known:
     """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds."""
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
@@ -47,9 +48,8 @@ async def observe_all(
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
     used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
     observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
-    missing = {applyset_id(parent): parent for parent in parents if _is_lost(observed.objects.get(parent))}
-    found = await observe.scan(cluster, observed, missing) if missing else {}
-    lost = {missing[set_id]: scope_of(members, missing[set_id]) for set_id, members in found.items() if members}
+    missing = [parent for parent in parents if _is_lost(observed.objects.get(parent))]
+    lost = await observe.scan(cluster, observed, missing) if missing else {}
     reading = seen.read(clock)
     observed = replace(observed.recalling(seen.objects), now=reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
@@ -78,7 +78,7 @@ async def observe_all(
 
 
 async def observe_part(
-    cluster: Cluster, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+    cluster: Reader, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
 ) -> Known:
     """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
     before, known = whole.found.observed, whole.known
@@ -89,7 +89,7 @@ async def observe_part(
     }
     absent = frozenset(key for key in before.absent if key.group_kind == CRD)
     observed = Observed(before.discovery, objects, absent, sets=part.ids)
-    observed = await observe.complete(cluster, await observe.look(cluster, observed, part.roots), ())
+    observed = await observe.complete(cluster, await observe.examine(cluster, observed, part.roots), ())
     reading = seen.read(clock)
     observed = replace(observed.recalling(before.objects), now=reading.now)
     conditions = replace(

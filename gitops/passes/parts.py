@@ -152,8 +152,9 @@ def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known)
     """What this decision over a part cannot be sure of; empty where it may be carried out."""
     if known.propagation.stopped or bundle.issued or bundle.instances.keys() != part.instances:
         return "other instances, or other revisions, than before"
-    if known.observed.unreadable:
-        return "not everything can be read"
+    before, now = whole.found.observed.unreadable.keys(), known.observed
+    if now.unreadable.keys() - before or now.listed & before:
+        return "other kinds can be read than before"
     if known.gated or known.propagation.frozen:
         return "an instance waits at a gate"
     if any(known.propagation.under_glass(change) for change in plan.changes):

@@ -19,6 +19,7 @@ from applier.execute import Executor, Outcome
 from applier.inventory import epoch_of
 from applier.observed import Observed
 from applier.plan import Plan
+from applier.reads import Reads
 from applier.results import Result
 from applier.underway import Batch, Underway
 from applier.write import Writer
@@ -41,7 +42,7 @@ from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey
 from renderer.memo import Memo
 from renderer.model import Bundle, Issued
 
@@ -88,12 +89,29 @@ class Reconciler:
     conflicts: Counter[str] = field(default_factory=Counter)
     underway: Underway = field(default_factory=Underway)
     insists: bool = True
+    reads: Reads = field(init=False)
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
 
     def __post_init__(self) -> None:
-        self.decider = Decider(self.cluster, self.clock, self.memo, stage=self.stage)
+        self.reads = Reads(self.cluster, lambda: self.insists, self.underway.has_written, sleep=self.clock.sleep)
+        self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
         self.underway.heard = self._heard
+
+    def leave_open(self, again: Callable[[Result, float], None], readable: Callable[[GroupKind], None]) -> None:
+        """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
+        that answer again.
+        """
+        self.insists, self.underway.again, self.reads.heard = False, again, readable
+
+    async def idle(self) -> None:
+        """Until the writes that are open now are answered."""
+        await self.underway.idle()
+
+    async def end(self, seconds: float) -> None:
+        """Wait at most so long for writes that are open, then break them off."""
+        await self.reads.end()
+        await self.underway.end(seconds)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
@@ -123,7 +141,7 @@ class Reconciler:
             )
         found = await self._conclude(sources, bundle, decided, known, results)
         found = replace(found, miscounted=miscounted)
-        if not (known.records.hold_pruning or known.observed.unreadable or self.stopping()):
+        if not (known.records.hold_pruning or self.stopping()):
             self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
         return found
 
@@ -224,7 +242,7 @@ class Reconciler:
         catalogs, decider = whole.catalogs(part.around), self.decider.part()
         sources, due = whole.sources, dict(whole.due)
         with self.stage("observe"):
-            known = await observe_part(self.cluster, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+            known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = self._hindered(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
         with self._executor(sources, known) as executor:
@@ -307,6 +325,7 @@ class Reconciler:
         try:
             yield Executor(
                 self.cluster.at_once(),
+                self.reads,
                 self.version,
                 revisions_of(sources),
                 batch,
@@ -364,7 +383,7 @@ class Reconciler:
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         with self.stage("observe"):
-            known = await observe_all(self.cluster, sources, self.decider.seen, clock=self.clock, facts=self.facts)
+            known = await observe_all(self.reads, sources, self.decider.seen, clock=self.clock, facts=self.facts)
         return [state.catalog for state in sources], known
 
     async def _in_term(self, known: Known) -> Known:
@@ -381,14 +400,14 @@ class Reconciler:
         if not any(state.adoption.heirs_of for state in sources):
             return sources
         try:
-            runs = await kro.running(self.cluster, self.clock.now())
+            runs = await kro.running(self.reads, self.clock.now())
         except ClusterError as error:
             runs = f"perhaps: {error}"
         return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
 
     async def _heeding(self, known: Known) -> Known:
         """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
-        observed = await observe.look(self.cluster, known.observed, {INSTALLATION})
+        observed = await observe.look(self.reads, known.observed, {INSTALLATION})
         check_format(observed.objects.get(INSTALLATION))
         return replace(known, observed=observed)
 

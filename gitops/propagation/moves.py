@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -60,8 +60,14 @@ class Moves:
         for name, (policy, members) in sorted(rollouts.items()):
             self._rollout(name, policy, members)
         for name, asked_of in self.situation.requests.items():
-            if name not in rollouts:
+            if name not in rollouts and not any(name == one or name.startswith(f"{one}.") for one in self._hidden):
                 self.states[name] = unanswerable(self.states[name], asked_of, now=self.situation.now)
+
+    @property
+    def _hidden(self) -> Iterator[str]:
+        """Definitions of which nobody can tell how their instances are."""
+        here = self.situation
+        return (one.name for kind, one in here.bundle.definitions.items() if kind in here.observed.unreadable)
 
     def _rollouts(self) -> Mapping[str, tuple[Policy, dict[ObjectKey, Labels]]]:
         """Instances, with their labels, by the rollout that they are in: those of one definition under one policy."""
@@ -71,6 +77,8 @@ class Moves:
             kind = key.group_kind
             definition = here.bundle.definitions.get(kind)
             if definition is None or not here.stored.revisions.get(kind) or key not in here.plans:
+                continue
+            if here.plans[key].parent is None and kind in here.observed.unreadable:
                 continue
             labels: Labels = rendered.manifest["metadata"].get("labels") or {}
             alike = kind, frozenset(labels.items())

@@ -17,6 +17,7 @@ from applier.cluster import PARENT, Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation, is_terminating, label, number
 from applier.plan import Plan, SetPlan
+from applier.reads import Reader
 from renderer import keys
 from renderer.definition import Definition, DefinitionErrors
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, digest, key_hash
@@ -39,21 +40,21 @@ class Archive:
     refused: Mapping[GroupKind, str] = field(default_factory=dict)
 
     @classmethod
-    async def observe(cls, cluster: Cluster, before: Archive | None = None) -> Archive:
+    async def observe(cls, cluster: Reader, before: Archive | None = None) -> Archive:
         """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
         found = await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD, metadata_only=True)
         known = {obj["metadata"].get("uid"): obj for obj in before.records.values() if "data" in obj} if before else {}
         live = [obj for obj in found if not is_terminating(obj)]
         return cls({obj["metadata"]["name"]: known.get(obj["metadata"]["uid"], obj) for obj in live})
 
-    async def read(self, cluster: Cluster, names: Iterable[str]) -> Archive:
+    async def read(self, cluster: Reader, names: Iterable[str]) -> Archive:
         """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
         wanted = sorted(names)
         found = await asyncio.gather(*(cluster.get(_key(name)) for name in wanted))
         kept = {name: obj for name, obj in self.records.items() if name not in wanted}
         return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
 
-    async def read_rules(self, cluster: Cluster, sources: Iterable[str]) -> Archive:
+    async def read_rules(self, cluster: Reader, sources: Iterable[str]) -> Archive:
         """The same with the contents of the accepted rules of these sources. Raises ClusterError."""
         unread = [obj for source in sources for obj in self._rules(source) if "data" not in obj]
         return await self.read(cluster, [obj["metadata"]["name"] for obj in unread])
@@ -110,7 +111,7 @@ class Archive:
                 case "definition", [group, kind]:
                     yield GroupKind(group, kind), annotation(obj, keys.RECORD_SOURCE)
 
-    async def newest_definitions(self, cluster: Cluster) -> dict[str, Definition]:
+    async def newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
         """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
         stored = self.stored
         newest = [revision.record for kind in stored.revisions if (revision := stored.newest(kind))]

@@ -11,6 +11,7 @@ from applier.observe import FEW, complete, examine, look, observe, relist
 from applier.observed import Observed
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
 from tests.properties.waves import PARENT, key, member
 from tests.properties.world import World
 
@@ -134,15 +135,15 @@ def test_failures_are_remembered_by_object() -> None:
 
 
 class Refusing(Counting):
-    """Cannot list ConfigMaps, nor read any."""
+    """Cannot list objects of a kind, nor read any."""
 
-    def __init__(self, why: ClusterError) -> None:
+    def __init__(self, why: ClusterError, kind: GroupKind = CONFIG_MAP) -> None:
         super().__init__()
-        self.why = why
+        self.why, self.kind = why, kind
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         found = await super().get(key, metadata_only=metadata_only)
-        if key.group_kind == CONFIG_MAP:
+        if key.group_kind == self.kind:
             raise self.why
         return found
 
@@ -150,7 +151,7 @@ class Refusing(Counting):
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
         found = await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
-        if kind == CONFIG_MAP:
+        if kind == self.kind:
             raise self.why
         return found
 
@@ -172,11 +173,13 @@ async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once(w
 
 
 @pytest.mark.parametrize("why", REFUSALS, ids=str)
-async def test_a_kind_of_which_everything_has_to_be_known_stops_the_pass_where_it_cannot_be_read(
-    why: ClusterError,
-) -> None:
+async def test_only_definitions_of_kinds_stop_the_pass_where_they_cannot_be_read(why: ClusterError) -> None:
+    """I9: of other kinds of which everything is to be known nothing is."""
+    found = await observe(Refusing(why), [], kinds=(), whole=[CONFIG_MAP])
+    assert found.unreadable == {CONFIG_MAP: why}
+    assert not found.is_known(key("a"))
     with pytest.raises(type(why)):
-        await observe(Refusing(why), [], kinds=(), whole=[CONFIG_MAP])
+        await observe(Refusing(why, CRD), [], kinds=[CRD])
 
 
 @pytest.mark.parametrize("count", [1, FEW + 1])

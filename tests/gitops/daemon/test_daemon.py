@@ -14,7 +14,6 @@ import pytest
 from applier.cluster import Cluster
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
-from applier.underway import Underway
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
@@ -48,8 +47,15 @@ class Passes:
     whole: Whole | None = None
     found: Pass = field(default_factory=found)
     share: Share = field(default_factory=Share)
-    underway: Underway = field(default_factory=Underway)
-    insists: bool = True
+
+    def leave_open(self, *_: object) -> None:
+        pass
+
+    async def idle(self) -> None:
+        pass
+
+    async def end(self, _: float) -> None:
+        pass
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

@@ -21,7 +21,6 @@ from applier.reasons import Blocked, Reason
 from applier.results import Result
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
-from applier.underway import Underway
 from gitops.daemon import follow
 from gitops.daemon.fetching import AT_ONE_SERVER
 from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
@@ -80,8 +79,15 @@ class Script:
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
-    underway: Underway = field(default_factory=Underway)
-    insists: bool = True
+
+    def leave_open(self, *_: object) -> None:
+        pass
+
+    async def idle(self) -> None:
+        pass
+
+    async def end(self, _: float) -> None:
+        pass
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from applier.cluster import Object
+from applier.plan import NodePlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
@@ -157,16 +158,38 @@ def test_a_part_deletes_nothing(fleet: Fleet) -> None:
     assert fleet.request("GET", f"{CONFIG_MAPS}/stray")
 
 
-def test_a_part_that_cannot_read_a_kind_is_left_to_a_whole_pass(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Invariant 5: absence is proven."""
+def test_a_kind_that_cannot_be_read_stops_parts_only_until_a_whole_pass_knows_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invariant 5, absence is proven; and I9: what has nothing to do with the kind goes on at the cost of parts. A part that could read it again has
+    the rest read as well.
+    """
 
     async def converting(request: Request) -> Response:
         if request.target.startswith("/api/v1/configmaps?"):
             return Response(500, b"conversion webhook for v1, Kind=ConfigMap failed: refused")
         return fleet.sandbox.handle(request)
 
-    monkeypatch.setattr(fleet.sandbox, "answer", converting)
-    assert widened(part(fleet, "a")) == "not everything can be read"
+    with monkeypatch.context() as broken:
+        broken.setattr(fleet.sandbox, "answer", converting)
+        assert widened(part(fleet, "a")) == "other kinds can be read than before"
+        settle(fleet)
+        fleet.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/a-app")
+        fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
+        assert done(part(fleet, "a"))[0] == "Deployment/a-app created"
+        (blocked,) = (one.blocked for one in plan_of(fleet, "a") if one.node.id == "after")
+        assert blocked
+        assert "conversion webhook" in blocked.message
+    assert widened(part(fleet, "a")) == "other kinds can be read than before"
+    fleet.step()
+    fleet.ready("a")
+    settle(fleet)
+    is_as_a_fresh_process_wants_it(fleet)
+
+
+def plan_of(fleet: Fleet, name: str) -> tuple[NodePlan, ...]:
+    assert fleet.reconciler.whole
+    return fleet.reconciler.whole.plans[key(name)].nodes
 
 
 def test_a_part_grants_nothing(fleet: Fleet) -> None:
