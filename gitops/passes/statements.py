@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -47,7 +48,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
     """What the source's ConfigMap is to say after this pass."""
     mine = [one for one in plan.sets if one.rendered.source == state.catalog.source]
     instances = [one for one in mine if not one.rendered.is_source]
-    existing = Tally.of(instances)
+    existing, missing = Tally.of(instances), _missing(mine)
     target = state.catalog.revision
     scopes = {one.rendered.parent: one.current or Scope() for one in instances if one.current.kinds}
     wanted = {one.rendered.parent for one in instances}
@@ -63,7 +64,12 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
         since=before.since if before.target == target and before.since else now,
         state="Failed" if problems else Tally.of(mine).state(held=bool(state.offer or state.pin)),
-        counts={"instances": len(instances), "failed": existing.failed, "held": existing.held},
+        counts={
+            "instances": len(instances),
+            "missing": missing.total(),
+            "failed": existing.failed + missing["failed"],
+            "held": existing.held + missing["held"],
+        },
         causes=_source_causes(state, problems, mine, before.causes, now),
         scopes={**kept, **scopes},
         passes=before.passes,
@@ -117,6 +123,19 @@ def _is_brought_about(one: SetPlan) -> bool:
     leaves = any(orphan.fate is Fate.DELETE for orphan in one.orphans)
     waits = one.error or one.stays or leaves
     return not waits and all(node.is_current for node in one.nodes if not node.node.external)
+
+
+def _missing(mine: Sequence[SetPlan]) -> Counter[str]:
+    """Instances that do not exist yet, by how that is: what they are rendered to has failed, or whoever is to write them says so."""
+    missing = {one.rendered.parent: one for one in mine if one.parent is None and not one.rendered.is_source}
+    said = {node.node.key: node for one in mine for node in one.nodes if node.node.key in missing}
+    found = Counter[str]()
+    for key, one in missing.items():
+        blocked = one.error or (said[key].blocked if key in said else None)
+        found[
+            "failed" if blocked and blocked.reason.is_failure else "held" if blocked and blocked.reason.is_hold else ""
+        ] += 1
+    return found
 
 
 def _source_causes(

@@ -36,8 +36,11 @@ class State(StrEnum):
     @classmethod
     def of(cls, reasons: Iterable[Reason]) -> State:
         """The worst of these; nothing at all is settled."""
-        order = list(cls)
-        return min((_state(reason) for reason in reasons), key=order.index, default=cls.SETTLED)
+        return cls.worst(map(_state, reasons))
+
+    @classmethod
+    def worst(cls, states: Iterable[State]) -> State:
+        return min(states, key=list(cls).index, default=cls.SETTLED)
 
 
 def _state(reason: Reason) -> State:

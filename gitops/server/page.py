@@ -137,6 +137,7 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
         "errors": errors,
         "rollouts": [one for one in seen.rollouts if one.waves][:ROWS],
         "counts": Counter(one.state for one in seen.instances),
+        "missing": sum(record.counts.get("missing", 0) for record in seen.sources.values()),
         "instances": instances,
         "levels": {one.key: levels(board.plans.get(one.key)) for one in instances.rows},
         "causes": causes,

@@ -99,4 +99,15 @@ def _rollout(name: str, record: Record, instances: list[Standing]) -> Rollout:
         max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
     )
     revisions = Counter(str(one.applied.revision) for one in mine)
-    return Rollout(name, record, State.of(one.reason for one in mine), since, revisions)
+    return Rollout(
+        name, record, State.worst([State.of(one.reason for one in mine), *map(_state, record.waves)]), since, revisions
+    )
+
+
+def _state(wave: WaveProgress) -> State:
+    """Of instances that are not looked at: they do not exist yet, or nobody follows their source any more."""
+    if wave.failed:
+        return State.FAILED
+    if wave.held:
+        return State.HELD
+    return State.PROGRESSING if wave.moving or wave.waiting else State.SETTLED

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
 import pytest
@@ -16,7 +17,7 @@ from gitops.records.standing import State
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import START
+from tests.gitops.fleet import OWN, START
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, scene
 from tests.gitops.server.test_metrics import multiplied
 
@@ -84,6 +85,26 @@ async def test_it_says_what_the_commands_say() -> None:
     assert "levelgate break-glass link/i0 -n default --for 1h" in one
     assert "level 0" in one
     assert "level 1" in one
+
+
+async def test_instances_that_do_not_exist_yet_are_counted() -> None:
+    """I12: of four that Git declares, two wait for a window that keeps them from being created; nothing calls that settled."""
+    freeze = {**FREEZE, "selector": {"instances": {"matchLabels": {"tier": "new"}}}}
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        seen.fleet.names += ("i2", "i3")
+        seen.fleet.written |= {name: {"metadata": {"labels": {"tier": "new"}}} for name in ("i2", "i3")}
+        seen.fleet.push("one", freeze=freeze)
+        seen.fleet.clock.moment = datetime(2026, 11, 23, 12, tzinfo=UTC)
+        await seen.step()
+        told = Tags(await seen.page()).text
+        (record,) = [json.loads(seen.fleet.request("GET", f"{OWN}/source-platform")["data"]["counts"])]
+    assert "4 instances" in told
+    assert "2 not there yet" in " ".join(told.split())
+    assert record == {"instances": 4, "missing": 2, "failed": 0, "held": 2}
+    rollouts = " ".join(told[told.index("Rollouts") : told.index("Windows")].split())
+    assert "Progressing" in rollouts
+    assert "Settled" not in rollouts
 
 
 async def test_whoever_waits_for_the_same_is_told_once() -> None:
