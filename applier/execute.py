@@ -159,6 +159,7 @@ class Executor:
             finalizer=not plan.rendered.is_source,
             target=plan.target,
             epoch=self.epoch,
+            completed=plan.completed,
         )
         return await self.batch.attempt(
             Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)

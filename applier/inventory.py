@@ -101,9 +101,11 @@ def parent_body(
     resource_version: str = "",
     target: int = 0,
     epoch: int = 0,
+    completed: str = "",
 ) -> Object:
-    """What the field manager of parent keys applies: id, tooling, scope, the epoch, and on instances the finalizer and the revision they were let
-    move to. Where `uid` or `resource_version` are given the server refuses any other object, any other version of it.
+    """What the field manager of parent keys applies: id, tooling, scope, the epoch, the Jobs that have `completed` (`applier.completion`), and on
+    instances the finalizer and the revision they were let move to. Where `uid` or `resource_version` are given the server refuses any other object,
+    any other version of it.
     """
     metadata: Object = {
         "name": parent.name,
@@ -120,6 +122,8 @@ def parent_body(
         metadata["annotations"][keys.TARGET] = str(target)
     if epoch:
         metadata["annotations"][keys.EPOCH] = str(epoch)
+    if completed:
+        metadata["annotations"][keys.COMPLETED] = completed
     if uid:
         metadata["uid"] = uid
     if resource_version:

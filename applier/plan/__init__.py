@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from applier import inventory, kro, prune
+from applier import completion, inventory, kro, prune
 from applier.adoption import NEVER
 from applier.cluster import CONTENT, Object
 from applier.inventory import ForeignSet, Scope
@@ -159,6 +159,7 @@ class _Planner:
             repairs=tuple(replace(node, allowed=False) for node in plan.repairs),
             orphans=waiting,
             superset=plan.superset or plan.current,
+            completed=plan.completed or annotation(plan.parent, keys.COMPLETED),
         )
 
     def _unless_stuck(self, plan: SetPlan) -> SetPlan:
@@ -227,9 +228,15 @@ class _Planner:
         """A set at its applied pair: what is missing or was changed by hand is healed, nothing is moved and nothing pruned."""
         why = Blocked(Reason.RENDER_FAILED, rendered.held)
         covered = parent is not None and not is_terminating(parent) and bool(label(parent, keys.PARENT_ID))
-        return SetPlan(
-            rendered, parent, current, self.judge.nodes(rendered, ready_to_write=covered, held=why), error=why
-        )
+        completed, is_recorded = self._completed(rendered, parent)
+        nodes = self.judge.nodes(rendered, ready_to_write=covered and is_recorded, held=why)
+        superset = current if covered and not is_recorded else None
+        return SetPlan(rendered, parent, current, nodes, completed=completed, superset=superset, error=why)
+
+    def _completed(self, rendered: RenderedSet, parent: Object | None) -> tuple[str, bool]:
+        """What the parent has to record of Jobs that have completed, and whether it does."""
+        found = completion.record(rendered, self.observed, is_part=rendered.parent in self.records.partial)
+        return found, found == (annotation(parent, keys.COMPLETED) if parent else "")
 
     def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
@@ -260,6 +267,8 @@ class _Planner:
         if not rendered.is_source and parent is not None:
             covered = covered and inventory.tool_of(parent) == inventory.TOOL
             covered = covered and _has_finalizer(parent) and target == inventory.target_of(parent)
+        completed, is_recorded = self._completed(rendered, parent)
+        covered = covered and is_recorded
         nodes = self.judge.nodes(rendered, ready_to_write=covered)
         superset = current | desired if not covered and (rendered.is_source or _is_ours(parent)) else None
         orphans = self._orphans(rendered, nodes, current)
@@ -283,6 +292,7 @@ class _Planner:
             orphans,
             repairs,
             target,
+            completed,
             superset,
             exact,
         )

@@ -159,7 +159,8 @@ class Carried:
             obj is None or label(obj, keys.PART_OF) in ("", rendered.id) for obj in live
         )
         if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
-            missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None)
+            gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is Verb.NONE}
+            missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
             said = around.said(rendered.parent, parent)
             self._new[rendered.parent] = _Planned(
                 plan, around.common, named, live, missing, beside, members, said, asked

@@ -13,6 +13,7 @@ from datetime import datetime
 from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
+from applier.completion import JOB, is_completed
 from applier.errors import Denied, Immutable, Invalid, Unavailable
 from applier.health import health_of, rests_on
 from applier.observed import Observed, annotation, is_terminating, label
@@ -114,6 +115,9 @@ class Judge:
         assert node.key is not None
         if unreadable := self.observed.unreadable.get(node.group_kind):
             return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
+        parent = self.observed.objects.get(rendered.parent)
+        if is_completed(node, live, parent, self.observed.now):
+            return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
         if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
             return self._unseen(node, node.key)
         health = self._health(node, live)
@@ -134,13 +138,15 @@ class Judge:
             if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
                 blocked = self.gates.check(replace(change, effect=Effect.CREATE))
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
+        before = rendered.before.nodes if rendered.before and live is None and node.group_kind == JOB else ()
+        is_gone = any(one.key == node.key and is_completed(one, None, parent, self.observed.now) for one in before)
         return NodePlan(
             node,
             verb,
             live,
             allowed,
-            ready,
-            healthy,
+            ready or is_gone,
+            healthy or is_gone,
             blocked or why,
             deps,
             _takes(node, live),
@@ -149,6 +155,7 @@ class Judge:
             "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
             turns_at=health.until,
             rests_on=rests_on(live) if live is not None else None,
+            is_gone=is_gone,
         )
 
     def _unseen(self, node: RenderedNode, key: ObjectKey) -> NodePlan:

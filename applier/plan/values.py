@@ -134,7 +134,7 @@ class NodePlan:
     `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
     taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
     what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `rests_on` another
-    object as well.
+    object as well. `is_gone`: a Job that has completed and that its TTL took away; `live` is None then.
     """
 
     node: RenderedNode
@@ -151,10 +151,16 @@ class NodePlan:
     sick: str = ""
     turns_at: datetime | None = None
     rests_on: ObjectKey | None = None
+    is_gone: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """It is live, or is not missed any more."""
+        return self.live is not None or self.is_gone
 
     @property
     def is_current(self) -> bool:
-        return self.live is not None and self.verb in _AS_WANTED
+        return self.exists and self.verb in _AS_WANTED
 
     @property
     def is_writable(self) -> bool:
@@ -182,9 +188,10 @@ class SetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
     `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
-    nobody said. `stays` says why it is not moved to where Git wants it, `deadlock` that it never will be as things are, `error` why nothing of it
-    may be touched, `stuck` why its parent could not be written in this pass. An `untouched` set is one of which nothing is known but that it may
-    still be wanted: its status stays as well. `left` is the source that nothing of wants it any more.
+    nobody said, and `completed` the Jobs that its parent has to record. `stays` says why it is not moved to where Git wants it, `deadlock` that it
+    never will be as things are, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass. An `untouched`
+    set is one of which nothing is known but that it may still be wanted: its status stays as well. `left` is the source that nothing of wants it
+    any more.
     """
 
     rendered: RenderedSet
@@ -194,6 +201,7 @@ class SetPlan:
     orphans: tuple[Orphan, ...] = ()
     repairs: tuple[NodePlan, ...] = ()
     target: int = 0
+    completed: str = ""
     superset: Scope | None = None
     exact: Scope | None = None
     detach: bool = False

@@ -92,7 +92,7 @@ class NodeGates:
         return View(self._subject(found) if found else Subject(live or {}), ancestors, values)
 
     def _subject(self, one: NodePlan) -> Subject:
-        ready = one.live is not None and one.ready
+        ready = one.exists and one.ready
         settled = one.is_current and one.healthy
         return Subject(one.live or {}, ready, one.is_current, settled, self.plan.rendered.revision)
 
@@ -129,5 +129,5 @@ class NodeGates:
 
     def _item(self, one: NodePlan, *, counts: bool) -> Item:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
-        moved = one.is_current or (one.live is None and not counts)
+        moved = one.is_current or (not one.exists and not counts)
         return Item(one.node.id, updated=moved, healthy=one.healthy)

@@ -94,13 +94,13 @@ def _state(plan: SetPlan, blocked: Iterable[Row]) -> str:
 
 
 def _is_ready(node: NodePlan) -> bool:
-    return node.live is not None and node.ready
+    return node.exists and node.ready
 
 
 def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
     assert plan.parent is not None
     unready = next((node for node in plan.nodes if not _is_ready(node)), None)
-    sick = [node for node in plan.nodes if not node.node.external and not (node.live is not None and node.healthy)]
+    sick = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
     error = next((cause for _, cause, _ in blocked if cause.reason.is_failure), None)
     resolved = _condition(
         "GraphResolved",
@@ -217,7 +217,7 @@ def _levelgate(
     found["nodes"] = {
         "total": len(mine),
         "updated": sum(node.is_current for node in mine),
-        "healthy": sum(node.live is not None and node.healthy for node in mine),
+        "healthy": sum(node.exists and node.healthy for node in mine),
         "blocked": sum(node.blocked is not None for node in mine),
     }
     if blocked:

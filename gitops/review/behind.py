@@ -87,7 +87,7 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
             and (
                 plan.node.id == orphan.member.node
                 or (
-                    plan.live is None
+                    not plan.exists
                     and plan.node.id not in recorded
                     and plan.node.group_kind == orphan.member.key.group_kind
                 )
