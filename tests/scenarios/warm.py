@@ -9,6 +9,7 @@ from pkgutil import walk_packages
 import applier
 import gitops
 import renderer
+from gitops.cli import GARBAGE
 from renderer.cel import compile_expression
 
 _IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
@@ -20,4 +21,5 @@ for _name in _IMPORTED_LATE:
     import_module(_name)
 compile_expression("true")
 gc.collect()
+gc.set_threshold(GARBAGE)  # As the command's own start does, which a forked one does not go through.
 gc.freeze()  # Or each child would copy every page when it looks for garbage for the first time.
