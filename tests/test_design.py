@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,36 @@ def test_every_rule_of_the_contract_is_named_by_a_test() -> None:
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(rules) > 20
     assert sorted(rule for rule in rules if not re.search(rf"\b{rule}\b", tests)) == []
+
+
+def named_in(page: str) -> Iterator[tuple[Path, str]]:
+    """Files that a page names below `tests/`, each with the test in it, if one is named."""
+    for file, name in re.findall(r"`([\w/]+\.py)(?:::(test_\w+))?`", page):
+        yield ROOT / "tests" / file, name
+
+
+def defined(file: Path) -> set[str]:
+    found = ast.walk(ast.parse(file.read_text()))
+    return {node.name for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_row_of_the_fault_table_names_tests_that_exist() -> None:
+    """docs/faults.md; and each invariant is in it."""
+    page = (ROOT / "docs/faults.md").read_text()
+    assert [(str(file), name) for file, name in named_in(page) if name and name not in defined(file)] == []
+    rows = re.findall(r"^\| (?!fault |question |\| checked)(.*)$", page, re.MULTILINE)
+    assert len(rows) > 50
+    assert [row for row in rows if not any(True for _ in named_in(row))] == []
+    assert {row.partition(" ")[0] for row in rows} >= {f"I{number}" for number in range(1, 13)}
+
+
+@pytest.mark.parametrize("name", ["table", "admission", "kinds", "busy", "restart", "replicas", "sharded", "kills"])
+def test_every_fault_that_is_tried_is_in_the_fault_table(name: str) -> None:
+    """docs/faults.md."""
+    told = {test for _, test in named_in((ROOT / "docs/faults.md").read_text())}
+    tried = {test for test in defined(ROOT / f"tests/faults/test_{name}.py") if test.startswith("test_")}
+    assert tried
+    assert tried - told == set()
 
 
 def test_the_changelog_tells_changes_of_the_order_apart() -> None:

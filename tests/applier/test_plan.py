@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT, Discovery, Object
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable, UnknownOutcome
 from applier.inventory import Scope, parent_body, scope_of
 from applier.member import body, recorded_deps
@@ -194,6 +194,17 @@ def test_nothing_is_pruned_on_an_incomplete_view() -> None:
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     found = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan, listed=frozenset()).orphans
     assert not any(one.allowed for one in found)
+
+
+def test_a_kind_whose_group_does_not_answer_is_not_one_that_is_not_served() -> None:
+    """I2, fault row "discovery stale": of a kind that is certainly not served there is nothing, and nothing keeps the others."""
+    orphan = live(bundle(plain("old")).sources["platform"], "old")
+    kinds = (live(SOURCE, "a"), live(SOURCE, "b"), orphan)
+    stale, complete = (
+        decided(*kinds, listed=frozenset(), discovery=Discovery({}, frozenset(down))) for down in (["", "apps"], [])
+    )
+    assert not any(one.allowed for one in stale.orphans)
+    assert [one.allowed for one in complete.orphans] == [True]
 
 
 def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_pruned_elsewhere() -> None:

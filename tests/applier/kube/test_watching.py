@@ -87,6 +87,20 @@ async def test_a_server_that_ends_it_at_once_is_not_asked_for_ever(tmp_path: Pat
         assert len(server.requests(PATH)) == 2
 
 
+async def test_a_server_that_says_nothing_any_more_counts_as_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault row "silent watch": not even a bookmark."""
+    monkeypatch.setattr("applier.kube.watching.SILENCE", 0.05)
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, FIRST, stream())
+        async with cluster.watch(Subject(KIND)) as changes:
+            server.gate = asyncio.Event()
+            with pytest.raises(Unavailable, match="no answer within"):
+                await anext(changes)
+        server.gate.set()
+
+
 async def test_who_may_not_watch_is_told(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, FIRST, refusal(403, reason="Forbidden", message="cannot watch"))
