@@ -94,9 +94,12 @@ class Decider:
             if bundle.issued:
                 return bundle, decided, known
             stored = known.archive.stored
-            moved = governor.decide(Situation(known.conditions, bundle, decided, observed, stored, known.propagation))
+            here = Situation(known.conditions, bundle, decided, observed, stored, known.propagation)
+            moved = governor.decide(here)
             gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
-            is_final = moved.decides_as(known.propagation) and gated == known.gated
+            is_final = gated == known.gated and (
+                moved.decides_as(known.propagation) or governor.repeats(moved, here, answers)
+            )
             known = replace(known, propagation=moved, gated=gated)
             if is_final:
                 moved = moved.explain(moved)

@@ -6,7 +6,7 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from applier.inventory import target_of
 from applier.observed import Observed
-from applier.plan import Barrier, Change, Gates
+from applier.plan import Answered, Barrier, Change, Gates
 from applier.reasons import Blocked
 from gitops.propagation import suspension
 from gitops.propagation.moves import Moves
@@ -79,6 +79,26 @@ def decide(here: Situation) -> Propagation:
         min({*moves.wake_ups, *verdicts.edges, *ends}, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
         explain=partial(explained, permission, moves),
+    )
+
+
+def repeats(decided: Propagation, here: Situation, answers: Iterable[Answered]) -> bool:
+    """Would deciding again come to the same, because nothing came out of the decision in `here` that it was not made with? Rendering, plan and
+    decision rest on where instances are, on the `answers` of the gates and on what rollouts remember. A revision that was left open is the one
+    that the rendering has taken.
+    """
+    instances = here.bundle.instances
+
+    def taken(key: ObjectKey, place: Place) -> Place:
+        aim = place.aim or (instances[key].aim if key in instances else 0)
+        return Place(place.revision or aim, aim)
+
+    places, states = here.before.places, here.states
+    return (
+        all(taken(key, places.get(key, Place())) == taken(key, place) for key, place in decided.places.items())
+        and decided.states.keys() == states.keys()
+        and all(states[name].untold == state.untold for name, state in decided.states.items())
+        and decided.gates.answer_as(here.before.gates, answers)
     )
 
 

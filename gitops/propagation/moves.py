@@ -55,7 +55,7 @@ class Moves:
         before = self.situation.before
         self.places = dict(before.places)
         self.targets = dict(before.gates.targets)
-        self.states = {**self.situation.conditions.states, **before.states}
+        self.states = dict(self.situation.states)
         rollouts = self._rollouts()
         for name, (policy, members) in sorted(rollouts.items()):
             self._rollout(name, policy, members)

@@ -105,6 +105,11 @@ class Situation:
         return suspension.definitions(self.bundle, self.observed)
 
     @property
+    def states(self) -> Mapping[str, State]:
+        """Of rollouts by name, as this pass has decided them so far, else as they are stored."""
+        return {**self.conditions.states, **self.before.states}
+
+    @property
     def requests(self) -> Mapping[str, tuple[Request, ...]]:
         """Orders that this pass has not carried out yet: each is carried out once, however often it is decided again."""
         return {} if self.before.states else self.conditions.requests

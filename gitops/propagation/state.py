@@ -151,6 +151,11 @@ class State:
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, externals=since)
 
+    @property
+    def untold(self) -> State:
+        """What decisions rest on."""
+        return replace(self, waves=(), externals={})
+
     def noted(self, *entries: Entry) -> State:
         """With these decisions recorded; only the newest are kept, each bounded in length.
 

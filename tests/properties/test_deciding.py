@@ -1,0 +1,93 @@
+"""A decision that comes to what it was made with is not made again: whatever is rolled out, under whatever rules, what is written stays the same."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from applier.sandbox.store import Stored
+from gitops.propagation import governor
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.document import as_json
+from gitops.simulate.engine import Push, Simulation
+from tests.gitops.fleet import START, Fleet
+from tests.properties.test_convergence import examples
+
+NAMES = ("a", "b", "c")
+HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "15:00"}
+WAVES = [{"name": "first", "selector": {"matchLabels": {"tier": "canary"}}}]
+IN_HOURS = ['${inWindow("hours")}']
+policies = st.fixed_dictionaries(
+    {},
+    optional={
+        "shape": st.sampled_from([{"linear": {"n": 1}}, {"linear": {"n": 3}}, {"exponential": {}}]),
+        "bake": st.sampled_from(["10m", "3h"]),
+        "onHalt": st.sampled_from(["Stop", "RollBack"]),
+        "onNewRevision": st.sampled_from(["Finish", "Supersede", "Pipeline"]),
+        "barrier": st.sampled_from(["Level", "All"]),
+        "governs": st.just("All"),
+        "waves": st.just(WAVES),
+    },
+)
+
+
+@examples(2)
+@example({"onHalt": "RollBack", "shape": {"linear": {"n": 1}}}, None, {}, "fail=b", timedelta(hours=1))
+@example({"onNewRevision": "Finish", "waves": WAVES}, HOURS, {"node_gates": IN_HOURS}, "ready=4m", timedelta(minutes=5))
+@given(
+    policy=policies,
+    hours=st.sampled_from([None, HOURS, {**HOURS, "kind": "Deny"}, {**HOURS, "governs": ["create"]}]),
+    gates=st.sampled_from([{}, {"gates": []}, {"gates": IN_HOURS}, {"node_gates": IN_HOURS}]),
+    assume=st.sampled_from(["ready=4m", "ready=1m..9m", "fail=b", "hang=c"]),
+    later=st.sampled_from([timedelta(minutes=5), timedelta(hours=1)]),
+)
+def test_what_is_decided_once_would_be_decided_again(
+    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, list[str]], assume: str, later: timedelta
+) -> None:
+    """Two commits into a fleet, in virtual time: every object in the end, down to its version, and all that is told on the way."""
+    with pytest.MonkeyPatch.context() as patched:
+        made = counted(patched)
+        once = simulated(policy, hours, gates, assume, later)
+        few = len(made)
+        patched.setattr(governor, "repeats", lambda *_: False)
+        assert simulated(policy, hours, gates, assume, later) == once
+        assert few <= len(made) - few
+
+
+def test_a_pass_that_lets_nobody_move_decides_once() -> None:
+    with Fleet(names=NAMES) as fleet, pytest.MonkeyPatch.context() as patched:
+        fleet.start()
+        made = counted(patched)
+        fleet.step()
+        assert len(made) == 1
+
+
+def counted(patched: pytest.MonkeyPatch) -> list[object]:
+    """Every decision from here on."""
+    made = list[object]()
+    decide = governor.decide
+    patched.setattr(governor, "decide", lambda here: made.append(here) or decide(here))
+    return made
+
+
+def simulated(
+    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, list[str]], assume: str, later: timedelta
+) -> tuple[list[Stored], bytes]:
+    """All objects and the timeline."""
+    fleet = Fleet(names=NAMES, **gates, written={"a": {"metadata": {"labels": {"tier": "canary"}}}})
+    fleet.push(hours=hours, pace=policy)
+    simulation, base = Simulation(START, Assumptions.parse(assume), "0"), fleet.state
+    pushes = []
+    for image, at in (("two", START), ("three", START + later)):
+        fleet.push(image)
+        pushes.append(Push(at, fleet.state, image))
+    asyncio.run(simulation.run(base, pushes, START + timedelta(days=3)))
+    store = simulation.world.sandbox.state.store
+    stored = [one for name in sorted(store.resources()) for one in store.shelf(name).objects.values()]
+    return stored, orjson.dumps(as_json(simulation.timeline(), assumed=assume, seed=0))
