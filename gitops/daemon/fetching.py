@@ -167,6 +167,9 @@ class Fetcher:
                 self._urged.add(name)
                 due.add(name)
         for name in self.mirrors.keys() & self._pins.keys():
+            if not found.observed.is_known(source_parent(name)):
+                del self._pins[name]  # a pass without this source has not looked; who asks its server does
+                continue
             pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
             if pin != self._pins[name]:
                 self._pins[name] = pin

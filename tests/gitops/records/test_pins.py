@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -112,6 +113,30 @@ def test_a_commit_that_does_not_exist_changes_nothing(world: World) -> None:
         await annotate(world, pin="feedfeed")
         assert await world.deployed() == {"one", "two", "three"}
         assert "cannot be read" in world.notices[-1]
+
+    asyncio.run(story())
+
+
+def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: World) -> None:
+    """I8: after a start without a copy, while the server has lost the commit, a pass knows nothing of the source. That does not end the pin."""
+
+    async def story() -> None:
+        world.work.git("checkout", "--quiet", "-b", "side", "main~2")
+        side = world.work.commit(side=ONE.replace("one", "side"))
+        world.work.git("checkout", "--quiet", "main")
+        await annotate(world, pin=side)
+        assert await world.deployed() == {"one", "side"}
+        world.work.git("branch", "-D", "side")
+        world.work.git("reflog", "expire", "--expire=now", "--all")
+        world.work.git("gc", "--quiet", "--prune=now")
+        shutil.rmtree(world.directory / "cache")
+        world.restart()
+        for _ in range(2):
+            world.follower.poll(*world.follower._fetcher.heard(await world.settle()))
+        assert await world.deployed() == {"one", "side"}
+        assert f"has no commit {side[:12]}" in world.notices[-1]
+        await annotate(world, pin=None)
+        assert await world.deployed() == {"one", "two", "three"}
 
     asyncio.run(story())
 
