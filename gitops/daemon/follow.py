@@ -420,7 +420,7 @@ class Follower:
         stays = {
             one.rendered.source: one.error.message
             for one in found.plan.sets
-            if one.rendered.is_source and one.error and not stopped
+            if one.rendered.is_source and one.error and not (stopped or one.error.reason.is_hold)
         }
         for source, why in stays.items():
             if self._stays.get(source) != why:

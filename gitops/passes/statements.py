@@ -24,6 +24,7 @@ from gitops.records.causes import Row, blocked_rows, timestamp
 from gitops.records.instance_status import instance_status, is_told
 from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
+from gitops.records.standing import State
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
@@ -63,7 +64,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
         applied=target if all(map(_is_brought_about, mine)) else before.applied,
         own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state="Failed" if problems else Tally.of(mine).state(held=bool(state.offer or state.pin)),
+        state=_state(mine, problems, held=bool(state.offer or state.pin)),
         counts={
             "instances": len(instances),
             "missing": missing.total(),
@@ -123,6 +124,14 @@ def _is_brought_about(one: SetPlan) -> bool:
     leaves = any(orphan.fate is Fate.DELETE for orphan in one.orphans)
     waits = one.error or one.stays or leaves
     return not waits and all(node.is_current for node in one.nodes if not node.node.external)
+
+
+def _state(mine: Sequence[SetPlan], problems: Sequence[Problem], *, held: bool) -> str:
+    if problems:
+        return State.FAILED
+    if any(one.error and one.error.reason is Reason.SUSPENDED for one in mine if one.rendered.is_source):
+        return State.SUSPENDED
+    return Tally.of(mine).state(held=held)
 
 
 def _missing(mine: Sequence[SetPlan]) -> Counter[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import orjson
 
@@ -24,6 +24,7 @@ LARGEST: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""
 
 _SCP: Final = re.compile(r"[^/@]+@(?P<host>[^/:]+):(?P<path>.+)")
+_FORM: Final = b"payload="
 _MOST_SECRETS: Final = 8
 
 
@@ -94,11 +95,16 @@ def _proof(provider: Provider, secret: bytes, body: bytes) -> bytes:
 def repositories(provider: Provider, body: bytes) -> Iterator[str]:
     """URLs of the repository that the body is about; none where it says nothing of the kind."""
     try:
-        found = orjson.loads(body)
+        found = orjson.loads(_unpacked(body))
     except orjson.JSONDecodeError:
         return
     for path in provider.urls:
         yield from _texts(found, path)
+
+
+def _unpacked(body: bytes) -> bytes:
+    """GitHub and Gitea send a form unless they are told otherwise; its one field has the JSON."""
+    return unquote_to_bytes(body[len(_FORM) :].replace(b"+", b" ")) if body.startswith(_FORM) else body
 
 
 def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:

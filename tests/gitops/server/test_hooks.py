@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -89,6 +90,15 @@ async def test_a_signed_call_asks_the_sources_of_that_repository_and_no_other(ho
     assert hooked.polled == [("shop", "ssh")]
 
 
+async def test_a_form_is_what_github_sends_unless_it_is_told_otherwise(hooked: Scene) -> None:
+    """GitHub, "Creating webhooks": `application/x-www-form-urlencoded` is the default. The signature is that of the raw body."""
+    body = urlencode({"payload": json.dumps({**GITHUB, "note": "a+b & c"})}).encode()
+    headers = {**signed("github", body), "Content-Type": "application/x-www-form-urlencoded"}
+    async with sent(hooked, "github", body, headers) as (status, _):
+        assert status == 202
+    assert hooked.polled == [("shop", "ssh")]
+
+
 @pytest.mark.parametrize("provider", BODIES)
 @pytest.mark.parametrize("wrong", ["none", "empty", "other secret", "cut", "other body", "not ascii"])
 async def test_what_is_not_proven_does_nothing_and_learns_nothing(hooked: Scene, provider: str, wrong: str) -> None:
@@ -140,7 +150,18 @@ async def test_both_secrets_count_while_one_is_replaced(hooked: Scene, tmp_path:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"repository": []}', b'{"repository": {"clone_url": 7}}', b"[" * 10_000],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"payload=",
+        b"payload=%7B%zz",
+        b"null",
+        b"\xff\xfe",
+        b'{"repository": []}',
+        b'{"repository": {"clone_url": 7}}',
+        b"[" * 10_000,
+    ],
 )
 async def test_a_signed_body_that_says_nothing_asks_nobody(hooked: Scene, body: bytes) -> None:
     async with sent(hooked, "github", body, signed("github", body)) as (status, _):
