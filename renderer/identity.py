@@ -38,6 +38,10 @@ class GroupKind(NamedTuple):
         return cls(group, kind)
 
 
+_kind = lru_cache(maxsize=4096)(GroupKind)
+"""There are few, and they are asked for once and again for each object."""
+
+
 class ObjectKey(NamedTuple):
     """Group, kind, namespace and name (GKNN) of one object; `namespace` is empty for cluster-scoped objects."""
 
@@ -48,7 +52,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+        return _kind(self.group, self.kind)
 
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -72,7 +76,7 @@ class ObjectKey(NamedTuple):
 def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
     """Group and kind of a manifest; the group of `v1` is the empty text."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
-    return GroupKind(group, manifest["kind"])
+    return _kind(group, manifest["kind"])
 
 
 @lru_cache(maxsize=65_536)
@@ -83,6 +87,7 @@ def applyset_id(parent: ObjectKey) -> str:
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
 
 
+@lru_cache(maxsize=65_536)
 def key_hash(key: ObjectKey) -> str:
     """16 hexadecimal digits that stand for a key in the dependency records of members."""
     return hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()

@@ -151,7 +151,7 @@ class RenderedSet:
     @property
     def is_source(self) -> bool:
         """Is this the set of a source, and not of an instance?"""
-        return self.parent.group_kind == GroupKind("", "ConfigMap")
+        return (self.parent.group, self.parent.kind) == ("", "ConfigMap")
 
     @property
     def levels(self) -> list[list[RenderedNode]]:

@@ -142,7 +142,8 @@ class Client:
         spent = 0.0
         slots = self._list_slots if call.verb == "list" else self._slots
         for attempt in count():
-            async with slots.one():
+            slot = await slots.take()
+            try:
                 outcome = await self._try(call)
                 if isinstance(outcome, Answer):
                     self._load.served()
@@ -156,6 +157,8 @@ class Client:
                 keeps = self._load.refused() if outcome.again else 0
                 if keeps:
                     await self._sleep(min(LONGEST_WAIT, max(wait, FIRST_WAIT * 2.0 ** min(keeps, 8))))
+            finally:
+                slot.end()
             if is_last or (call.write and not self._insists):
                 raise outcome.error
             if not keeps:
@@ -230,14 +233,10 @@ class _Slots:
         self.free, self.load = asyncio.Semaphore(most), load
         self.lendable = 3 * most
 
-    @asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
+    async def take(self) -> _Slot:
+        """One, to be ended by who has taken it."""
         await self.free.acquire()
-        slot = _Slot(self)
-        try:
-            yield
-        finally:
-            slot.end()
+        return _Slot(self)
 
 
 class _Slot:

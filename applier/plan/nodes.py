@@ -56,6 +56,7 @@ class Judge:
         begun = self._begun(rendered)
         barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
         needs = member_dependencies(rendered)
+        awaited = {name for node in rendered.nodes for name in node.depends_on}
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)
             above = above or _behind(barrier, node, done.values(), clear)
@@ -63,7 +64,8 @@ class Judge:
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
                 plan = replace(plan, allowed=False, blocked=held)
             done[node.id] = plan
-            clear[node.id] = above or self._holds_up(plan)
+            if node.id in awaited or barrier is not Barrier.PATH:
+                clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
 
     def repairs(self, before: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
