@@ -1,163 +1,203 @@
-"""Figures of the daemon's work: what one changed object costs among few and among many, on the sandbox in this process.
+"""What one touched object costs the daemon among few and among many: `python -m bench.operation [MANY]`.
 
-Seconds are of CPU, the sandbox's share included, each the least of several runs; ratios compare the large fleet with the small one.
+A whole daemon in this process, with a real repository, watches, log, metrics and records, on the sandbox. Each row is counted from the commit or
+event to rest, the records of sources included. Seconds are of CPU, those of Git's processes included, those that the sandbox needs to answer aside,
+each the least of several; ratios near 1 mean that the cost does not grow with the fleet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import resource
+import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Final, TypeVar
 
 from applier.cluster import Object
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
+from gitops.cli import GARBAGE
+from gitops.cli.progress import Progress
+from gitops.clock import SystemClock
+from gitops.daemon.attention import Attention
+from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
-from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from renderer.catalog import Catalog, load
-from renderer.identity import ObjectKey
+from gitops.server.seen import Seen
+from gitops.source import Mirror, Target
+from gitops.stages import told
+from tests.scenarios.platform import Repository
 
-FEW, MANY, PLAIN, RUNS = 50, 1_000, 5_000, 3
-KIND = ("bench.example.com", "Note")
+FEW, MANY, RUNS = 50, 5_000, 3
+GROUP: Final = "bench.example.com"
+SOURCE: Final = "bench"
+T = TypeVar("T")
 
-
-class Noon:
-    def now(self) -> datetime:
-        return datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-    async def sleep(self, _: float) -> None:
-        await asyncio.sleep(0)
+LOOK: Final = 0.2
+"""Seconds between two looks at whether all has come to rest."""
 
 
 @dataclass
 class World:
-    """Instances of one definition, each two ConfigMaps, brought to their end."""
+    """Instances of one definition, each two ConfigMaps, brought to their end by a daemon that goes on."""
 
     size: int
-    asked: list[str] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
-    catalog: Catalog | None = None
-    commits: int = 0
-    drifted: int = 0
+    directory: Path
+    requests: int = 0
+    answering: float = 0.0
+    passes: int = 0
+    touched: int = 0
 
-    def __post_init__(self) -> None:
+    async def run(self, stack: AsyncExitStack) -> None:
         self.sandbox = Sandbox()
-        self.reconciler = Reconciler(cluster_of(self._door), "0", Noon())
+        cluster = cluster_of(self._door)
+        stack.push_async_callback(cluster.close)
+        clock = SystemClock()
+        self.repository = Repository(self.directory / "repository")
+        self.repository.path.mkdir()
+        self.repository.git("init", "--quiet")
+        first = {f"i{number:05}.json": json.dumps(self.declared(number, "one")) for number in range(self.size)}
+        self.repository.commit({**first, "note.json": json.dumps(_definition())})
+        mirror = Mirror(Target(f"file://{self.repository.path}"), self.directory / "cache")
+        seen, progress = Seen(cluster, "0", clock, lambda: True), Progress(clock, json=True)
+        reconciler = Reconciler(cluster, "0", clock, _each(progress.result, seen.report), stage=told(seen.stage))
+        passed = _each(self._passed, progress.passed, seen.passed)
+        self.follower = Follower({SOURCE: mirror}, reconciler, clock, passed=passed, stage=seen.stage)
+        self.follower.attention = await stack.enter_async_context(
+            Attention(cluster, self.follower.wake, progress.problem)
+        )
+        running = asyncio.ensure_future(self.follower.forever())
 
-    async def _door(self, request: Request) -> Response:
-        self.asked.append(request.method)
-        return await self.sandbox.answer(request)
+        async def end() -> None:
+            self.follower.stop.set()
+            await running
 
-    def commit(self, text: str) -> SourceState:
-        """With this text in the first object; nothing else is written anew."""
-        self.files = self.files or self.first()
-        self.files |= {"i00000.json": json.dumps(self.declared(0, text)).encode()}
-        self.commits += 1
-        self.catalog = load(self.files, source="bench", revision=f"{self.commits:040d}", previous=self.catalog)
-        return SourceState(self.catalog, ref="main", url="file:///bench")
-
-    def first(self) -> dict[str, bytes]:
-        files = {f"i{number:05}.json": self.declared(number, "one") for number in range(self.size)}
-        return {name: json.dumps(one).encode() for name, one in {**files, "note.json": _definition()}.items()}
+        stack.push_async_callback(end)
+        await self._rest(0)
 
     def declared(self, number: int, text: str) -> Object:
         return _instance(number, text)
 
-    async def settle(self, state: SourceState) -> Pass:
-        while (found := await self.reconciler.reconcile([state])).changed:
-            pass
-        return found
+    def _passed(self, _: Pass) -> None:
+        self.passes += 1
 
-    async def whole(self) -> float:
-        assert self.reconciler.whole
-        return await _cpu(self.reconciler.reconcile(self.reconciler.whole.sources))
-
-    async def drift(self) -> float:
-        """Somebody deletes an object, each time another one; it comes back."""
-        self.drifted += 1
-        name = f"i{self.drifted:05}"
-        await self.sandbox.answer(Request("DELETE", f"/api/v1/namespaces/default/configmaps/{name}-one", {}, b""))
-        return await self._part([ObjectKey(*KIND, "default", name)])
-
-    async def change(self) -> float:
-        """A commit that changes one object is brought about; Git is not counted."""
+    async def _door(self, request: Request) -> Response:
         begun = time.process_time()
-        roots = self.reconciler.accept([self.commit(f"text {self.commits}")])
-        taken = time.process_time() - begun
-        assert isinstance(roots, frozenset)
-        return taken + await self._part(roots)
+        response = await self.sandbox.answer(request)
+        self.answering += time.process_time() - begun
+        self.requests += response.stream is None
+        return response
 
-    async def _part(self, roots: Collection[ObjectKey]) -> float:
-        self.asked.clear()
-        found: list[Pass | Wider] = []
+    async def _rest(self, passes: int) -> None:
+        """Until so many passes have been made and nothing more is due."""
+        while not (self.passes > passes and self._rests):  # noqa: ASYNC110 - looking often would be counted
+            await asyncio.sleep(LOOK)
 
-        async def part() -> None:
-            found.append(await self.reconciler.part(roots))
+    @property
+    def _rests(self) -> bool:
+        queue, whole = self.follower.queue, self.follower.reconciler.whole
+        return bool(whole and not whole.is_untold) and not (queue.dirty or queue.held or queue.next_due)
 
-        taken = await _cpu(part())
-        assert isinstance(found[0], Pass), found[0].why
-        assert found[0].changed
-        return taken
+    async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, int]:
+        """Seconds and requests from what `touch` has done to rest."""
+        passes = self.passes
+        await touch()
+        gc.collect()
+        self.requests, self.answering, begun = 0, 0.0, _cpu()
+        await self._rest(passes)
+        return _cpu() - begun - self.answering, self.requests
+
+    async def change(self) -> None:
+        """A commit that changes one object."""
+        self.touched += 1
+        file = "i00000.json"
+        await asyncio.to_thread(self.repository.commit, {file: json.dumps(self.declared(0, f"text {self.touched}"))})
+        self.follower.poll(SOURCE)
+
+    async def drift(self) -> None:
+        """Somebody deletes an object, each time another one."""
+        self.touched += 1
+        await self.sandbox.answer(Request("DELETE", self.member, {}, b""))
+
+    async def label(self) -> None:
+        """Somebody writes on an object what nobody asks for."""
+        self.touched += 1
+        body = {"metadata": {"annotations": {"someone": f"{self.touched}"}}}
+        merge = {"content-type": "application/merge-patch+json"}
+        await self.sandbox.answer(Request("PATCH", self.member, merge, json.dumps(body).encode()))
+
+    @property
+    def member(self) -> str:
+        return f"/api/v1/namespaces/default/configmaps/i{self.touched % self.size:05}-one"
 
 
 class Plain(World):
     """Plain objects, each a ConfigMap."""
 
     def declared(self, number: int, text: str) -> Object:
-        metadata = {"name": f"i{number:05}", "namespace": "default"}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+        return _config_map(number, text)
+
+    @property
+    def member(self) -> str:
+        return super().member.removesuffix("-one")
 
 
-async def _cpu(work: Coroutine[None, None, object]) -> float:
-    begun = time.process_time()
-    await work
-    return time.process_time() - begun
+def main(many: int = MANY) -> None:
+    gc.set_threshold(GARBAGE)  # as the command does
+    asyncio.run(_main(many))
 
 
-def main() -> None:
-    asyncio.run(_main())
+async def _main(many: int) -> None:
+    rows = {
+        "commit to it brought about": World.change,
+        "object deleted, put back": World.drift,
+        "annotation of others on an object": World.label,
+    }
+    for what, kind in (("instance", World), ("plain object", Plain)):
+        costs = [await _costs(kind, size, rows.values()) for size in (FEW, many)]
+        print(f"\n{f'one {what} touched, among':<50} {FEW:>9,} {many:>9,} {'ratio':>8}")
+        for label, few, large in zip(rows, *costs, strict=True):
+            for unit, small, big in zip(("seconds", "requests"), few, large, strict=True):
+                print(f"{f'{label}, {unit}':<50} {small:>9.4g} {big:>9.4g} {big / small if small else 1:>8.2f}")
 
 
-async def _main() -> None:
-    await _compare(
-        "instance",
-        World(FEW),
-        World(MANY),
-        ("whole pass that changes nothing", World.whole),
-        ("drift of one object healed", World.drift),
-        ("commit to one instance brought about", World.change),
-    )
-    await _compare(
-        "plain object",
-        Plain(FEW),
-        Plain(PLAIN),
-        ("whole pass that changes nothing", World.whole),
-        ("commit to one object brought about", World.change),
-    )
+async def _costs(
+    kind: type[World], size: int, rows: Iterable[Callable[[World], Awaitable[None]]]
+) -> list[tuple[float, int]]:
+    with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, redirect_stdout(StringIO()):
+        async with AsyncExitStack() as stack:
+            world = kind(size, Path(name))
+            await world.run(stack)
+            return [min([await world.cost(partial(row, world)) for _ in range(RUNS)]) for row in rows]
 
 
-async def _compare(what: str, few: World, many: World, *rows: tuple[str, Callable[[World], Awaitable[float]]]) -> None:
-    print(f"\n{f'one {what} touched, among':<50} {few.size:>9,} {many.size:>9,} {'ratio':>8}")
-    for world in (few, many):
-        await world.settle(world.commit("one"))
-    for label, touch in rows:
-        costs = [min([await touch(world) for _ in range(RUNS)]) for world in (few, many)]
-        print(f"{f'{label}, seconds':<50}", end="")
-        _row(costs, "9.4f")
-        if touch is not World.whole:
-            print(f"{f'{label}, requests':<50}", end="")
-            _row([len(world.asked) for world in (few, many)], "9d")
+def _each(*listeners: Callable[[T], None]) -> Callable[[T], None]:
+    def tell(it: T) -> None:
+        for listener in listeners:
+            listener(it)
+
+    return tell
 
 
-def _row(figures: list[float] | list[int], form: str) -> None:
-    small, large = figures
-    print(f"{small:>{form}} {large:>{form}} {large / small:>8.2f}")
+def _cpu() -> float:
+    """Of this process and of those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _config_map(number: int, text: str) -> Object:
+    metadata = {"name": f"i{number:05}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
 
 
 def _definition() -> Object:
@@ -173,19 +213,19 @@ def _definition() -> Object:
         }
         for name in ("one", "two")
     ]
-    schema = {"group": KIND[0], "apiVersion": "v1", "kind": KIND[1], "spec": {"text": "string"}}
+    schema = {"group": GROUP, "apiVersion": "v1", "kind": "Note", "spec": {"text": "string"}}
     return {
         "apiVersion": "kro.run/v1alpha1",
         "kind": "ResourceGraphDefinition",
-        "metadata": {"name": f"notes.{KIND[0]}"},
+        "metadata": {"name": f"notes.{GROUP}"},
         "spec": {"schema": schema, "resources": resources},
     }
 
 
 def _instance(number: int, text: str) -> Object:
     metadata = {"name": f"i{number:05}", "namespace": "default"}
-    return {"apiVersion": f"{KIND[0]}/v1", "kind": KIND[1], "metadata": metadata, "spec": {"text": text}}
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Note", "metadata": metadata, "spec": {"text": text}}
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:2]))

@@ -41,7 +41,6 @@ class Progress:
         self._live: Live | None = None
         self._last: Pass | None = None
         self._revisions: dict[str, str] = {}
-        self._sources: dict[ObjectKey, str] = {}
 
     def __enter__(self) -> Self:
         if self._short:
@@ -59,10 +58,9 @@ class Progress:
     def passed(self, found: Pass) -> None:
         """Tell what has happened since the pass before, and redraw the lines below."""
         self._revisions = revisions_of(found.sources)
-        self._sources = {one.rendered.parent: one.rendered.source for one in found.plan.sets} if self._json else {}
-        for one in news(self._last, found):
+        before, self._last = self._last, found
+        for one in news(before, found):
             self._news(one)
-        self._last = found
         self.summary(found)
 
     def summary(self, found: Pass) -> None:
@@ -71,7 +69,7 @@ class Progress:
             return
         from rich.text import Text
 
-        lines = [f"{'-' * 78}", standing(Tally.of(found.plan.sets))]
+        lines = [f"{'-' * 78}", standing(Tally.of_all(found.ledger))]
         lines += [line for name, state in sorted(found.propagation.states.items()) if (line := under_way(name, state))]
         self._live.update(Text("\n".join(lines)), refresh=True)
 
@@ -132,7 +130,8 @@ class Progress:
 
     def _origin(self, key: ObjectKey) -> dict[str, str]:
         """Where a set comes from: its source, and the commit that this is at."""
-        source = self._sources.get(key, "")
+        account = self._last.ledger.accounts.get(key) if self._last else None
+        source = account.plan.rendered.source if account else ""
         return {"source": source, "revision": self._revisions.get(source, "")}
 
     def blocked(self, rendered: RenderedSet, node: str, cause: Blocked) -> None:

@@ -185,7 +185,7 @@ def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_o
         progress.problem(str(problem))
     for error in found.status_errors:
         progress.problem(f"status not written: {error}")
-    tally = Tally.of(found.plan.sets)
+    tally = Tally.of_all(found.ledger)
     sys.stdout.flush()
     progress.header(str(tally))
     if errors or found.problems or tally.failed or found.status_errors:

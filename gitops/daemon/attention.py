@@ -24,6 +24,7 @@ from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
+from renderer.model import Bundle
 
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""
@@ -40,7 +41,8 @@ class Attention:
     notice: Callable[[str], None]
     share: Callable[[], Share] = Share
     topology: Topology = field(default_factory=Topology)
-    _last: Pass | None = None
+    _bundle: Bundle | None = None
+    _observed: Observed | None = None
     _heard: dict[ObjectKey, tuple[Change, Roots]] = field(default_factory=dict)
     _under_way: set[ObjectKey | None] = field(default_factory=set)
     _subjects: frozenset[Subject] = frozenset()
@@ -78,11 +80,12 @@ class Attention:
         self._under_way |= {None} if roots is None else set(roots)
 
     async def after(self, found: Pass | None, roots: Roots = None) -> None:
-        """That pass is over; `found` is None where it failed. Wakes for what has changed meanwhile and has not been seen."""
+        """That pass is over; `found` is None where it failed, or looked at nothing. Wakes for what has changed meanwhile and has not been seen."""
         self._under_way -= {None} if roots is None else set(roots)
         if found is not None:
-            self._last = found
+            self._observed = found.observed
             if found.touched is None:
+                self._bundle = found.bundle
                 self.topology = Topology()
                 self._subjects = frozenset(subjects(found.observed))
             for one in found.sets:
@@ -99,10 +102,13 @@ class Attention:
 
     def _reading(self, found: Pass, roots: Collection[ObjectKey]) -> Iterator[Roots]:
         """Who else reads what a pass over a part wrote. A pass over everything has rendered them anew itself, and its own writes are no news."""
-        for result in found.results if found.touched is not None else ():
+        bundle = self._bundle
+        if bundle is None or found.touched is None:
+            return
+        for result in found.results:
             obj = found.observed.objects.get(result.key)
-            whom = woken(found.bundle, self.topology, obj) if obj and not result.error else ()
-            readers = looked_at(found.bundle, result.key, whom) if whom else ()
+            whom = woken(bundle, self.topology, obj) if obj and not result.error else ()
+            readers = looked_at(bundle, result.key, whom) if whom else ()
             others = None if readers is None else frozenset(readers) - frozenset(roots)
             if others is None or others:
                 yield others
@@ -119,14 +125,13 @@ class Attention:
         """It is kept while a pass is under way that may have seen or done it."""
         if None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots):
             self._heard[ObjectKey.of(change.object)] = change, roots
-        elif self._last is None or is_news(change, self._last.observed):
+        elif self._observed is None or is_news(change, self._observed):
             self.wake(roots)
 
     def _roots(self, change: Change) -> Roots:
         """Whom it concerns; everything where nobody says so, and where a source does."""
-        if self._last is None:
+        if (bundle := self._bundle) is None:
             return None
-        bundle = self._last.bundle
         key = ObjectKey.of(change.object)
         whom = woken(bundle, self.topology, change.object, deleted=change.deleted)
         return looked_at(bundle, key, whom) if self.share().concerns(bundle, whom or (key,)) else frozenset()

@@ -84,7 +84,8 @@ class Daemon:
 
     def _passed(self, tell: Callable[[Pass], None], found: Pass) -> None:
         tell(found)
-        self._proposer.heed(found)
+        if found.touched is None:  # who halts is decided there
+            self._proposer.heed(found)
 
     def _take(self) -> None:
         """Go by what is in force now."""

@@ -25,13 +25,12 @@ from gitops.daemon.fetching import Fetcher
 from gitops.daemon.work import Key, Work, Workers
 from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
 from gitops.errors import SourceError
+from gitops.passes.accounts import Account
 from gitops.passes.interests import Roots, root_in
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, admitted
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
-from gitops.passes.tally import is_on_its_way
-from gitops.records.causes import blocked_rows
 from gitops.source import Mirror
 from gitops.stages import Stage, untold
 from renderer.identity import ObjectKey
@@ -282,7 +281,8 @@ class Follower:
         self._surveyed_after = max(SURVEYED_AFTER, SURVEY_SHARE * lasted)
         if not found.changed:
             self._rests_until = self.elapsed() + min(lasted, LONGEST_REST)
-        due = self.reconciler.share.of_plan(found.plan).sets
+        share = self.reconciler.share
+        due = [one.plan for one in found.ledger.restless() if share.has(one.plan.source)]
         on_its_way = in_flight if self._is_blind else of_itself(found.bundle.instances)
         waiting = {self._key_of(found, one) for one in due if on_its_way(one) or is_refused(one)}
         for key in self._looks.keys() - waiting:
@@ -317,7 +317,7 @@ class Follower:
 
     async def _grant(self) -> None:
         """Who may move is worked on at once."""
-        found = await self._of_records(self.reconciler.grant())
+        found = await self._attended(self.reconciler.grant(), None)
         self.wake(None if isinstance(found, Wider) else found)
         if self.reconciler.whole and self.reconciler.whole.is_outdated:
             self.queue.add_after(self._everything, self._surveyed_after, RESYNC)
@@ -325,20 +325,12 @@ class Follower:
     async def _tell(self) -> None:
         """What a person wrote meanwhile is for a whole pass to hear."""
         try:
-            await self._of_records(self.reconciler.tell())
+            await self._attended(self.reconciler.tell(), None)
         except StaleWrite:
             self.wake(None)
 
-    async def _of_records(self, work: Coroutine[None, None, T]) -> T:
-        """Of what parts found before; what the whole knows is not looked at anew."""
-        return await self._attended(
-            work, None, lambda _: self.reconciler.whole.found if self.reconciler.whole else None
-        )
-
-    async def _attended(
-        self, work: Coroutine[None, None, T], roots: Roots, seen: Callable[[T | None], Pass | None]
-    ) -> T:
-        """Do it, while attention is paid to what is its own doing; `seen` is the pass by which the rest is judged, None where there is none."""
+    async def _attended(self, work: Coroutine[None, None, T], roots: Roots) -> T:
+        """Do it, while attention is paid to what is its own doing."""
         found: T | None = None
         if self.attention is not None:
             self.attention.before(roots)
@@ -346,12 +338,12 @@ class Follower:
             found = await work
         finally:
             if self.attention is not None:
-                await self.attention.after(seen(found), roots)
+                await self.attention.after(found if isinstance(found, Pass) else None, roots)
         return found
 
     async def _watched(self, work: Coroutine[None, None, T], roots: Roots) -> T:
         """A pass, and what is told of it."""
-        found = await self._attended(work, roots, lambda found: found if isinstance(found, Pass) else None)
+        found = await self._attended(work, roots)
         if isinstance(found, Pass):
             self._told(found)
             self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))
@@ -417,11 +409,14 @@ class Follower:
         if stopped != self._stopped:
             self.notice("cluster", stopped or "no longer suspended")
         self._stopped = stopped
+        sources = [one.rendered.source for one in found.sets if one.rendered.is_source]
         stays = {
             one.rendered.source: one.error.message
-            for one in found.plan.sets
+            for one in found.sets
             if one.rendered.is_source and one.error and not (stopped or one.error.reason.is_hold)
         }
+        if found.touched is not None:
+            stays |= {source: why for source, why in self._stays.items() if source not in sources}
         for source, why in stays.items():
             if self._stays.get(source) != why:
                 self.notice(source, why)
@@ -437,7 +432,7 @@ class Follower:
 
 def is_refused(one: SetPlan) -> bool:
     """Has the cluster refused something that it may accept later, such as a write beyond a quota?"""
-    return any(cause.reason is Reason.APPLY_FAILED for _, cause, _ in blocked_rows(one))
+    return any(cause.reason is Reason.APPLY_FAILED for _, cause, _ in Account.of(one).rows)
 
 
 def of_itself(instances: Collection[ObjectKey]) -> Callable[[SetPlan], bool]:
@@ -456,4 +451,4 @@ def of_itself(instances: Collection[ObjectKey]) -> Callable[[SetPlan], bool]:
 
 def in_flight(one: SetPlan) -> bool:
     """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
-    return is_on_its_way(one) or any(orphan.allowed or orphan.member.terminating for orphan in one.orphans)
+    return Account.of(one).is_on_its_way or any(orphan.allowed or orphan.member.terminating for orphan in one.orphans)

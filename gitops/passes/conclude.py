@@ -13,6 +13,7 @@ from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.observed import Observed, annotation
 from applier.plan import Plan
 from applier.results import Result
+from gitops.passes.accounts import Ledger
 from gitops.passes.share import COMMON, Mine
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished
@@ -58,6 +59,7 @@ async def conclude(
     cluster: Cluster,
     bundle: Bundle,
     plan: Plan,
+    ledger: Ledger,
     sources: Sequence[SourceState],
     observed: Observed,
     archive: Archive,
@@ -70,8 +72,8 @@ async def conclude(
     earlier: Sequence[Result] = (),
     mine: Mine = lambda _: True,
 ) -> Concluded:
-    """Write what differs, of sources that are `mine`; the `plan` is that of their sets alone. `windows` is the calendar as it was published last,
-    `results` is what the pass did, and `earlier` what was done before it and is not in the records yet.
+    """Write what differs, of sources that are `mine`; the `plan` is that of their sets alone, the `ledger` is of all. `windows` is the calendar as it
+    was published last, `results` is what the pass did, and `earlier` what was done before it and is not in the records yet.
     """
     sources = [state for state in sources if mine(state.catalog.source)]
     bodies = [*_statuses(plan, sources, propagation, results, now)]
@@ -84,7 +86,7 @@ async def conclude(
         bodies.append((install, []))
     answers = await _write_all(cluster, bodies)
     # After the instances: whoever reads in the record that a commit is there finds them saying so.
-    records = [*_source_bodies(plan, sources, observed, propagation, [*earlier, *results], now)]
+    records = [*_source_bodies(ledger, sources, observed, propagation, [*earlier, *results], now)]
     answers += await _write_all(cluster, records)
     transitions = _told([*bodies, *records], answers)
     answers += await _keep_records(
@@ -122,7 +124,7 @@ async def conclude_part(
 
 async def tell(
     cluster: Cluster,
-    plan: Plan,
+    ledger: Ledger,
     sources: Sequence[SourceState],
     observed: Observed,
     propagation: Propagation,
@@ -130,7 +132,7 @@ async def tell(
     now: datetime,
 ) -> Concluded:
     """Write the records of sources where they differ."""
-    bodies = [*_source_bodies(plan, sources, observed, propagation, results, now)]
+    bodies = [*_source_bodies(ledger, sources, observed, propagation, results, now)]
     answers = await _write_all(cluster, bodies)
     return Concluded.of(answers, _told(bodies, answers))
 
@@ -178,7 +180,7 @@ def _statuses(
 
 
 def _source_bodies(
-    plan: Plan,
+    ledger: Ledger,
     sources: Sequence[SourceState],
     observed: Observed,
     propagation: Propagation,
@@ -189,8 +191,10 @@ def _source_bodies(
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
             before = SourceRecord.read(parent)
-            record = source_record(state, plan, before, now=timestamp(now))
-            record = replace(record, passes=passes_with(state, plan, parent, before, record, propagation, results, now))
+            record = source_record(state, ledger, before, now=timestamp(now))
+            record = replace(
+                record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
+            )
             if (data := record.data()) != (parent.get("data") or {}):
                 about = About(parent, state.catalog.source, record.target)
                 told = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))

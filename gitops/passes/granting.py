@@ -38,7 +38,7 @@ class Granted:
 
 def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted | Wider:
     """Ask the rollouts in which something counts otherwise since they were asked last. `observed` knows the record of the installation."""
-    now, due = conditions.reading.now, whole.found.propagation.wake_at
+    now, due = conditions.reading.now, whole.propagation.wake_at
     if conditions.reading.skewed or (due and due <= now):
         return Wider("time may have changed more than what parts looked at")
     if wait := suspension.everything(observed, now):
@@ -48,7 +48,7 @@ def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted
     moments = {due}
     for name in sorted(whole.moved):
         asked = _Asked(whole, conditions, whole.rollouts[name])
-        decision = asked.decide(whole.found.propagation.states[name])
+        decision = asked.decide(whole.propagation.states[name])
         if why := asked.is_more_than_moves(decision):
             return Wider(f"{why} in the rollout {name}")
         if decision.grants:
@@ -91,10 +91,10 @@ class _Asked:
 
     def at(self, *instances: ObjectKey) -> Situation:
         """What is known of these instances, under the conditions that are now."""
-        found = self.whole.found
         plan = Plan(tuple(self.whole.plans[key] for key in instances))
         stored = self.whole.known.archive.stored
-        return Situation(self.conditions, found.bundle, plan, found.observed, stored, found.propagation)
+        whole = self.whole
+        return Situation(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
 
     def window(self, key: ObjectKey) -> Wait | None:
         """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
@@ -104,7 +104,7 @@ class _Asked:
 
     def is_more_than_moves(self, decision: Decision) -> str:
         """What else it decides; empty where that is nothing."""
-        before = self.whole.found.propagation.states[self.rollout.name]
+        before = self.whole.propagation.states[self.rollout.name]
         after = decision.state
         if decision.starts:
             return "new instances start"

@@ -14,7 +14,7 @@ from gitops.passes.sources import SourceState
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from gitops.records.record import SourceRecord
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, NAMESPACE
 from renderer.model import Bundle
 from renderer.selection import Selection
@@ -69,7 +69,7 @@ def looked_at(bundle: Bundle, key: ObjectKey, whom: Iterable[ObjectKey]) -> Root
 
 def root_of(bundle: Bundle, key: ObjectKey, one: ObjectKey) -> ObjectKey | None:
     """What is looked at when an event on `key` wakes the set with the parent `one`: its instance, of a source the object, or (None) everything."""
-    if one != key and any(one == rendered.parent for rendered in bundle.sources.values()):
+    if one != key and one in map(source_parent, bundle.sources):
         return None if is_for_all(key.group_kind) else key
     return root_in(bundle, one)
 

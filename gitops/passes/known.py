@@ -13,6 +13,7 @@ from applier.plan import Change, Plan, Records, SetPlan
 from applier.reasons import Blocked
 from applier.results import Result
 from gitops.clock import Clock
+from gitops.passes.accounts import Account, Ledger
 from gitops.passes.sources import SourceState
 from gitops.propagation.judge import Reading, steady
 from gitops.propagation.propagation import Propagation
@@ -27,13 +28,17 @@ from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.object_types import ObjectTypes
 
+Moved = Mapping[ObjectKey, tuple[Account | None, Account]]
+"""The accounts of sets, before and after something has happened."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """What a pass found, decided and did. `changed` counts writes of content, parents and status.
 
-    `bundle`, `plan` and `observed` are of everything, also after a pass over a part; `touched` are the sets that this pass looked at itself, None
-    where it was all of them. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
+    `bundle` and `plan` are what it looked at; `observed`, `propagation` and the `ledger` are of everything, also after a pass over a part, and follow
+    the parts that come later. Of such a pass `touched` are the sets that it looked at, and `moved` their accounts before and after; `latest` gives
+    everything as it is known since. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
     where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts of which passes
     over parts kept a wrong count, which is a fault of this program.
     """
@@ -44,7 +49,10 @@ class Pass:
     results: tuple[Result, ...]
     propagation: Propagation = field(default_factory=Propagation)
     status_errors: tuple[ClusterError, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
     touched: tuple[SetPlan, ...] | None = None
+    moved: Moved = field(default_factory=dict)
+    latest: Callable[[], Pass] | None = None
     sources: tuple[SourceState, ...] = ()
     now: datetime | None = None
     holds_pruning: bool = False

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from applier.reasons import Blocked, Reason
-from gitops.passes.known import Pass
+from gitops.passes.accounts import Account
+from gitops.passes.known import Moved, Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
-from gitops.records.causes import blocked_rows
-from gitops.records.instance_status import is_waiting
 from renderer.identity import ObjectKey
 
 _PACE = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
@@ -79,53 +78,51 @@ News = Held | Failed | Wrong | Settled | WaveOver | Halted | Overridden
 
 def news(before: Pass | None, after: Pass) -> Iterator[News]:
     """In the order in which a person wants to hear it. Before the first pass nothing has settled, and everything that is held is new."""
-    yield from (Settled(key) for key in sorted(_settled(after) & _unsettled(before)))
+    moved = after.moved if after.touched is not None else _moved(before, after)
+    settled = [key for key, (old, new) in moved.items() if old and not old.is_settled and new.is_settled]
+    yield from (Settled(key) for key in sorted(settled))
     yield from _of_rollouts(before, after)
     known = set(before.problems) if before else set()
     sources = {problem: state.catalog.source for state in after.sources for problem in state.catalog.problems}
     yield from (Wrong(sources.get(one, ""), str(one)) for one in after.problems if one not in known)
-    yield from _failures(before, after)
-    held = set(_holds(before)) if before else set()
+    yield from _failures(moved, after)
     together: dict[tuple[ObjectKey | None, str, Blocked], list[ObjectKey]] = {}
-    for key, node, cause in _holds(after):
-        if (key, node, cause) not in held:
-            together.setdefault((key if node else None, node, cause), []).append(key)
+    for key, (old, new) in moved.items():
+        held = set(_holds(old)) if old else set()
+        for node, cause in _holds(new):
+            if (node, cause) not in held:
+                together.setdefault((key if node else None, node, cause), []).append(key)
     yield from (Held(tuple(keys), node, cause) for (_, node, cause), keys in together.items())
 
 
-def _failures(before: Pass | None, after: Pass) -> Iterator[Failed]:
+def _moved(before: Pass | None, after: Pass) -> Moved:
+    """The accounts of everything that was or is not at rest, before and after."""
+    old, new = before.ledger.accounts if before else {}, after.ledger.accounts
+    restless = [*after.ledger.restless(), *(before.ledger.restless() if before else ())]
+    keys = dict.fromkeys(one.plan.rendered.parent for one in restless)
+    return {key: (old.get(key), new[key]) for key in keys if key in new}
+
+
+def _failures(moved: Moved, after: Pass) -> Iterator[Failed]:
     """A failure that goes on is told once, whatever its message counts meanwhile."""
-    known = {(key, node, cause.reason) for key, node, cause in _failing(before)} if before else set()
-    known |= {(one.set, one.node, Blocked.by_failure(one.error).reason) for one in after.results if one.error}
+    known = {(one.set, one.node, Blocked.by_failure(one.error).reason) for one in after.results if one.error}
     together: dict[tuple[str, Blocked], list[ObjectKey]] = {}
-    for key, node, cause in _failing(after):
-        if (key, node, cause.reason) not in known:
-            together.setdefault((node, cause), []).append(key)
+    for key, (old, new) in moved.items():
+        told = {(node, cause.reason) for node, cause in _failing(old)} if old else set()
+        for node, cause in _failing(new):
+            if (node, cause.reason) not in told and (key, node, cause.reason) not in known:
+                together.setdefault((node, cause), []).append(key)
     yield from (Failed(tuple(keys), node, cause) for (node, cause), keys in together.items())
 
 
-def _failing(found: Pass) -> Iterator[tuple[ObjectKey, str, Blocked]]:
-    for one in found.plan.sets:
-        for node, cause, _ in blocked_rows(one):
-            if cause.reason.is_failure:
-                yield one.rendered.parent, node, cause
+def _failing(one: Account) -> Iterator[tuple[str, Blocked]]:
+    return ((node, cause) for node, cause, _ in one.rows if cause.reason.is_failure)
 
 
-def _settled(found: Pass) -> set[ObjectKey]:
-    sets = (one for one in found.plan.sets if one.parent is not None and not one.rendered.is_source)
-    return {one.rendered.parent for one in sets if not is_waiting(one) and not blocked_rows(one)}
-
-
-def _unsettled(found: Pass | None) -> set[ObjectKey]:
-    sets = (one.rendered.parent for one in found.plan.sets if not one.rendered.is_source) if found else ()
-    return set(sets) - _settled(found) if found else set()
-
-
-def _holds(found: Pass) -> Iterator[tuple[ObjectKey, str, Blocked]]:
-    for one in found.plan.sets:
-        for node, cause, _ in blocked_rows(one):
-            if cause.reason.is_hold and cause.reason not in _PACE and cause.reason is not Reason.HALTED:
-                yield one.rendered.parent, node, cause
+def _holds(one: Account) -> Iterator[tuple[str, Blocked]]:
+    for node, cause, _ in one.holds:
+        if cause.reason not in _PACE and cause.reason is not Reason.HALTED:
+            yield node, cause
 
 
 def _of_rollouts(before: Pass | None, after: Pass) -> Iterator[News]:

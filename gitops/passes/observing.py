@@ -81,14 +81,13 @@ async def observe_part(
     cluster: Reader, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
 ) -> Known:
     """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
-    before, known = whole.found.observed, whole.known
+    before, known = whole.observed, whole.known
     parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
     rest = parents.union(*part.around.values()) - part.roots
     objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
         ObjectKey.of(obj): obj for obj in whole.crds
     }
-    absent = frozenset(key for key in before.absent if key.group_kind == CRD)
-    observed = Observed(before.discovery, objects, absent, sets=part.ids)
+    observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
     observed = await observe.complete(cluster, await observe.examine(cluster, observed, part.roots), ())
     reading = seen.read(clock)
     observed = replace(observed.recalling(before.objects), now=reading.now)
@@ -96,7 +95,7 @@ async def observe_part(
         known.conditions,
         reading=reading,
         commits=revisions_of(whole.sources),
-        states=whole.found.propagation.states,
+        states=whole.propagation.states,
         requests={},
         externals=facts(reading.now) if facts else None,
         is_part=True,

@@ -105,7 +105,7 @@ def _differs(before: Catalog, after: Catalog) -> str:
 
 def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
     """These objects with all that belongs to them, if everything is as it should be with them."""
-    instances, bundle = whole.family(roots), whole.found.bundle
+    instances = whole.family(roots)
     for key in frozenset(roots) - instances:
         if why := _unsure(whole, key):
             return Wider(f"{key} {why}")
@@ -116,7 +116,7 @@ def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
             return Wider(f"{key} {why or 'waits at a gate'}")
     around: dict[str, set[ObjectKey]] = {}
     for key in roots:
-        source = bundle.instances[key].source if key in instances else whole.source_of(key)
+        source = whole.instances[key].source if key in instances else whole.source_of(key)
         around.setdefault(source, set()).add(key)
     for source, mine in around.items():
         mine |= {node.key for node in whole.ancestors(source, tuple(mine)) if node.key}
@@ -177,7 +177,7 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
             gates.check(change) for change in one.changes if change.key in part.plain
         ):  # without what was begun before they closed
             return f"{key} goes on although its windows have closed"
-        wanted = whole.found.bundle.instances
+        wanted = whole.instances
         if uses_of(part.roots, instances) != uses_of(part.roots, wanted):
             return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):

@@ -25,6 +25,7 @@ from applier.underway import Batch, Underway
 from applier.write import Writer
 from gitops.clock import Clock
 from gitops.passes import conclude, events
+from gitops.passes.accounts import Ledger
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
 from gitops.passes.known import Known, Pass, Preview
@@ -92,6 +93,7 @@ class Reconciler:
     reads: Reads = field(init=False)
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
+    ledger: Ledger = field(init=False, default_factory=Ledger)
 
     def __post_init__(self) -> None:
         self.reads = Reads(self.cluster, lambda: self.insists, self.underway.has_written, sleep=self.clock.sleep)
@@ -129,6 +131,7 @@ class Reconciler:
         known = self._hindered(await self._in_term(known))
         with self._executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
+        self.ledger = Ledger.of(decided, self.ledger)
         if known.propagation.stopped:
             return Pass(
                 bundle,
@@ -136,6 +139,7 @@ class Reconciler:
                 known.observed,
                 tuple(results),
                 known.propagation,
+                ledger=self.ledger,
                 sources=tuple(sources),
                 now=known.now,
             )
@@ -143,6 +147,7 @@ class Reconciler:
         found = replace(found, miscounted=miscounted)
         if not (known.records.hold_pruning or self.stopping()):
             self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
+            return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
 
     async def _rounds(
@@ -183,6 +188,7 @@ class Reconciler:
                 self.cluster,
                 bundle,
                 self.share.of_plan(decided),
+                self.ledger,
                 sources,
                 known.observed,
                 known.archive,
@@ -206,6 +212,7 @@ class Reconciler:
             (*results, *end.results),
             known.propagation,
             end.errors,
+            self.ledger,
             sources=tuple(sources),
             now=known.now,
             holds_pruning=bool(known.records.hold_pruning),
@@ -281,7 +288,7 @@ class Reconciler:
         whole = self.whole
         if whole is None or not whole.moved:
             return frozenset()
-        nothing = Observed(whole.found.observed.discovery, {}, frozenset())
+        nothing = Observed(whole.observed.discovery, {}, frozenset())
         known = await self._heeding(replace(whole.known, observed=nothing))
         reading = self.decider.seen.read(self.clock)
         facts = self.facts(reading.now) if self.facts else None
@@ -305,11 +312,11 @@ class Reconciler:
         if whole is None or whole.due or not whole.is_untold:
             return
         deeds, self.deeds, whole.is_untold = self.deeds, [], False
-        found, now = whole.found, self.decider.seen.read(self.clock)
-        states = self.share.of_rollouts(found.bundle, found.propagation.states)
+        now, told = self.decider.seen.read(self.clock), whole.propagation
+        states = self.share.of_rollouts(whole.bundle, told.states)
         rollouts = await whole.known.rollouts.store(self.cluster, states)
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
-        end = await conclude.tell(self.cluster, found.plan, sources, found.observed, found.propagation, deeds, now.now)
+        end = await conclude.tell(self.cluster, whole.ledger, sources, whole.observed, told, deeds, now.now)
         whole.told(rollouts, end.objects)
         await self._announce(end.transitions, now.now)
 

@@ -8,19 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
-from applier.inventory import Scope
 from applier.observed import Observed, annotation, label
-from applier.plan import Plan, SetPlan
-from applier.prune import Fate
+from applier.plan import Plan
 from applier.reasons import Blocked, Reason
 from applier.results import Result
+from gitops.passes.accounts import Account, Ledger
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.tally import Tally
 from gitops.propagation.people import asked_by
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.state import Entry
 from gitops.records import causes, passes
-from gitops.records.causes import Row, blocked_rows, timestamp
+from gitops.records.causes import Row, timestamp
 from gitops.records.instance_status import instance_status, is_told
 from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
@@ -45,34 +44,33 @@ def statuses(
             yield one.rendered, one.parent, status
 
 
-def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: str) -> SourceRecord:
+def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, now: str) -> SourceRecord:
     """What the source's ConfigMap is to say after this pass."""
-    mine = [one for one in plan.sets if one.rendered.source == state.catalog.source]
-    instances = [one for one in mine if not one.rendered.is_source]
-    existing, missing = Tally.of(instances), _missing(mine)
+    name = state.catalog.source
+    restless = [*ledger.restless(name)]
+    instances = [one for one in restless if not one.plan.rendered.is_source]
+    own = [one for one in restless if one.plan.rendered.is_source]
+    existing, missing = Tally.of(instances), _missing(restless)
     target = state.catalog.revision
-    scopes = {one.rendered.parent: one.current or Scope() for one in instances if one.current.kinds}
-    wanted = {one.rendered.parent for one in instances}
-    kept = {key: scope for key, scope in before.scopes.items() if key in wanted}
-    problems = [*state.catalog.problems, *(problem for one in mine for problem in one.rendered.problems)]
+    problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
     return SourceRecord(
         url=state.url,
         path=state.path,
         ref=state.ref,
         target=target,
         offered=state.offer.commit if state.offer else "",
-        applied=target if all(map(_is_brought_about, mine)) else before.applied,
-        own=target if all(_is_brought_about(one) for one in mine if one.rendered.is_source) else before.own,
+        applied=target if all(one.is_brought_about for one in restless) else before.applied,
+        own=target if all(one.is_brought_about for one in own) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state=_state(mine, problems, held=bool(state.offer or state.pin)),
+        state=_state(ledger, state, problems, own),
         counts={
-            "instances": len(instances),
+            "instances": len(ledger.of_source(name)) - len(own),
             "missing": missing.total(),
             "failed": existing.failed + missing["failed"],
             "held": existing.held + missing["held"],
         },
-        causes=_source_causes(state, problems, mine, before.causes, now),
-        scopes={**kept, **scopes},
+        causes=_source_causes(state, problems, own, before.causes, now),
+        scopes=ledger.scopes(name, before.scopes),
         passes=before.passes,
         unpinned=state.unpinned,
         version=state.version,
@@ -82,7 +80,7 @@ def source_record(state: SourceState, plan: Plan, before: SourceRecord, *, now: 
 
 def passes_with(
     state: SourceState,
-    plan: Plan,
+    ledger: Ledger,
     parent: Object,
     before: SourceRecord,
     record: SourceRecord,
@@ -91,13 +89,14 @@ def passes_with(
     now: datetime,
 ) -> str:
     """The passes of the source with this one. Decisions are those of the rollouts that its instances are in."""
-    sets = [one for one in plan.sets if one.rendered.source == state.catalog.source]
-    definitions = {one.rendered.definition for one in sets} - {""}
+    source = state.catalog.source
+    definitions = ledger.definitions(source)
     states = {
         name: rollout
         for name, rollout in propagation.states.items()
         if any(name == one or name.startswith(f"{one}.") for one in definitions)
     }
+    mine = ledger.of_source(source)
     words = []
     if is_approval(annotation(parent, keys.APPROVED), record.target):
         by = asked_by(parent, keys.APPROVED)
@@ -106,38 +105,26 @@ def passes_with(
         words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
     happened = passes.Happened(
         results,
-        frozenset({one.rendered.parent for one in sets} | before.scopes.keys()),
-        [
-            (one.rendered.parent, node, cause)
-            for one in sets
-            for node, cause, _ in blocked_rows(one)
-            if cause.reason.is_hold
-        ],
+        lambda key: key in mine or key in before.scopes,
+        [(one.plan.rendered.parent, node, cause) for one in ledger.restless(source) for node, cause, _ in one.holds],
         words,
         states,
     )
     return passes.noted(before.passes, happened, commit=record.target, state=record.state, now=now)
 
 
-def _is_brought_about(one: SetPlan) -> bool:
-    """Is all of the set as Git says, and nothing left that Git no longer wants?"""
-    leaves = any(orphan.fate is Fate.DELETE for orphan in one.orphans)
-    waits = one.error or one.stays or leaves
-    return not waits and all(node.is_current for node in one.nodes if not node.node.external)
-
-
-def _state(mine: Sequence[SetPlan], problems: Sequence[Problem], *, held: bool) -> str:
+def _state(ledger: Ledger, state: SourceState, problems: Sequence[Problem], own: Sequence[Account]) -> str:
     if problems:
         return State.FAILED
-    if any(one.error and one.error.reason is Reason.SUSPENDED for one in mine if one.rendered.is_source):
+    if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
         return State.SUSPENDED
-    return Tally.of(mine).state(held=held)
+    return Tally.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
 
 
-def _missing(mine: Sequence[SetPlan]) -> Counter[str]:
+def _missing(restless: Sequence[Account]) -> Counter[str]:
     """Instances that do not exist yet, by how that is: what they are rendered to has failed, or whoever is to write them says so."""
-    missing = {one.rendered.parent: one for one in mine if one.parent is None and not one.rendered.is_source}
-    said = {node.node.key: node for one in mine for node in one.nodes if node.node.key in missing}
+    missing = {one.plan.rendered.parent: one.plan for one in restless if not one.exists}
+    said = {node.node.key: node for one in restless for node in one.restless if node.node.key in missing}
     found = Counter[str]()
     for key, one in missing.items():
         blocked = one.error or (said[key].blocked if key in said else None)
@@ -150,17 +137,16 @@ def _missing(mine: Sequence[SetPlan]) -> Counter[str]:
 def _source_causes(
     state: SourceState,
     problems: Sequence[Problem],
-    mine: Sequence[SetPlan],
+    own: Sequence[Account],
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
-    own = [one for one in mine if one.rendered.is_source]
     rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
     rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
     rows += [("", state.pin.blocked, ())] if state.pin else []
-    rows += [row for one in own for row in blocked_rows(one)]
-    objects = {node.node.id: node.node.key for one in own for node in one.nodes}
+    rows += [row for one in own for row in one.rows]
+    objects = {node.node.id: node.node.key for one in own for node in one.restless}
     return tuple(causes.as_json(rows, objects, before, now))
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from applier.plan import SetPlan
-from gitops.records.causes import blocked_rows, timestamp
-from gitops.records.instance_status import has_failed, is_held, is_waiting
+from gitops.passes.accounts import Account, Ledger
+from gitops.records.causes import timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +24,20 @@ class Tally:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, sets: Iterable[SetPlan]) -> Tally:
-        """Sets by the worst that is said of them; an instance that does not exist yet is its owner's matter."""
-        counted = [one for one in sets if one.parent is not None or one.rendered.is_source]
-        failed = sum(map(has_failed, counted))
-        waiting = sum(map(is_on_its_way, counted))
-        held = [one for one in counted if is_held(one) and not has_failed(one) and not is_on_its_way(one)]
-        ends = (cause.until for one in held for _, cause, _ in blocked_rows(one) if cause.until)
-        settled = len(counted) - failed - waiting - len(held)
+    def of(cls, accounts: Iterable[Account], at_rest: int = 0) -> Tally:
+        """Sets by the worst that is said of them, and those that are `at_rest`."""
+        counted = [one for one in accounts if one.exists]
+        failed = sum(one.has_failed for one in counted)
+        waiting = sum(one.is_on_its_way for one in counted)
+        held = [one for one in counted if one.is_held]
+        ends = (cause.until for one in held for _, cause, _ in one.rows if cause.until)
+        settled = at_rest + len(counted) - failed - waiting - len(held)
         return cls(settled, len(held), waiting, failed, min(ends, default=None))
+
+    @classmethod
+    def of_all(cls, ledger: Ledger, source: str | None = None) -> Tally:
+        """The sets of one source, or of all."""
+        return cls.of(ledger.restless(source), ledger.at_rest(source))
 
     def state(self, *, held: bool = False) -> str:
         """The worst, as lists show it; something beside the sets may be `held` as well."""
@@ -42,10 +46,3 @@ class Tally:
     def __str__(self) -> str:
         until = f" (until {timestamp(self.until)})" if self.until else ""
         return f"settled {self.settled}, held {self.held}{until}, waiting {self.waiting}, failed {self.failed}"
-
-
-def is_on_its_way(one: SetPlan) -> bool:
-    """Time alone, or a fresh look, will bring it further."""
-    return not has_failed(one) and (
-        is_waiting(one) or (one.parent is None and one.rendered.is_source and bool(one.nodes))
-    )

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from applier.cluster import Object
-from applier.plan import NodePlan, SetPlan
+from applier.observed import Observed
+from applier.plan import NodePlan, Plan, SetPlan
+from gitops.passes.accounts import Account
 from gitops.passes.interests import root_in
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
-from gitops.passes.tally import is_on_its_way
 from gitops.propagation.explain import progress_of
+from gitops.propagation.propagation import Propagation
 from gitops.propagation.state import State
 from gitops.propagation.stays import Counted, Rollout
-from gitops.records.causes import blocked_rows
-from gitops.records.instance_status import has_failed, is_held
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer.catalog import Catalog
@@ -35,7 +35,10 @@ Place = tuple[str, ObjectKey]
 
 @dataclass
 class Whole:
-    """`sources` as they were accepted last, `found` what was planned and observed of everything, `known` the rest of what that pass knew.
+    """`sources` as they were accepted last, `begun` what that pass planned and observed of everything, `known` the rest of what it knew.
+
+    `objects`, `instances`, `plans` (without the nodes of sources, see `plan_of`), `propagation` and the `ledger` follow what parts find, at a
+    cost that the rest does not add to; `found` is all of it as one value, made where somebody asks.
 
     `due` are instances that the sources want otherwise than they were last brought to; `granted` those that their rollouts have let move since, with
     the revision, and that no part has looked at yet. `moved`: rollouts in which something counts otherwise since they were asked. `is_untold`: the
@@ -43,7 +46,7 @@ class Whole:
     """
 
     sources: Sequence[SourceState]
-    found: Pass
+    begun: Pass
     known: Known
     due: dict[ObjectKey, Declared] = field(default_factory=dict)
     granted: dict[ObjectKey, int] = field(default_factory=dict)
@@ -53,8 +56,18 @@ class Whole:
     _stored: dict[ObjectKey, Object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        bundle = self.found.bundle
-        self.plans: dict[ObjectKey, SetPlan] = {one.rendered.parent: one for one in self.found.plan.sets}
+        bundle, observed = self.begun.bundle, self.begun.observed
+        self.instances = dict(bundle.instances)
+        self.bundle = replace(bundle, instances=self.instances)
+        self.objects = dict(observed.objects)
+        self.observed = replace(observed, objects=self.objects)
+        self.absent_crds = frozenset(key for key in observed.absent if key.group_kind == CRD)
+        self._remembered = dict(self.begun.propagation.remembered)
+        self.propagation = replace(self.begun.propagation, remembered=self._remembered)
+        self.plans: dict[ObjectKey, SetPlan] = {one.rendered.parent: one for one in self.begun.plan.sets}
+        self.ledger = self.begun.ledger
+        self.now = self.begun.now
+        self._found: Pass | None = self.begun
         self.wanted: dict[ObjectKey, frozenset[str]] = {}
         for rendered in bundle.sets:
             self._want(rendered)
@@ -63,17 +76,20 @@ class Whole:
         for key, root in self._roots.items():
             self._families.setdefault(root, set()).add(key)
         self._nodes = {name: {node.id: node for node in one.nodes} for name, one in bundle.sources.items()}
-        self._members = dict(self.found.observed.members)
+        self._members = dict(observed.members)
         self._used = {
             name for rendered in bundle.sources.values() for node in rendered.nodes for name in node.depends_on
         }
         self._own_plans = {
-            (parent, node.node.id): node
+            parent: {node.node.id: node for node in one.nodes}
             for parent, one in self.plans.items()
             if one.rendered.is_source
-            for node in one.nodes
         }
-        scopes = {kind: one.namespaced for kind, one in self.found.observed.discovery.resources.items()}
+        self._order = {parent: {name: at for at, name in enumerate(own)} for parent, own in self._own_plans.items()}
+        self._restless = {
+            parent: {node.node.id: node for node in self.ledger.accounts[parent].restless} for parent in self._own_plans
+        }
+        scopes = {kind: one.namespaced for kind, one in observed.discovery.resources.items()}
         self._declared: dict[Place, Declared] = {}
         self._places: dict[int, ObjectKey] = {}
         for state in self.sources:
@@ -81,7 +97,7 @@ class Whole:
                 key = located(one, namespaced=is_namespaced(one.group_kind, scopes))
                 if self._declared.setdefault((state.catalog.source, key), one) is one:
                     self._places[id(one)] = key
-        self._crds = [obj for key, obj in self.found.observed.objects.items() if key.group_kind == CRD]
+        self._crds = [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
 
     def _want(self, rendered: RenderedSet, before: RenderedSet | None = None) -> None:
         own = frozenset({rendered.id})
@@ -89,6 +105,34 @@ class Whole:
             self.wanted[key] -= own
         for key in _own(rendered):
             self.wanted[key] = self.wanted.get(key, frozenset()) | own
+
+    @property
+    def found(self) -> Pass:
+        """Everything as it is known now."""
+        if self._found is None:
+            sources = {
+                name: replace(one, nodes=tuple(self._nodes[name].values())) for name, one in self.bundle.sources.items()
+            }
+            plans = tuple(
+                replace(
+                    one,
+                    rendered=sources.get(one.rendered.source, one.rendered),
+                    nodes=tuple(self._own_plans[key].values()),
+                )
+                if one.rendered.is_source
+                else one
+                for key, one in self.plans.items()
+            )
+            self._found = replace(
+                self.begun,
+                bundle=replace(self.bundle, sources=sources, instances=self.instances.copy()),
+                plan=Plan(plans),
+                observed=replace(self.observed, objects=self.objects.copy()),
+                propagation=replace(self.propagation, remembered=self._remembered.copy()),
+                sources=tuple(self.sources),
+                now=self.now,
+            )
+        return self._found
 
     @property
     def crds(self) -> Sequence[Object]:
@@ -101,7 +145,7 @@ class Whole:
 
     def source_of(self, key: ObjectKey) -> str:
         """The one source that declares the object of this key; empty where there is none, or more than one."""
-        found = [name for name in self.found.bundle.sources if (name, key) in self._declared]
+        found = [name for name in self.bundle.sources if (name, key) in self._declared]
         return found[0] if len(found) == 1 else ""
 
     def is_said_otherwise(self, place: Place, declared: Declared) -> bool:
@@ -124,7 +168,7 @@ class Whole:
 
     def plan_of(self, parent: ObjectKey, node: str) -> NodePlan | None:
         """What was planned for an object of a source."""
-        return self._own_plans.get((parent, node))
+        return self._own_plans[parent].get(node)
 
     def ancestors(self, source: str, roots: Collection[ObjectKey]) -> Iterator[RenderedNode]:
         """What these objects of a source depend on there, themselves left out."""
@@ -165,12 +209,12 @@ class Whole:
         self._declared |= changed
         self._places |= {id(declared): key for (_, key), declared in changed.items()}
         self.due |= {key: declared for (_, key), declared in due.items()}
-        self.is_untold = True
+        self.is_untold, self._found = True, None
 
     @property
     def rollouts(self) -> Mapping[str, Rollout]:
         """As they were decided last; their collections follow what parts find."""
-        return self.found.propagation.rollouts
+        return self.propagation.rollouts
 
     def counts(self, one: Counted) -> bool:
         """Does a rollout count this item, and in this wave?"""
@@ -180,12 +224,10 @@ class Whole:
     def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State], wake_at: datetime | None) -> None:
         """These instances may move: their rollouts have counted and stored it."""
         self.granted |= targets
-        before = self.found.propagation
+        before, self._found = self.propagation, None
         stored = {name: self._with_waves(name, state) for name, state in states.items()}
         earliest = min(filter(None, (before.wake_at, wake_at)), default=None)
-        self.found = replace(
-            self.found, propagation=replace(before, states={**before.states, **stored}, wake_at=earliest)
-        )
+        self.propagation = replace(before, states={**before.states, **stored}, wake_at=earliest)
 
     def miscounted(self) -> list[str]:
         """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
@@ -193,8 +235,8 @@ class Whole:
 
     def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
         """The records of sources and rollouts are stored like this now."""
-        self.known = replace(self.known, rollouts=rollouts)
-        self.found = replace(self.found, observed=self.found.observed.seen([*rollouts.records.values(), *objects]))
+        self.known, self._found = replace(self.known, rollouts=rollouts), None
+        self.objects |= {ObjectKey.of(obj): obj for obj in (*rollouts.records.values(), *objects)}
 
     def put(
         self,
@@ -204,59 +246,78 @@ class Whole:
         looked_at: Mapping[ObjectKey, Declared],
     ) -> Pass:
         """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Of those that are
-        due `looked_at` is what it was made from. Answers the whole.
+        due `looked_at` is what it was made from. Answers that pass, with the accounts that it changed.
         """
-        before, bundle, seen = self.found, self.found.bundle, part.observed
         for key in instances:
-            self._want(part.bundle.instances[key], bundle.instances[key])
-        ids = {applyset_id(key) for key in instances}
-        gone = {key for set_id in ids for key in self._members.get(set_id, ()) if key not in seen.objects}
-        gone |= {key for key in seen.absent if key in before.observed.objects}
-        self._members |= {set_id: seen.members.get(set_id, ()) for set_id in ids}
-        objects = {**before.observed.objects, **seen.objects}
-        for key in gone:
-            del objects[key]
-        sources = {name: _with_nodes(rendered, part.bundle.sources[name]) for name, rendered in bundle.sources.items()}
-        for one in part.plan.sets:
-            key = one.rendered.parent
-            if one.rendered.is_source:
-                nodes = {(key, node.node.id): node for node in one.nodes}
-                self.is_untold |= any(_said_of(self._own_plans.get(at)) != _said_of(node) for at, node in nodes.items())
-                self._own_plans |= nodes
-                self.plans[key] = _with_plans(self.plans[key], one, sources[one.rendered.source])
-            else:
-                self.is_untold |= _said(self.plans[key]) != _said(one)
-                self.plans[key] = one
+            self._want(part.bundle.instances[key], self.instances[key])
+        self._observe(part.observed, {applyset_id(key) for key in instances})
+        self.instances |= part.bundle.instances
+        for name, rendered in part.bundle.sources.items():
+            self._nodes[name] |= {node.id: node for node in rendered.nodes}
+        moved = {one.rendered.parent: self._plan(one) for one in part.plan.sets}
+        self.is_untold |= any(before is None or _said(before) != _said(after) for before, after in moved.values())
         self.is_untold |= any(not result.is_bookkeeping for result in part.results)
-        propagation = before.propagation
-        counted = part.propagation.counted.values()
-        moved = {one.rollout for one in counted if self._counts_otherwise(one)}
-        states = {name: self._with_waves(name, propagation.states[name]) for name in moved}
-        self.moved |= moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
-        self.is_untold |= bool(moved)
-        self.is_outdated |= any(wave.waiting for state in states.values() for wave in state.waves)
-        propagation = replace(
-            propagation,
-            states={**propagation.states, **states},
-            remembered={**propagation.remembered, **part.propagation.remembered},
-            wake_at=min(filter(None, (propagation.wake_at, part.propagation.wake_at)), default=None),
-        )
+        self._count(part.propagation)
         self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
         self.due = {key: it for key, it in self.due.items() if looked_at.get(key) is not it}
-        self.found = replace(
-            before,
-            bundle=replace(bundle, sources=sources, instances={**bundle.instances, **part.bundle.instances}),
-            plan=replace(before.plan, sets=tuple(self.plans.values())),
-            observed=replace(before.observed, objects=objects),
-            propagation=propagation,
-            results=part.results,
+        self.now, self._found = part.now, None
+        return replace(
+            part,
+            bundle=replace(part.bundle, problems=self.bundle.problems),
+            observed=self.observed,
+            propagation=self.propagation,
+            ledger=self.ledger,
+            moved=moved,
             sources=tuple(self.sources),
-            now=part.now,
             touched=part.plan.sets,
-            status_errors=part.status_errors,
+            latest=self.latest,
         )
+
+    def latest(self) -> Pass:
         return self.found
+
+    def _observe(self, seen: Observed, ids: Iterable[str]) -> None:
+        for set_id in ids:
+            for key in self._members.get(set_id, ()):
+                if key not in seen.objects:
+                    self.objects.pop(key, None)
+            self._members[set_id] = seen.members.get(set_id, ())
+        for key in seen.absent:
+            self.objects.pop(key, None)
+        self.objects |= seen.objects
+
+    def _plan(self, one: SetPlan) -> tuple[Account | None, Account]:
+        """What was planned for a set, of that of a source for some nodes of it; its account before and after."""
+        key = one.rendered.parent
+        if not one.rendered.is_source:
+            self.plans[key] = one
+            account = Account.of(one)
+            return self.ledger.put(account), account
+        own, restless = self._own_plans[key], self._restless[key]
+        for node in one.nodes:
+            self.is_untold |= _said_of(own.get(node.node.id)) != _said_of(node)
+            own[node.node.id] = node
+            restless.pop(node.node.id, None)
+        self.plans[key] = replace(self.plans[key], parent=one.parent)
+        restless |= {node.node.id: node for node in Account.of(one).restless}
+        order = sorted(restless, key=self._order[key].__getitem__)
+        account = Account.of(replace(self.plans[key], nodes=tuple(restless[name] for name in order)))
+        return self.ledger.put(account), account
+
+    def _count(self, found: Propagation) -> None:
+        before, counted = self.propagation, found.counted.values()
+        moved = {one.rollout for one in counted if self._counts_otherwise(one)}
+        states = {name: self._with_waves(name, before.states[name]) for name in moved}
+        self.moved |= moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
+        self.is_untold |= bool(moved)
+        self.is_outdated |= any(wave.waiting for state in states.values() for wave in state.waves)
+        self._remembered |= found.remembered
+        self.propagation = replace(
+            before,
+            states={**before.states, **states},
+            wake_at=min(filter(None, (before.wake_at, found.wake_at)), default=None),
+        )
 
     def _counts_otherwise(self, one: Counted) -> bool:
         """Count it as it is now; does that make a difference?"""
@@ -280,22 +341,9 @@ def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
     return (node.key for node in rendered.nodes if node.key and not node.external)
 
 
-def _with_nodes(whole: RenderedSet, part: RenderedSet) -> RenderedSet:
-    """The set of a source, with the nodes that were rendered anew; their place in the order is what it was."""
-    new = {node.id: node for node in part.nodes}
-    return replace(whole, nodes=tuple(new.get(node.id, node) for node in whole.nodes)) if new else whole
-
-
-def _with_plans(whole: SetPlan, part: SetPlan, rendered: RenderedSet) -> SetPlan:
-    new = {one.node.id: one for one in part.nodes}
-    nodes = tuple(new.get(one.node.id, one) for one in whole.nodes)
-    return replace(whole, nodes=nodes, parent=part.parent, rendered=rendered)
-
-
-def _said(one: SetPlan) -> tuple[object, ...]:
+def _said(one: Account) -> tuple[object, ...]:
     """What the record of its source tells of a set."""
-    held = [(node, cause.reason) for node, cause, _ in blocked_rows(one) if cause.reason.is_hold]
-    return has_failed(one), is_on_its_way(one), is_held(one), one.current, held
+    return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current, one.holds
 
 
 def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:

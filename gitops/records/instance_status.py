@@ -75,15 +75,6 @@ def is_waiting(plan: SetPlan) -> bool:
     )
 
 
-def is_held(plan: SetPlan) -> bool:
-    """Does it wait for a person's word only? Time alone changes nothing, and nothing is wrong."""
-    return any(blocked.reason.is_hold for _, blocked, _ in blocked_rows(plan))
-
-
-def has_failed(plan: SetPlan) -> bool:
-    return any(blocked.reason.is_failure for _, blocked, _ in blocked_rows(plan))
-
-
 def _state(plan: SetPlan, blocked: Iterable[Row]) -> str:
     assert plan.parent is not None
     if is_terminating(plan.parent):

@@ -5,7 +5,7 @@ A pass that did nothing, met nothing new and heard of nothing new leaves no trac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -74,10 +74,10 @@ Hold = tuple[ObjectKey, str, Blocked]
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a pass did and met, of all sources; `mine` are the parents of the sets that belong to the source in question."""
+    """What a pass did and met, of all sources; `mine` tells whether the set of this parent belongs to the source in question."""
 
     results: Sequence[Result]
-    mine: frozenset[ObjectKey]
+    mine: Callable[[ObjectKey], bool]
     holds: Sequence[Hold] = ()
     words: Sequence[Entry] = ()
     states: Mapping[str, State] = field(default_factory=dict)
@@ -138,16 +138,15 @@ def _pass(
 
 def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Deed]:
     """Of this source; what fails as it failed before is not told again. What belongs to an instance that it deletes is the source's as well."""
-    mine = {str(key) for key in happened.mine}
-    mine |= {deed.object for passed in known for deed in passed.deeds if deed.action == "deleted"}
+    going = {deed.object for passed in known for deed in passed.deeds if deed.action == "deleted"}
     failed = {(deed.object, deed.action, deed.error) for passed in same for deed in passed.deeds if deed.error}
     for one in happened.results:
-        if one.is_bookkeeping or str(one.set) not in mine:
+        if one.is_bookkeeping or not (str(one.set) in going or happened.mine(one.set)):
             continue
         error = str(one.error)[:MAX_MESSAGE] if one.error else ""
         deed = Deed(str(one.set), str(one.key), one.action, one.level, one.node, error)
         if one.action == "deleted":
-            mine.add(deed.object)
+            going.add(deed.object)
         if not error or (deed.object, deed.action, deed.error) not in failed:
             yield deed
 

@@ -40,6 +40,37 @@ class Unreadable(NamedTuple):
         return _dumps(self._asdict())
 
 
+class Scopes(Mapping[ObjectKey, Scope]):
+    """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form."""
+
+    def __init__(self, known: Mapping[ObjectKey, Scope] | str = "") -> None:
+        self._known: Mapping[ObjectKey, Scope] | None = None if isinstance(known, str) else known
+        self._text: str | None = known if isinstance(known, str) else None
+
+    @property
+    def text(self) -> str:
+        """As stored; equal scopes give equal text."""
+        if self._text is None:
+            named = {"/".join(key): [sorted(map(str, one.kinds)), sorted(one.namespaces)] for key, one in self.items()}
+            self._text = _dumps(named)
+        return self._text
+
+    @property
+    def _scopes(self) -> Mapping[ObjectKey, Scope]:
+        if self._known is None:
+            self._known = dict(_scopes(_mapping(self._text or "")))
+        return self._known
+
+    def __getitem__(self, key: ObjectKey) -> Scope:
+        return self._scopes[key]
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._scopes)
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
@@ -61,7 +92,7 @@ class SourceRecord:
     state: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     causes: tuple[Mapping[str, Any], ...] = ()
-    scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    scopes: Scopes = field(default_factory=Scopes)
     passes: str = ""
     synced: str = ""
     unpinned: str = ""
@@ -83,7 +114,7 @@ class SourceRecord:
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
             causes=causes_of(parent),
-            scopes=dict(_scopes(_mapping(data.get("instances", "")))),
+            scopes=Scopes(data.get("instances", "")),
             passes=data.get("passes", ""),
             synced=data.get("synced", ""),
             unpinned=data.get("unpinned", ""),
@@ -109,12 +140,7 @@ class SourceRecord:
             "synced": self.synced,
             "unpinned": self.unpinned,
             "version": self.version,
-            "instances": _dumps(
-                {
-                    "/".join(key): [sorted(map(str, scope.kinds)), sorted(scope.namespaces)]
-                    for key, scope in self.scopes.items()
-                }
-            ),
+            "instances": self.scopes.text,
         }
 
 

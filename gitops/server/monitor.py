@@ -113,7 +113,8 @@ class Monitor:
     async def board(self) -> Board | None:
         """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
         async with self._making:
-            if (last := self._last) is not None and (self._board is None or self._board.found is not last):
+            last = self._last and (self._last.latest() if self._last.latest else self._last)
+            if last is not None and (self._board is None or self._board.found is not last):
                 self._board = await asyncio.to_thread(self._made, last, self.passes[-1].at)
         return self._board
 
@@ -125,4 +126,4 @@ def _line(found: Pass, at: datetime, seconds: float) -> PassLine:
     done = Counter(one.action for one in found.results if one.error is None and not one.is_bookkeeping)
     failed = sum(1 for one in found.results if one.error is not None)
     commits = revisions_of(found.sources)
-    return PassLine(at, seconds, commits, Tally.of(found.plan.sets), dict(done), failed)
+    return PassLine(at, seconds, commits, Tally.of_all(found.ledger), dict(done), failed)

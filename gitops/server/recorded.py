@@ -34,7 +34,7 @@ def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:
     for source in found.sources:
         key = source_parent(source.catalog.source)
         if (record := found.observed.objects.get(key)) is not None:
-            said = source_record(source, found.plan, SourceRecord.read(record), now=timestamp(found.now))
+            said = source_record(source, found.ledger, SourceRecord.read(record), now=timestamp(found.now))
             yield key, {**record, "data": said.data()}
     for name, state in found.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, state.data())

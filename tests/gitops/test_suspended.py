@@ -52,7 +52,7 @@ def test_while_everything_is_suspended_nothing_is_written(fleet: Fleet) -> None:
         == "everything is suspended until 2026-11-20T13:00Z: INC-7"
     )
     assert found.propagation.wake_at == fleet.clock.now() + timedelta(hours=1)
-    assert Tally.of(found.plan.sets).state() == "Held"
+    assert Tally.of_all(found.ledger).state() == "Held"
     fleet.step(timedelta(hours=1))
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")
 

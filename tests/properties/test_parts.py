@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from applier.cluster import Object
 from applier.sandbox.wire import Request, Response
+from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
+from gitops.passes.tally import Tally
+from gitops.records.record import Scopes
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, OWN, Fleet
 
@@ -70,6 +73,8 @@ def test_parts_end_where_a_fresh_process_would(settled: Copies, steps: list[list
             for what, name in events:
                 touched |= happens(fleet, what, name)
             look(fleet, touched)
+            assert (whole := fleet.reconciler.whole)
+            assert told(whole.ledger) == told(Ledger.of(whole.found.plan))
         for _ in range(3):
             ready(fleet)
             look(fleet, EVERYTHING)
@@ -78,6 +83,21 @@ def test_parts_end_where_a_fresh_process_would(settled: Copies, steps: list[list
         fleet.restart()
         settle(fleet)
         assert state_of(fleet) == before
+
+
+def told(ledger: Ledger) -> object:
+    """What records, lists and logs make of it, as it was kept while parts went on or made from everything."""
+    restless = {
+        one.plan.rendered.parent: (
+            one.rows,
+            one.is_waiting,
+            one.is_brought_about,
+            [node.node.id for node in one.restless],
+        )
+        for one in ledger.restless()
+    }
+    counts = Tally.of_all(ledger, "platform"), len(ledger.of_source("platform")), set(ledger.definitions("platform"))
+    return counts, restless, ledger.scopes("platform", Scopes()).text
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)

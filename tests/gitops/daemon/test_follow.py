@@ -25,6 +25,7 @@ from gitops.daemon import follow
 from gitops.daemon.fetching import AT_ONE_SERVER
 from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
 from gitops.errors import Unreachable
+from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
@@ -50,7 +51,8 @@ def found(*, changed: bool = False, moving: bool = False) -> Pass:
     plan = NodePlan(node, Verb.NONE, LIVE, ready=not moving, healthy=not moving)
     one = SetPlan(RenderedSet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
     results = (Result(parent, KEY, "created"),) if changed else ()
-    return Pass(Bundle({}, {}), Plan((one,)), Observed(Discovery({})), results)
+    due = Plan((one,))
+    return Pass(Bundle({}, {}), due, Observed(Discovery({})), results, ledger=Ledger.of(due))
 
 
 class VirtualClock:
@@ -345,8 +347,8 @@ async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
 
 
 def test_a_tally_counts_sets_by_where_they_are() -> None:
-    assert str(Tally.of(found().plan.sets)).startswith("settled 1, held 0, waiting 0, failed 0")
-    assert str(Tally.of(found(moving=True).plan.sets)).startswith("settled 0, held 0, waiting 1, failed 0")
+    assert str(Tally.of_all(found().ledger)).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(Tally.of_all(found(moving=True).ledger)).startswith("settled 0, held 0, waiting 1, failed 0")
 
 
 async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:

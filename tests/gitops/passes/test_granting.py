@@ -165,15 +165,11 @@ def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Flee
     looked_at(fleet, "i1")
     reconciler = fleet.reconciler
     assert reconciler.whole
-    reconciler.whole.found = _never_waking(reconciler.whole.found)
+    # As if time changed nothing else: no deadline passes.
+    reconciler.whole.propagation = replace(reconciler.whole.propagation, wake_at=None)
     fleet.clock.moment += timedelta(hours=6)
     assert granted(fleet) == []
     assert fleet.at("two") == ["i0", "i1"]
-
-
-def _never_waking(found: Pass) -> Pass:
-    """As if time changed nothing else: no deadline passes."""
-    return replace(found, propagation=replace(found.propagation, wake_at=None))
 
 
 def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> None:

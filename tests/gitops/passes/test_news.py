@@ -56,7 +56,7 @@ def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) ->
     assert [key.name for key in held.instances] == ["a", "b", "c"]
     assert held.cause.message.startswith("waits for window hours (CHG-1), opens 2026-11-23T08:00Z")
     assert heard(fleet, first, timedelta(hours=1))[1] == []
-    assert str(Tally.of(first.plan.sets)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
+    assert str(Tally.of_all(first.ledger)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
 
 
 def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
@@ -130,6 +130,6 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     found = fleet.step()
     state = found.propagation.states[ROLLOUT]
     assert under_way(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
-    assert standing(Tally.of(found.plan.sets)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+    assert standing(Tally.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
     fleet.move("two")
     assert under_way(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""

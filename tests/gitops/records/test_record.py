@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from applier.inventory import Scope
-from gitops.records.record import SourceRecord
+from gitops.records.record import Scopes, SourceRecord
 from renderer.identity import GroupKind, ObjectKey
 
 X = ObjectKey("g.test", "Link", "default", "x")
@@ -21,15 +21,15 @@ def test_a_record_is_read_as_it_was_written() -> None:
         since="2026-11-20T12:00:00Z",
         state="Settled",
         counts={"instances": 2},
-        scopes={X: SCOPE, ObjectKey("g.test", "Fleet", "", "main"): Scope()},
+        scopes=Scopes({X: SCOPE, ObjectKey("g.test", "Fleet", "", "main"): Scope()}),
     )
     assert SourceRecord.read({"data": record.data()}) == record
 
 
 def test_equal_records_give_equal_text() -> None:
     other = X._replace(name="y")
-    one = SourceRecord(scopes={X: SCOPE, other: Scope()})
-    two = SourceRecord(scopes={other: Scope(), X: SCOPE})
+    one = SourceRecord(scopes=Scopes({X: SCOPE, other: Scope()}))
+    two = SourceRecord(scopes=Scopes({other: Scope(), X: SCOPE}))
     assert one.data() == two.data()
     assert all(isinstance(text, str) for text in one.data().values())
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from applier.errors import ClusterError
+from applier.plan import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from gitops.compose import SourceConfig
+from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.server.app import Server
@@ -34,6 +36,12 @@ FREEZE = {
     "timeZone": "Europe/Berlin",
     "schedule": {"once": [{"start": "2026-11-22T12:00", "end": "2026-11-24T06:00"}]},
 }
+
+
+def planned(found: Pass, sets: Iterable[SetPlan]) -> Pass:
+    """The pass as if it had planned these."""
+    plan = Plan(tuple(sets))
+    return replace(found, plan=plan, ledger=Ledger.of(plan), latest=None)
 
 
 @dataclass

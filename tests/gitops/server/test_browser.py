@@ -11,7 +11,7 @@ from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
 from gitops.passes.known import Pass
 from tests.gitops.server.browsing import Browsing
-from tests.gitops.server.seeing import scene
+from tests.gitops.server.seeing import planned, scene
 from tests.gitops.server.test_page import HOSTILE, held
 
 INSTANCE: Final = "/instances/g.test/Link/default/i0"
@@ -163,7 +163,7 @@ def in_all_states(found: Pass) -> Pass:
         blocked = Blocked(reason, "so it is")
         return replace(plan, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in plan.nodes))
 
-    return replace(found, plan=replace(found.plan, sets=tuple(map(one, found.plan.sets))))
+    return planned(found, map(one, found.plan.sets))
 
 
 async def test_hostile_names_are_text(browsing: Browsing) -> None:
@@ -177,7 +177,7 @@ async def test_hostile_names_are_text(browsing: Browsing) -> None:
             else replace(one, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in one.nodes))
             for one in found.plan.sets
         ]
-        seen.seen.passed(replace(found, plan=replace(found.plan, sets=tuple(sets))))
+        seen.seen.passed(planned(found, sets))
         for path in ("/", INSTANCE):
             async with browsing.page(seen, path) as page:
                 assert HOSTILE in await page.inner_text("main")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from applier.plan import Plan
 from applier.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.passes.known import Pass
@@ -19,7 +18,7 @@ from gitops.server.monitor import Monitor
 from gitops.stages import STAGES
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, StillClock
-from tests.gitops.server.seeing import FREEZE, HOURS, scene
+from tests.gitops.server.seeing import FREEZE, HOURS, planned, scene
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -125,7 +124,7 @@ def multiplied(found: Pass, count: int) -> Pass:
         key = first.rendered.parent._replace(name=f"n{number}")
         parent = {**first.parent, "metadata": {**first.parent["metadata"], "name": key.name}}
         sets.append(replace(first, rendered=replace(first.rendered, parent=key), parent=parent))
-    return replace(found, plan=Plan(tuple(sets)))
+    return planned(found, sets)
 
 
 async def test_a_thousand_instances_have_no_more_series_than_two() -> None:

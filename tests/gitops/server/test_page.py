@@ -18,7 +18,7 @@ from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import OWN, START
-from tests.gitops.server.seeing import FREEZE, HOURS, Scene, scene
+from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_metrics import multiplied
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}javascript:alert(1)"
@@ -117,7 +117,7 @@ async def test_whoever_waits_for_the_same_is_told_once() -> None:
         found = await seen.step()
         failed = Blocked(Reason.APPLY_FAILED, "no quota")
         sets = tuple(one if one.rendered.is_source else replace(one, error=failed) for one in found.plan.sets)
-        seen.seen.passed(replace(found, plan=replace(found.plan, sets=sets)))
+        seen.seen.passed(planned(found, sets))
         text = " ".join(Tags(await seen.page()).text.split())
         assert text.count("ApplyFailed no quota") == 7
         assert " more ApplyFailed" not in text
@@ -174,7 +174,7 @@ async def test_names_and_messages_are_shown_as_text() -> None:
                 )
             )
         seen.seen.monitor.errors = lambda: {"platform": SourceError(HOSTILE, HOSTILE, advice=HOSTILE)}
-        seen.seen.passed(replace(found, plan=replace(found.plan, sets=tuple(sets))))
+        seen.seen.passed(planned(found, sets))
         pages = [await seen.page(), await seen.page(page.path_of(bad))]
     for text in pages:
         tags = Tags(text)
