@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import click
 
@@ -56,7 +57,8 @@ def _move(move: Move) -> str:
 def _group(group: Group, *, full: bool) -> Iterator[str]:
     yield one_line(_title(group))
     for alike in folded(group.changes):
-        yield from _change(alike, several=len(group.instances) > 1, full=full)
+        for part in alike.change.parts:
+            yield from _change(replace(alike, change=part), several=len(group.instances) > 1, full=full)
 
 
 def _title(group: Group) -> str:

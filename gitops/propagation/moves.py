@@ -91,8 +91,7 @@ class Moves:
                 self.frozen.add(key)
                 continue
             self.policies[key] = policy
-            name = definition.name if policy.selector.instances is None else f"{definition.name}.{policy.name}"
-            found.setdefault(name, (policy, {}))[1][key] = labels
+            found.setdefault(policy.rollout_of(definition.name), (policy, {}))[1][key] = labels
         return found
 
     def _rollout(self, name: str, policy: Policy, members: Mapping[ObjectKey, Labels]) -> None:

@@ -170,6 +170,10 @@ class Policy:
         """The declared waves in order and the implicit last one; one wave where none is declared."""
         return (*self.waves, Wave(REST)) if self.waves else (Wave(ALL),)
 
+    def rollout_of(self, definition: str) -> str:
+        """The name of the rollout in which instances of this definition are under it."""
+        return definition if self.selector.instances is None else f"{definition}.{self.name}"
+
     def bake_of(self, wave: Wave) -> timedelta:
         return self.bake if wave.bake is None else wave.bake
 

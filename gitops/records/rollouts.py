@@ -75,11 +75,9 @@ class Rollouts:
 
     async def _store(self, cluster: Cluster, name: str, state: State) -> Object:
         key, data = rollout_key(name), state.data()
-        metadata: Object = {"labels": {keys.RECORD: ROLLOUT}}
         if (known := self.records.get(name)) is None:
-            metadata |= {"name": key.name, "namespace": key.namespace}
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            return await cluster.apply(body, manager=PARENT, force=True)
+            return await cluster.apply(rollout_body(name, state), manager=PARENT, force=True)
+        metadata: Object = {"labels": {keys.RECORD: ROLLOUT}}
         # A merge, because an apply cannot take away what somebody else has written.
         metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}
         annotations = known["metadata"].get("annotations") or {}
@@ -90,6 +88,13 @@ class Rollouts:
         if stored is None:
             raise StaleWrite(f"{key}: it was deleted meanwhile")
         return stored
+
+
+def rollout_body(name: str, state: State) -> Object:
+    """The record as it is made."""
+    key = rollout_key(name)
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: ROLLOUT}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": state.data()}
 
 
 def _without(names: Container[str], data: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from gitops.review.report import Change, Difference, Gate, Report, Room, Step
+from gitops.review.report import Change, Difference, Gate, Meanwhile, Report, Room, Step
 
 _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "unchanged", "unknown", "failed")
 
@@ -44,6 +44,17 @@ def _change(change: Change) -> dict[str, Any]:
         "immutable": list(change.immutable),
         "usedBy": list(change.users),
         "why": change.why,
+        "meanwhile": _meanwhile(change.meanwhile) if change.meanwhile else None,
+    }
+
+
+def _meanwhile(early: Meanwhile) -> dict[str, Any]:
+    diffs = {"diff": [_difference(one) for one in early.diff], "rest": [_difference(one) for one in early.rest]}
+    return {
+        "revision": early.revision,
+        **diffs,
+        "gates": [_gate(gate) for gate in early.gates],
+        "beside": [*map(str, early.beside)],
     }
 
 

@@ -6,12 +6,18 @@ commit changes, and no cluster is asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from applier import inventory, member
 from applier.cluster import CONTENT, Object
+from applier.plan import Plan
+from gitops.propagation.policies import policies_of
+from gitops.propagation.policy import Policy, governing
+from gitops.propagation.rules import in_force
+from gitops.propagation.state import State, Target
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive, applied_body
+from gitops.records.rollouts import rollout_body
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey, key_hash, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
@@ -20,10 +26,13 @@ from renderer.render import member_dependencies
 _LONG_AGO = "2000-01-01T00:00:00Z"
 
 
-def brought(catalog: Catalog, bundle: Bundle, version: str) -> Mapping[ObjectKey, Object]:
-    """Objects by key; `bundle` is the rendering of the catalog alone."""
+def brought(
+    catalog: Catalog, bundle: Bundle, version: str, rollouts: Iterable[Object] = ()
+) -> Mapping[ObjectKey, Object]:
+    """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
     records = Archive().foreseen(bundle.issued).records.values()
-    found = [*records, *(applied_body(one) for one in bundle.instances.values() if one.revision)]
+    rules = Archive().due(Plan(()), {catalog.source: in_force(catalog, {}).accepted})
+    found = [*rollouts, *records, *rules, *(applied_body(one) for one in bundle.instances.values() if one.revision)]
     objects = [_live(obj, index) for index, obj in enumerate(found)]
     for one in bundle.sets:
         objects += [_member(one, node, deps, bundle, version) for node, deps in _nodes(one)]
@@ -33,6 +42,21 @@ def brought(catalog: Catalog, bundle: Bundle, version: str) -> Mapping[ObjectKey
     data = SourceRecord(target=catalog.revision, applied=catalog.revision, own=catalog.revision).data()
     objects.append(_live({**record, "data": data}, 0))
     return {ObjectKey.of(obj): obj for obj in objects}
+
+
+def completed(catalog: Catalog, bundle: Bundle) -> Sequence[Object]:
+    """Records of rollouts that are over: every instance is at the one revision that there is."""
+    policies = policies_of(catalog).policies
+    numbers = {one.kind: one.number for one in bundle.issued}
+    found: dict[str, Object] = {}
+    for key, rendered in bundle.instances.items():
+        definition, number = bundle.definitions.get(key.group_kind), numbers.get(key.group_kind)
+        if definition and number:
+            policy = governing(policies, definition.name, rendered.manifest["metadata"].get("labels") or {})
+            if isinstance(policy, Policy):
+                name = policy.rollout_of(definition.name)
+                found[name] = rollout_body(name, State(completed=Target(number, catalog.revision)))
+    return [found[name] for name in sorted(found)]
 
 
 def _nodes(one: RenderedSet) -> Iterator[tuple[RenderedNode, Collection[str]]]:

@@ -18,9 +18,11 @@ from gitops.passes.known import Preview
 from gitops.review.behind import behind
 from gitops.review.differences import differences
 from gitops.review.masking import Masks, is_of_snapshot
-from gitops.review.report import Action, Change, Difference, Gate
+from gitops.review.meanwhile import Staying, parted
+from gitops.review.report import Action, Change, Difference, Gate, Meanwhile
 from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
+from renderer.model import RenderedNode
 
 _ACTIONS = {
     Verb.CREATE: Action.CREATE,
@@ -52,7 +54,8 @@ class Changes:
     unchanged: int = 0
 
     def __post_init__(self) -> None:
-        self._free = {key: found for one in self.preview.first.plan.sets for key, found in _free(one)}
+        self._staying = Staying.of(self.preview.first.plan)
+        self._due_nodes = {one.rendered.parent: one.nodes for one in self.preview.due.sets}
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self.preview.situation.observed.objects.items():
             if label(live, keys.PART_OF):
@@ -121,6 +124,7 @@ class Changes:
             self._all_gates(due, wanted.hash, action) if due and action.is_change else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),
+            meanwhile=self._meanwhile(due, wanted, difference, action) if due else None,
         )
 
     def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
@@ -145,8 +149,7 @@ class Changes:
         key, manifest = node.node.key, node.node.manifest
         match action:
             case Action.CREATE:
-                new = {name: item for name, item in self.masks.object(manifest).items() if name not in _IDENTITY}
-                return tuple(Difference(name, None, item) for name, item in sorted(new.items()))
+                return self._made(manifest)
             case Action.UNKNOWN if old := self.unresolved.get((one.rendered.parent, node.node.id)):
                 return differences(self.masks.object(old), self.masks.object(manifest))
             case Action.REPLACE if node.live:
@@ -165,6 +168,10 @@ class Changes:
             path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)
         )
         return (*found, *(Difference(path, "(its old owner's)", None) for path in unsaid))
+
+    def _made(self, manifest: Manifest) -> tuple[Difference, ...]:
+        new = {name: item for name, item in self.masks.object(manifest).items() if name not in _IDENTITY}
+        return tuple(Difference(name, None, item) for name, item in sorted(new.items()))
 
     def _intended(self, node: NodePlan) -> tuple[Difference, ...]:
         """Of a change that no server could be asked about: fields of the manifest that are not so; what goes is not known."""
@@ -202,18 +209,50 @@ class Changes:
 
     def _gates(self, due: Due, content: str) -> Iterator[Gate]:
         """That an instance does not have its turn comes first; it holds nothing that is written all the same."""
-        first = self.preview.first
-        instance = due.key if due.set.is_source else due.set.parent
-        stays = first.propagation.stays.get(instance)
-        if stays and not self._goes_now(due.key, content):
+        stays = self._stays(due)
+        if stays and not self._goes_now(due, content):
             yield _gate(stays)
         for blocked in self.preview.hindrances(due):
             if stays is None or blocked != stays:
                 yield _gate(blocked)
 
-    def _goes_now(self, key: ObjectKey, content: str) -> bool:
-        """Is this very content written although the instance stays at its revision?"""
-        return bool(content) and self._free.get(key) == content
+    def _stays(self, due: Due) -> Blocked | None:
+        """Why its instance is not moved to another revision yet."""
+        return self.preview.first.propagation.stays.get(due.key if due.set.is_source else due.set.parent)
+
+    def _goes_now(self, due: Due, content: str) -> bool:
+        if due.effect is Effect.PRUNE:
+            return due.key in self._staying.goes
+        return self._staying.brings(due.key, content)
+
+    def _meanwhile(
+        self, due: Due, wanted: RenderedNode, whole: Sequence[Difference], action: Action
+    ) -> Meanwhile | None:
+        """What it is brought to first, where its instance stays at another revision for now."""
+        one = self._staying.sets.get(due.set.parent)
+        if self._stays(due) is None or one is None or action not in {Action.CREATE, Action.UPDATE}:
+            return None
+        if due.set.is_source:  # an instance itself
+            below = self._staying.sets.get(due.key)
+            if below is None or below.rendered.revision == below.rendered.aim:
+                return None
+            return Meanwhile(below.rendered.revision, tuple(whole), (), beside=tuple(self._beside(below)))
+        node = self._staying.other(due.key, wanted.hash)
+        if node is None or due.set.parent in self.preview.first.propagation.frozen:
+            return None
+        diff, rest = parted(whole, node.node.manifest, wanted.manifest, self.masks)
+        if action is Action.CREATE:
+            diff = self._made(node.node.manifest)
+        gates = map(_gate, self.preview.hindrances(replace(due, set=one.rendered)))
+        return Meanwhile(one.rendered.revision, diff, rest, tuple(gates)) if diff else None
+
+    def _beside(self, below: SetPlan) -> Iterator[ObjectKey]:
+        """What is made of an instance where it stays, and is no more once it has moved."""
+        later = {node.node.key for node in self._due_nodes.get(below.rendered.parent, ())}
+        for node in below.nodes:
+            key = node.node.key
+            if key and key not in later and node.verb is Verb.CREATE and self._staying.brings(key, node.node.hash):
+                yield ObjectKey(*map(self.masks.text, key))
 
     def _level(self, one: SetPlan, key: ObjectKey | None, level: int | None) -> int | None:
         return self.levels.get(key, level) if one.rendered.is_source and key else level
@@ -224,16 +263,6 @@ class Changes:
             return one.rendered.parent
         sets = self.preview.situation.plans
         return key if key in sets else None
-
-
-def _free(one: SetPlan) -> Iterator[tuple[ObjectKey, str]]:
-    """Nodes that no gate holds, neither their own nor one of those that they depend on, and the hash of what they are to become."""
-    held: set[str] = set()
-    for plan in one.nodes:
-        if plan.is_gated or not held.isdisjoint(plan.node.depends_on):
-            held.add(plan.node.id)
-        elif plan.node.key and plan.node.writable:
-            yield plan.node.key, plan.node.hash
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata", "status"})

@@ -79,7 +79,8 @@ def _likeness(instance: ObjectKey, changes: Iterable[Change]) -> tuple[object, .
 
 
 def _told(named: ObjectKey, change: Change) -> str:
-    told = repr((change.diff, [(gate.reason, gate.name) for gate in change.gates], change.why))
+    parts = [(one.diff, [(gate.reason, gate.name) for gate in one.gates], one.why) for one in change.parts]
+    told = repr((change.diff, parts))
     return told.replace(named.name, "*") if len(named.name) > 2 else told
 
 

@@ -10,6 +10,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
@@ -163,7 +164,8 @@ def _place(key: ObjectKey) -> str:
 
 
 def _diff(changes: Iterable[Alike]) -> str:
-    content = [line for alike in changes for line in _change(alike)]
+    parts = (replace(alike, change=part) for alike in changes for part in alike.change.parts)
+    content = [line for part in parts for line in _change(part)]
     fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
     return "\n".join((f"{fence}diff", *content, fence))
 

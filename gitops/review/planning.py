@@ -15,7 +15,7 @@ from gitops.propagation.gates import Fact
 from gitops.propagation.policy import Policy
 from gitops.review import hashing, schedule
 from gitops.review.affected import affected
-from gitops.review.brought import brought
+from gitops.review.brought import brought, completed
 from gitops.review.cautions import cautions
 from gitops.review.changes import Before, Changes
 from gitops.review.judging import judge_of, refusals
@@ -45,14 +45,14 @@ async def between(
     """
     memo = Memo()
     before, after = render([base], memo=memo), render([head.catalog], memo=memo)
-    left_out = 0
+    left_out, rollouts = 0, completed(base, before)
     levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
     if found := affected(base, head.catalog, before, after, head.brake):
         base, head = found[0], replace(head, catalog=found[1])
         left_out = _size(before)
         before = render([base], memo=memo)
         left_out -= _size(before)
-    record = Judging(ClusterName("git"), brought(base, before, version), crds=_crds(head.catalog))
+    record = Judging(ClusterName("git"), brought(base, before, version, rollouts), crds=_crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
         report = await against(

@@ -6,7 +6,7 @@ Invariant: two plans of the same content against the same state are equal but fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from applier.reasons import Reason
 from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
+from renderer.listing import listed
 
 
 class Action(StrEnum):
@@ -64,10 +65,28 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What an object is brought to at the `revision` that its instance has, before the turn to move comes: what differs then (`diff`), what is left
+    for the turn (`rest`), and what holds even that. `beside`, of an instance, are objects that it has at that revision alone.
+    """
+
+    revision: int
+    diff: tuple[Difference, ...]
+    rest: tuple[Difference, ...]
+    gates: tuple[Gate, ...] = ()
+    beside: tuple[ObjectKey, ...] = ()
+
+    def __str__(self) -> str:
+        also = f", with {listed(self.beside, most=3)}" if self.beside else ""
+        return f"at r{self.revision} until its turn{also}"
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
     none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
-    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is unknown or fails.
+    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is unknown or fails. `meanwhile` is what
+    comes before it, of which nothing is counted.
     """
 
     action: Action
@@ -83,6 +102,17 @@ class Change:
     immutable: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     why: str = ""
+    meanwhile: Meanwhile | None = None
+
+    @property
+    def parts(self) -> tuple[Change, ...]:
+        """In the order in which they happen: what comes at once, and the rest in its turn."""
+        early = self.meanwhile
+        if early is None:
+            return (self,)
+        first = replace(self, diff=early.diff, gates=early.gates, why=str(early))
+        later = replace(self, action=Action.UPDATE, diff=early.rest)
+        return (first, later) if early.rest else (first,)
 
     @property
     def ref(self) -> str:

@@ -12,7 +12,7 @@ from gitops.passes.known import Preview
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import approvals_missing
 from gitops.propagation.state import State
-from gitops.review.report import Action, Change, Gate, Step
+from gitops.review.report import Action, Change, Gate, Meanwhile, Step
 from gitops.review.room import Rooms
 from renderer.identity import ObjectKey
 
@@ -51,6 +51,8 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     for change in changes:
         instance = change.instance
         held = _held(change)
+        if early := change.meanwhile:
+            found.setdefault(_early(early), []).append(change)
         if not change.action.is_change or (not change.gates and instance in turns):
             continue  # what waits for the turn of its instance alone starts with it
         if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY for gate in held):
@@ -67,6 +69,15 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
 def place(key: ObjectKey) -> str:
     """`prod/cart`."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+def _early(meanwhile: Meanwhile) -> _When:
+    """When something is brought to what its instance is at until its turn."""
+    gate = max(meanwhile.gates, key=lambda one: one.until.timestamp() if one.until else 0.0, default=None)
+    what = f"at r{meanwhile.revision} until their turn"
+    if gate is None:
+        return _When(0, None, 0, "", _titled(what))
+    return _When(2, gate.until, 0, "" if gate.until else _after([_sentence(gate)]), _titled(what, _named(gate)))
 
 
 def _order(when: _When) -> tuple[float, int, int, str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.review.report import Difference
+from gitops.review.report import Action, Difference
 from tests.gitops.review.commits import changed, planned, sample, told
 
 DOCS = "apps/staging/docs.yaml"
@@ -84,3 +84,24 @@ def test_importing_loads_no_embedded_server() -> None:
         (sys.executable, "-c", code), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_a_window_that_the_head_breaks_stays_in_force() -> None:
+    """As in a cluster, which remembers what was accepted (rulings, broken input)."""
+    window = (
+        "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: mondays}\n"
+        'spec: {kind: Allow, timeZone: UTC, schedule: {cron: "0 9 * * 1"}, duration: 2h, selector: {namespaces: [prod]}}\n'
+    )
+    base = {**sample(), "rules/window.yaml": window}
+    head = changed(changed(base, "apps/prod/docs.yaml", "replicas: 2", "replicas: 4"), "rules/window.yaml", "2h", "two")
+    report = planned(base, head)
+    assert {(gate.reason, gate.name) for one in report.changes for gate in one.gates} == {("WindowClosed", "mondays")}
+    assert [one.path for one in report.problems] == ["spec.duration"]
+
+
+def test_a_new_instance_of_a_definition_that_is_rolled_out_waits_for_nobody() -> None:
+    """The base is taken as brought about, its rollouts as complete."""
+    blog = sample()["apps/prod/docs.yaml"]
+    report = planned(sample(), {**sample(), "apps/prod/blog.yaml": blog.replace("name: docs", "name: blog")})
+    assert {one.action for one in report.changes} == {Action.CREATE}
+    assert not [gate for one in report.changes for gate in one.gates]
