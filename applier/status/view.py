@@ -41,7 +41,7 @@ class View:
     def at(self, *path: str) -> Any:
         value: Any = self.obj
         for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
+            value = value.get(name) if isinstance(value, dict) else None
         return value
 
     def number(self, *path: str, default: int = 0) -> int:
@@ -58,7 +58,7 @@ class View:
     @property
     def conditions(self) -> Iterator[Mapping[str, Any]]:
         conditions = self.at("status", "conditions")
-        yield from (c for c in conditions if isinstance(c, Mapping)) if isinstance(conditions, list) else ()
+        yield from (c for c in conditions if isinstance(c, dict)) if isinstance(conditions, list) else ()
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         return next((c for c in self.conditions if c.get("type") == kind), {})

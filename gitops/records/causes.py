@@ -50,14 +50,15 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
     if plan.parent is None and not plan.rendered.is_source:
         return []  # its owner says why it does not exist yet
     own: list[Row] = [("", cause, ()) for cause in (plan.stuck, plan.deadlock, plan.stays) if cause]
+    unwell = [node for node in plan.nodes if node.blocked or node.sick]
     causes = {
         node.node.id: node.blocked
-        for node in plan.nodes
+        for node in unwell
         if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
     }
-    causes |= {node.node.id: Blocked(Reason.PROGRESSING, node.sick) for node in plan.nodes if _is_only_sick(node)}
+    causes |= {node.node.id: Blocked(Reason.PROGRESSING, node.sick) for node in unwell if _is_only_sick(node)}
     behind: dict[str, list[str]] = {}
-    for node in plan.nodes:
+    for node in unwell:
         if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
             behind.setdefault(node.blocked.by, []).append(node.node.id)
             if node.blocked.by not in causes:

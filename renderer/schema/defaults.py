@@ -6,7 +6,6 @@ replaced by the field's default; absent fields get theirs; then the same for wha
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,8 +18,19 @@ def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> A
     A null where none may be is an absent field; with `keep_nulls` it stays where there is no default.
     """
     if value is None and not schema.get("nullable"):
-        value = copy.deepcopy(schema.get("default"))
+        value = _copied(schema.get("default"))
     return _defaulted(schema, value, keep_nulls=keep_nulls)
+
+
+def _copied(value: Any) -> Any:
+    """A value that shares no map and no list with this one."""
+    match value:
+        case dict():
+            return {name: _copied(item) for name, item in value.items()}
+        case list():
+            return [_copied(item) for item in value]
+        case _:
+            return value
 
 
 def _defaulted(schema: Schema, value: Any, *, keep_nulls: bool) -> Any:
@@ -30,7 +40,7 @@ def _defaulted(schema: Schema, value: Any, *, keep_nulls: bool) -> Any:
         case list():
             items = schema.get("items")
             if items is None:
-                return copy.deepcopy(value)
+                return _copied(value)
             return [_item(items, item, keep_nulls=keep_nulls) for item in value]
         case _:
             return value
@@ -43,7 +53,7 @@ def _object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> dict[
     for name, item in value.items():
         field = properties.get(name, additional if isinstance(additional, Mapping) else None)
         if field is None:
-            filled[name] = copy.deepcopy(item)
+            filled[name] = _copied(item)
         elif item is not None or field.get("nullable"):
             filled[name] = _defaulted(field, item, keep_nulls=keep_nulls)
         elif "default" in field:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 
 from applier.sandbox.merge.elements import element_text
-from applier.sandbox.merge.types import ListType, MapType, Type
+from applier.sandbox.merge.types import ATOMIC, DEDUCED, ListType, MapType, Type
 from applier.sandbox.merge.values import NoKey, key_of
 
 Fault = tuple[str, str]
@@ -19,60 +19,62 @@ class NotTyped(Exception):
 
 def check(type_: Type, value: Any, *, duplicates: bool = False) -> None:
     """Raises `NotTyped`; `duplicates` allows items with equal keys, as stored objects may have them."""
-    faults = list(_faults(type_, value, duplicates))
+    faults = _faults(type_, value, duplicates)
     if not faults:
         return
     texts = [f"{path}: {message}" if path else message for path, message in faults]
     raise NotTyped(texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)]))
 
 
-def _faults(type_: Type, value: Any, duplicates: bool) -> Iterator[Fault]:
+def _faults(type_: Type, value: Any, duplicates: bool) -> Collection[Fault]:
+    if type_ is DEDUCED or type_ is ATOMIC:
+        return ()
     kind = value.__class__
     if kind is str:
-        if type_.scalar != "string" and type_.scalar != "untyped":
-            yield _mismatch(type_, value)
+        fits = type_.scalar in {"string", "untyped"}
     elif value is None:
-        return
+        fits = True
     elif kind is dict:
-        if type_.map is None:
-            yield _mismatch(type_, value)
-        else:
-            yield from _map_faults(type_.map, value, duplicates)
+        if type_.map:
+            return _map_faults(type_.map, value, duplicates)
+        fits = False
     elif kind is list:
-        if type_.list is None:
-            yield _mismatch(type_, value)
-        else:
-            yield from _list_faults(type_.list, value, duplicates)
-    elif type_.scalar != "untyped" and type_.scalar != ("boolean" if kind is bool else "numeric"):
-        yield _mismatch(type_, value)
+        if type_.list:
+            return _list_faults(type_.list, value, duplicates)
+        fits = False
+    else:
+        fits = type_.scalar in {"untyped", "boolean" if kind is bool else "numeric"}
+    return () if fits else (_mismatch(type_, value),)
 
 
-def _map_faults(structure: MapType, value: dict[str, Any], duplicates: bool) -> Iterator[Fault]:
+def _map_faults(structure: MapType, value: dict[str, Any], duplicates: bool) -> Collection[Fault]:
+    found: list[Fault] = []
     for name, member in value.items():
         type_ = structure.child(name)
         if type_ is None:
-            yield f".{name}", "field not declared in schema"
-            return
-        for path, message in _faults(type_, member, duplicates):
-            yield f".{name}{path}", message
+            return [*found, (f".{name}", "field not declared in schema")]
+        if faults := _faults(type_, member, duplicates):
+            found += [(f".{name}{path}", message) for path, message in faults]
+    return found
 
 
-def _list_faults(items: ListType, value: list[Any], duplicates: bool) -> Iterator[Fault]:
+def _list_faults(items: ListType, value: list[Any], duplicates: bool) -> Collection[Fault]:
     associative = not items.atomic
     seen = set()
+    found: list[Fault] = []
     for index, item in enumerate(value):
         key = f"i:{index}"
         if associative:
             try:
                 key = key_of(items, item)
             except NoKey as error:
-                yield "", f"element {index}: {error}"
-                return
+                return [*found, ("", f"element {index}: {error}")]
             if key in seen and not duplicates:
-                yield "", f"duplicate entries for key {element_text(key)}"
+                found.append(("", f"duplicate entries for key {element_text(key)}"))
             seen.add(key)
-        for path, message in _faults(items.element, item, duplicates):
-            yield f"{element_text(key)}{path}", message
+        if faults := _faults(items.element, item, duplicates):
+            found += [(f"{element_text(key)}{path}", message) for path, message in faults]
+    return found
 
 
 def _mismatch(type_: Type, value: Any) -> Fault:
