@@ -55,11 +55,14 @@ def _doors() -> defaultdict[Hashable, asyncio.Semaphore]:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself."""
+    """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself. `access` is that of the
+    mirror that asked.
+    """
 
     times: int
     until: datetime
     by_wish: bool
+    access: tuple[object, ...]
 
 
 @dataclass
@@ -211,30 +214,32 @@ class Fetcher:
 
     def _rests(self, name: str, mirror: Mirror) -> bool:
         """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever, and so is, once, what a
-        person wants to be looked at now: unless it is the server that wants to be left alone.
+        person wants to be looked at now, or with other credentials: unless it is the server that wants to be left alone.
         """
         is_urged, failing = name in self._urged, self._failures.get(mirror.server)
         self._urged.discard(name)
-        if failing is None or mirror.target.scheme == "file" or (is_urged and not failing.by_wish):
+        if failing is None or mirror.target.scheme == "file":
             return False
-        return self.clock.now() < failing.until
+        is_other = is_urged or mirror.access != failing.access
+        return self.clock.now() < failing.until and (failing.by_wish or not is_other)
 
-    def _leave_alone(self, server: Hashable, error: SourceError) -> None:
-        before = self._failures.get(server)
+    def _leave_alone(self, mirror: Mirror, access: tuple[object, ...], error: SourceError) -> None:
+        before = self._failures.get(mirror.server)
         times = before.times + 1 if before else 1
         wanted, throttled = error.retry_after if isinstance(error, Unreachable) else None, isinstance(error, Throttled)
         until = self.clock.now() + timedelta(seconds=rest(times, throttled=throttled, wanted=wanted))
-        self._failures[server] = _Failing(times, until, throttled or wanted is not None)
+        self._failures[mirror.server] = _Failing(times, until, throttled or wanted is not None, access)
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
         mirror = next(iter(mirrors.values()))
+        access = mirror.access
         names = sorted({name for one in mirrors.values() for name in one.wanted})
         try:
             with self.stage("ask"):
                 refs = await self._in_thread(mirror, mirror.refs, *names)
         except SourceError as error:
-            self._leave_alone(mirror.server, error)
+            self._leave_alone(mirror, access, error)
             for name, one in mirrors.items():
                 await self._failed(name, one, error)
             return

@@ -99,7 +99,10 @@ class Delivery:
             if 200 <= answer.status < 300:
                 line.told = ""
                 return
-            if answer.status and answer.status < 500 and answer.status not in _AGAIN:
+            is_put_off = (
+                answer.status in _AGAIN or answer.retry_after is not None
+            )  # GitHub says 403 for its second limit
+            if answer.status and answer.status < 500 and not is_put_off:
                 break
             if attempt < ATTEMPTS:
                 await self.clock.sleep(

@@ -64,6 +64,15 @@ class Credentials:
             "LEVELGATE_GIT_TOKEN_FILE": str(self.token_file.absolute()),
         }
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Changes when the files do."""
+        return tuple(_state(file) for file in self._files)
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
+
     def scrub(self, text: str) -> str:
         """`text` without the token, in any of the forms that a server could send it back in."""
         for form in sorted(self._forms_of_token(), key=len, reverse=True):
@@ -87,7 +96,7 @@ class Credentials:
         return command
 
     def _check_usable(self, target: Target) -> None:
-        for file in filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)):
+        for file in self._files:
             if not os.access(file, os.R_OK):
                 why, advice = "cannot be read", "check path and permissions"
             elif file is not self.known_hosts_file and not file.stat().st_size:
@@ -106,6 +115,14 @@ class Credentials:
         pair = f"{self.username}:{token}"
         forms = {token, quote(token, safe="")} | {base64.b64encode(text.encode()).decode() for text in (token, pair)}
         return {form for form in forms if form}
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _askpass(home: Path) -> Path:

@@ -101,6 +101,11 @@ class Mirror:
         return self.target.location, self._credentials
 
     @property
+    def access(self) -> tuple[object, ...]:
+        """Changes when the files of its credentials do: what was refused may be granted then."""
+        return self._credentials.state
+
+    @property
     def wanted(self) -> tuple[str, ...]:
         """The refs that tell where the target stands, to be asked for with `refs`; none for a commit."""
         match self.target.ref:

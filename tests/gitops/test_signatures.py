@@ -237,7 +237,14 @@ def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypa
         command = ("gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", *arguments)
         return subprocess.run(command, capture_output=True, check=True).stdout
 
-    for name in ("grace", "mallory"):
+    def revocation_of(user: str) -> Path:
+        """What gpg writes with each new key, with a colon so that nobody imports it by mistake."""
+        number = gpg("--with-colons", "--list-keys", user).split(b"fpr:::::::::")[1].partition(b":")[0]
+        file = home / "openpgp-revocs.d" / f"{number.decode()}.rev"
+        file.write_text(file.read_text().replace("\n:-----BEGIN", "\n-----BEGIN"))
+        return file
+
+    for name in ("grace", "mallory", "eve"):
         gpg("--quick-generate-key", f"{name}@example.com", "ed25519", "sign", "never")
     ring = tmp_path / "keyring.asc"
     ring.write_bytes(gpg("--armor", "--export", "grace@example.com"))
@@ -245,12 +252,16 @@ def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypa
     world.restart()
     monkeypatch.setattr("tests.gitops.source.real_git.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
     try:
-        for name in ("mallory", "grace"):
+        for name in ("mallory", "eve", "grace"):
             world.work.write("two.yaml", TWO)
             world.work.git("add", "--all")
             world.work.git("commit", "--quiet", "--allow-empty", "-m", name, f"-S{name}@example.com")
             if name == "mallory":
                 assert "not signed by a key that is allowed" in held(world)
+            if name == "eve":
+                gpg("--import", str(revocation_of("eve@example.com")))
+                ring.write_bytes(gpg("--armor", "--export", "grace@example.com", "eve@example.com"))
+                assert "it is signed by a key that was revoked" in held(world)
         asyncio.run(world.settle())
         assert asyncio.run(world.deployed()) == {"one", "two"}
     finally:

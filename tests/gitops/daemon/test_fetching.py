@@ -13,7 +13,7 @@ from applier.plan import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.fetching import Fetcher, rest
-from gitops.errors import SourceError, Throttled, Unreachable
+from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
 from renderer import keys
 from renderer.identity import source_parent
 from renderer.model import RenderedSet
@@ -96,6 +96,30 @@ def test_a_server_that_answers_again_is_asked_as_ever() -> None:
     asyncio.run(story())
     assert len([line for line in log if line.startswith("https")]) == 6
     assert fetcher.errors == {}
+
+
+@pytest.mark.parametrize(("error", "questions"), [(Unauthorized, 1), (Throttled, 0)])
+def test_another_credential_is_tried_at_once(error: type[SourceError], questions: int) -> None:
+    """docs/operations.md: a file that is replaced counts at once, also of a server that is left alone by now."""
+    clock, log = StillClock(), list[str]()
+    mirror = Failing("a", log, error=error("https://x", "no"))
+    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
+
+    async def poll() -> int:
+        before = len(log)
+        fetcher.ask(["a"])
+        await fetcher.fetch()
+        return len(log) - before
+
+    async def story() -> None:
+        for _ in range(8):
+            await poll()
+            clock.moment += timedelta(seconds=1)
+        mirror.access = ("replaced",)
+        assert await poll() == questions
+        assert await poll() == 0
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0)])

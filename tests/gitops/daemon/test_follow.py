@@ -192,6 +192,7 @@ class Listed:
     log: list[str]
     server: str = "https://x"
     commit: str = "1" * 40
+    access: tuple[object, ...] = ()
 
     @property
     def target(self) -> Target:

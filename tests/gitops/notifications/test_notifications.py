@@ -129,9 +129,10 @@ async def test_the_status_of_a_commit(tmp_path: Path, transition: Transition, gi
     assert len(json.loads(body)["description"]) <= 140
 
 
-async def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path) -> None:
-    """429 with Retry-After, then 503, then it takes it: one message, told once."""
-    answers = [(429, {"Retry-After": "17"}), (503, {}), (200, {})]
+@pytest.mark.parametrize("status", [403, 429])
+async def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path, status: int) -> None:
+    """403 (GitHub's second limit) or 429 with Retry-After, then 503, then it takes it: one message, told once."""
+    answers = [(status, {"Retry-After": "17"}), (503, {}), (200, {})]
     async with Receiving(list(answers)).serving() as server:
         receiver = Receiver("team", Webhook(server.url, secret(tmp_path)))
         notices, clock = await told(receiver, SETTLED, count=3, server=server)
@@ -140,11 +141,14 @@ async def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path) -> None:
     assert len({body for _, _, body in server.got}) == 1
 
 
-async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(tmp_path: Path) -> None:
-    async with Receiving([(403, {})]).serving() as server:
+@pytest.mark.parametrize(("status", "headers"), [(403, {}), (302, {"Location": "http://127.0.0.1:1/elsewhere"})])
+async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
+    tmp_path: Path, status: int, headers: dict[str, str]
+) -> None:
+    async with Receiving([(status, headers)]).serving() as server:
         receiver = Receiver("hub", GitHub("acme/platform", secret(tmp_path), server.url))
         notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
-    assert notices == ["hub: not told: it answered with status 403"]  # once, however many were refused
+    assert notices == [f"hub: not told: it answered with status {status}"]  # once, however many were refused
     assert len(server.got) == 2
 
 

@@ -74,7 +74,9 @@ def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitSer
     with pytest.raises(Unauthorized):
         mirror.head()
     assert credentials.token_file is not None
+    before = mirror.access
     credentials.token_file.write_text("next")
+    assert mirror.access != before
     assert mirror.head() == commit
 
 
