@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ class GitServer:
     root: Path
     token: str = ""
     cut_at: float = 1.0
+    drips: bool = False
     redirect_to: str = ""
     pack_at: str = ""
     status: int = 0
@@ -165,17 +167,35 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
                 server.fetches += 1
                 server.before_pack()
             status, headers, content = server.backend(self, body)
-            self._send(status, headers, content, cut=server.cut_at if fetching else 1.0)
+            drips = fetching and server.drips
+            self._send(status, headers, content, cut=server.cut_at if fetching else 1.0, drips=drips)
 
-        def _send(self, status: int, headers: list[tuple[str, str]], content: bytes, *, cut: float = 1.0) -> None:
+        def _send(
+            self,
+            status: int,
+            headers: list[tuple[str, str]],
+            content: bytes,
+            *,
+            cut: float = 1.0,
+            drips: bool = False,
+        ) -> None:
             self.send_response(status)
             for name, value in headers:
                 if name != "Status":
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if drips:
+                self._drip(content)
             self.wfile.write(content[: int(len(content) * cut)])
             self.close_connection = True
+
+        def _drip(self, content: bytes) -> None:
+            """Byte by byte, so that there is never nothing for long; whoever has waited enough goes away."""
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                time.sleep(0.05)
 
         def log_message(self, *_: object) -> None:
             """Quiet."""

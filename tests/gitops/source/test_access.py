@@ -212,6 +212,19 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
         release.set()
 
 
+def test_a_server_that_sends_byte_by_byte(work: Work, cache: Path, server: GitServer) -> None:
+    """Fault table, "slow-loris server": the whole has to come in time, not only the next byte; then it is as if nothing had come."""
+    commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
+    server.drips = True
+    mirror = Mirror(Target(server.url()), cache, limits=Limits(network_timeout=1))
+    with pytest.raises(Unreachable, match="no end after 1 s"):
+        mirror.fetch()
+    assert not mirror.holds(commit)
+    assert not list(cache.rglob("tmp_*"))
+    server.drips = False
+    assert Mirror(mirror.target, cache).fetch() == commit
+
+
 def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
     key, known = tmp_path / "id; touch x", tmp_path / "known hosts"
     key.write_text("key")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from gitops import compose
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import Branch, Limits, Mirror, Target
 from gitops.source.lock import locked
+from gitops.source.process import Git
 from tests.gitops.source.real_git import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
@@ -200,6 +203,56 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
         with pytest.raises(Stopped):
             compose.mirrors([compose.source_config(str(work.path))], cache, stopping=lambda: True)["work"].fetch()
     assert impatient.fetch() == commit
+
+
+def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
+    """Whether a process that fetches and reads was killed, before or after it started Git for the time with this number; Git itself goes on."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+        return os.WIFSIGNALED(status)
+    try:
+        start, started = Git._start, 0
+
+        def counted(*arguments: Any) -> Any:
+            nonlocal started
+            started += 1
+            if started == number and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            process = start(*arguments)
+            if started == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return process
+
+        Git._start = counted  # type: ignore[method-assign]
+        mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+        mirror.snapshot(mirror.fetch())
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_each_command_of_git_nothing_half_done_becomes_current(
+    work: Work, cache: Path, mirror: Mirror, *, after: bool
+) -> None:
+    """Fault table, "SIGKILL between git fetch, verify, render, persist": whoever comes next reads the old commit whole, or the new one."""
+    old, points = work.git("rev-parse", "HEAD"), 0
+    while True:
+        new = work.commit(file7=f"new: {points}")
+        points += 1
+        if not killed_at(work, cache, points, after=after):
+            break
+        following = Mirror(mirror.target, cache)
+        assert following.holds(old)
+        assert len(following.snapshot(old).files) == len(FILES)
+        assert not following.holds(new) or len(following.snapshot(new).files) == len(FILES)
+        assert following.fetch() == new
+        assert following.snapshot(new).files["file7.yaml"].data == f"new: {points - 1}".encode()
+        old = new
+    assert points > 4
+    assert not list(cache.rglob("*.lock"))
 
 
 def test_a_disk_without_room(work: Work, tmp_path: Path) -> None:
