@@ -282,12 +282,22 @@ class Fetcher:
             return
         if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
             offer = await self._unplanned(name, mirror, commit, record, known)
+        if offer is None:
+            await self._lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
         if offer is None or known is None:
             known = await self._stand(name, mirror, before.commit if offer else commit, known, offer)
             known = replace(known, version=(before if offer else after).version)
         if offer:
             self.notice(name, f"HELD: {offer.why}; {_advice(name, offer)}")
         self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _lapse(self, name: str, record: Object | None, left: str, commit: str) -> None:
+        """An approval of a commit ends when the source goes on from it: who sets the server back to it asks again. Raises ClusterError."""
+        said = annotation(record, keys.APPROVED) if record else ""
+        if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
+            return
+        gone = {"metadata": {"annotations": {keys.APPROVED: None}}}
+        await self.cluster.merge(source_parent(name), gone, manager=STATUS)
 
     async def _stand(
         self, name: str, mirror: Mirror, commit: str, known: SourceState | None, offer: Offer | None

@@ -106,6 +106,7 @@ class Silent:
     """A mirror that cannot be reached, and says so a little differently each time."""
 
     server, wanted, target = "https://x", ("HEAD",), Target("https://x.example.com/x.git")
+    access: tuple[object, ...] = ()
     asked = 0
 
     def refs(self, *_names: str) -> dict[str, str]:

@@ -250,6 +250,25 @@ def test_a_commit_that_follows_is_taken_and_so_is_a_history_that_comes_back(worl
     assert asyncio.run(world.record()).offered == ""
 
 
+def test_an_approval_counts_once(world: World) -> None:
+    """Fault table, "force push": a server that is set back later to a commit that was approved then asks again."""
+    commit = rewritten(world)
+
+    async def story() -> None:
+        await world.settle()
+        await world.approve(commit)
+        await world.settle()
+        world.work.commit(two=TWO)
+        await world.settle()
+        assert await world.deployed() == {"one", "two"}
+        world.work.git("reset", "--quiet", "--hard", commit)
+        await world.settle()
+        assert await world.deployed() == {"one", "two"}
+        assert (await world.record()).offered == commit
+
+    asyncio.run(story())
+
+
 def test_another_path_in_the_configuration_is_its_own_approval(world: World) -> None:
     rewritten(world)
     world.restart(path="elsewhere")
