@@ -112,7 +112,8 @@ class _Planner:
         gates = self.gates.noting(self.asked)
         self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, gates, self.comparisons)
         common = self.comparisons.carried.under(Common.of(self.observed, self.records, kinds, self.to_the_end))
-        self.around = Around(common, self.observed, self.gates, self.wanted, frozenset(contested))
+        refused = frozenset(parent for parent, _ in self.records.refused)
+        self.around = Around(common, self.observed, self.gates, self.wanted, frozenset(contested), refused)
 
     @cached_property
     def dependents(self) -> Mapping[str, tuple[Member, ...]]:
@@ -163,8 +164,13 @@ class _Planner:
         )
 
     def _unless_stuck(self, plan: SetPlan) -> SetPlan:
-        """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover."""
-        failure = self.observed.failures.get(plan.rendered.parent)
+        """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover. Nor is one that was
+        refused.
+        """
+        key = plan.rendered.parent
+        failure = self.observed.failures.get(key)
+        if failure is None and (refused := self.records.refused.get((key, key))):
+            failure = refused.error if refused.is_same(plan.due_for_parent, plan.parent) else None
         if failure is None:
             return plan
         stuck = Blocked.by_failure(failure)
@@ -340,13 +346,16 @@ class _Planner:
         return tuple(self._unless_stopped(rendered, orphan) for orphan in found)
 
     def _unless_stopped(self, rendered: RenderedSet, orphan: Orphan) -> Orphan:
-        """An orphan that could not be deleted in this pass, or that may not be deleted now, stays."""
+        """An orphan that could not be deleted in this pass, that was refused before, or that may not be deleted now, stays."""
         member = orphan.member
-        if failure := self.observed.failures.get(member.key):
+        live = self.observed.objects[member.key]
+        failure = self.observed.failures.get(member.key)
+        if failure is None and (refused := self.records.refused.get((rendered.parent, member.key))):
+            failure = refused.error if refused.is_same(None, live) else None
+        if failure:
             return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure))
         if not orphan.allowed or orphan.fate is not Fate.DELETE:
             return orphan
-        live = self.observed.objects[member.key]
         change = Change(rendered, member.key, Effect.PRUNE, member.node, member.level, live=live)
         blocked = self.gates.check(change)
         return replace(orphan, allowed=False, blocked=blocked) if blocked else orphan

@@ -59,13 +59,16 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a plan is made of beside its rendering. `wanted` maps a key to the sets that want it, `contested` are keys that several want."""
+    """What a plan is made of beside its rendering. `wanted` maps a key to the sets that want it, `contested` are keys that several want, `refused`
+    the parents of sets of which something was refused.
+    """
 
     common: Common
     observed: Observed
     gates: Gates
     wanted: Mapping[ObjectKey, Sequence[str]]
     contested: frozenset[ObjectKey]
+    refused: frozenset[ObjectKey]
 
     def said(self, key: ObjectKey, parent: Object | None) -> tuple[int, Blocked | None, Barrier | None]:
         """What the gates say of an instance as a whole."""
@@ -123,6 +126,7 @@ class Carried:
         known = self._new.get(key) or self._known.get(key)
         if (
             known is None
+            or key in around.refused
             or known.plan.rendered is not rendered
             or known.common is not around.common
             or not all(map(is_, map(observed.objects.get, known.keys), known.live))
@@ -145,7 +149,7 @@ class Carried:
         rendered, parent, observed = plan.rendered, plan.parent, around.observed
         if parent is None or not label(parent, keys.PARENT_ID) or is_terminating(parent) or not plan.nodes:
             return
-        if plan.orphans or plan.stuck or plan.untouched or tool_of(parent) != TOOL:
+        if plan.orphans or plan.stuck or plan.untouched or rendered.parent in around.refused or tool_of(parent) != TOOL:
             return
         if any(node.verb is Verb.LOOK or node.rests_on for node in (*plan.nodes, *plan.repairs)):
             return

@@ -14,7 +14,7 @@ from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.cluster import CONTENT, Object
 from applier.completion import JOB, is_completed
-from applier.errors import Denied, Immutable, Invalid, Unavailable
+from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.health import health_of, rests_on
 from applier.observed import Observed, annotation, is_terminating, label
 from applier.ownership import apply_entry
@@ -127,8 +127,9 @@ class Judge:
         proven = healthy and live is not None and carries(live, node.manifest, node.hash) and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, needs, healthy=proven))
         verb, lost = self._verb(rendered, node, live, deps)
-        verb = self._replaced(node, live, verb)
-        blocked = self._blocked(rendered, node, live, above, verb)
+        failure = self._failure(rendered, node, node.key, live)
+        verb = self._replaced(node, live, verb, failure)
+        blocked = self._blocked(rendered, node, live, above, verb, failure)
         ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
         for name in node.healthy_first:
             if name in done and not done[name].healthy and blocked is None and verb in BEHIND_THE_BARRIER:
@@ -227,21 +228,33 @@ class Judge:
         heirs_of = self._adoption(rendered).heirs_of
         return bool(applied_by(live, (*HANDS, *(name for tool in heirs_of for name in TOOLS[tool].managers))))
 
-    def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb) -> Verb:
+    def _failure(
+        self, rendered: RenderedSet, node: RenderedNode, key: ObjectKey, live: Object | None
+    ) -> ClusterError | None:
+        """Why it could not be written: in this pass, or in an earlier one, if nothing has changed of it since."""
+        refused = self.records.refused.get((rendered.parent, key))
+        same = refused.error if refused and refused.is_same(node.manifest, live) else None
+        return self.observed.failures.get(key) or same
+
+    def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb, failure: ClusterError | None) -> Verb:
         """The server will not change the object and it may be replaced: then that is what it takes."""
-        assert node.key is not None
-        refused = isinstance(self.observed.failures.get(node.key), Immutable)
+        refused = isinstance(failure, Immutable)
         if live is None or not refused or verb not in {Verb.UPDATE, Verb.HEAL}:
             return verb
         allowed = _word(node, live, keys.REPLACE) == "allowed" and annotation(live, keys.PRUNE) != "disabled"
         return Verb.REPLACE if allowed and member.is_proven(live) else verb
 
     def _blocked(
-        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, above: Blocked | None, verb: Verb
+        self,
+        rendered: RenderedSet,
+        node: RenderedNode,
+        live: Object | None,
+        above: Blocked | None,
+        verb: Verb,
+        failure: ClusterError | None,
     ) -> Blocked | None:
         """Why this write may not happen now; None when it may."""
         assert node.key is not None
-        failure = self.observed.failures.get(node.key)
         if failure and verb is not Verb.REPLACE:
             return Blocked.by_failure(failure)
         if verb in {Verb.CREATE, Verb.HEAL} and (why := self.records.fights.get(node.key)):

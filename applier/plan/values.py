@@ -12,6 +12,7 @@ from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
 from applier.inventory import Scope
 from applier.ownership import Lost
+from applier.plan.refused import Place, Refused
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from renderer.identity import ObjectKey
@@ -241,6 +242,11 @@ class SetPlan:
                 member = orphan.member
                 yield Change(self.rendered, member.key, Effect.PRUNE, self._node_id(member.node), member.level)
 
+    @property
+    def due_for_parent(self) -> tuple[object, ...]:
+        """What its parent is to become."""
+        return self.superset, self.exact, self.target, self.completed, self.detach, self.finish
+
     def _node_id(self, node: str) -> str:
         return "" if self.rendered.is_source else node
 
@@ -316,7 +322,7 @@ class Records:
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
     what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
     of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
-    narrowed.
+    narrowed. What was `refused` is not written again as long as nothing has changed of it.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -329,3 +335,4 @@ class Records:
     keeping: frozenset[str] = frozenset()
     epoch: int = 0
     partial: frozenset[ObjectKey] = frozenset()
+    refused: Mapping[Place, Refused] = field(default_factory=dict)

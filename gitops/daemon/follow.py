@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -284,7 +284,12 @@ class Follower:
         share = self.reconciler.share
         due = [one.plan for one in found.ledger.restless() if share.has(one.plan.source)]
         on_its_way = in_flight if self._is_blind else of_itself(found.bundle.instances)
-        waiting = {self._key_of(found, one) for one in due if on_its_way(one) or is_refused(one)}
+        refused = self.reconciler.refused
+        waiting = {
+            self._key_of(found, one)
+            for one in due
+            if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
+        }
         for key in self._looks.keys() - waiting:
             del self._looks[key]
         self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)
@@ -292,7 +297,8 @@ class Follower:
             for key in sorted(waiting - {self._everything}):
                 self._look_again(key, changed=False, waiting=True)
         for one in due:
-            self._look_when_due(one, [self._key_of(found, one)] if one.turns_at else ())
+            if moment := _later(one, refused):
+                self.queue.add_after(self._key_of(found, one), self._seconds_until(moment))
         self._tell_soon()
 
     async def _part(self, keys: Sequence[Key]) -> None:
@@ -301,16 +307,24 @@ class Follower:
         if isinstance(found, Wider):
             self.wake(None)
             return
-        refused = {key for one in found.sets if is_refused(one) for key in self._keys_in(found, one, keys)}
+        refused = self.reconciler.refused
+        failed = {
+            key
+            for one in found.sets
+            if failing(one) - refused.get(one.rendered.parent, {}).keys()
+            for key in self._keys_in(found, one, keys)
+        }
         waiting = {key for one in found.sets if in_flight(one) for key in self._keys_in(found, one, keys)}
         for key in keys:
-            if key in refused and not found.changed:
+            if key in failed and not found.changed:
                 self.queue.add_rate_limited(key)
                 continue
             self.queue.forget(key)
             self._look_again(key, changed=bool(found.changed), waiting=key in waiting)
         for one in found.sets:
-            self._look_when_due(one, self._keys_in(found, one, keys))
+            if moment := _later(one, refused):
+                for key in self._keys_in(found, one, keys):
+                    self.queue.add_after(key, self._seconds_until(moment))
         if self.reconciler.whole and self.reconciler.whole.moved:
             self.queue.add(self._rollouts)
         self._tell_soon()
@@ -357,12 +371,6 @@ class Follower:
             self.queue.add_after(key, self._looks[key])
         else:
             self._looks.pop(key, None)
-
-    def _look_when_due(self, one: SetPlan, keys: Iterable[Key]) -> None:
-        """At what was judged by its age, once that makes a difference."""
-        if one.turns_at:
-            for key in keys:
-                self.queue.add_after(key, self._seconds_until(one.turns_at))
 
     def _seconds_until(self, moment: datetime | None) -> float:
         return max(SHORTEST_SLEEP, (moment - self.clock.now()).total_seconds()) if moment else math.inf
@@ -430,9 +438,20 @@ class Follower:
         return found
 
 
-def is_refused(one: SetPlan) -> bool:
-    """Has the cluster refused something that it may accept later, such as a write beyond a quota?"""
-    return any(cause.reason is Reason.APPLY_FAILED for _, cause, _ in Account.of(one).rows)
+def failing(one: SetPlan) -> frozenset[ObjectKey]:
+    """What the cluster has refused and may accept later, such as a write beyond a quota."""
+    causes = [
+        (one.rendered.parent, one.stuck),
+        *((plan.node.key, plan.blocked) for plan in one.nodes),
+        *((orphan.member.key, orphan.blocked) for orphan in one.orphans),
+    ]
+    return frozenset(key for key, cause in causes if key and cause and cause.reason is Reason.APPLY_FAILED)
+
+
+def _later(one: SetPlan, refused: Mapping[ObjectKey, Mapping[ObjectKey, datetime]]) -> datetime | None:
+    """When an age makes a difference to a set, or what was refused of it is tried again; None: never."""
+    tries = refused.get(one.rendered.parent, {}).values()
+    return min(filter(None, (one.turns_at, *tries)), default=None)
 
 
 def of_itself(instances: Collection[ObjectKey]) -> Callable[[SetPlan], bool]:

@@ -11,6 +11,7 @@ from applier.observed import Observed, annotation, label
 from applier.plan import Answered, Plan, plan
 from applier.plan.comparing import Comparisons
 from applier.reads import Reader
+from applier.refusals import Refusals
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.propagation import deadlock, governor, stays
@@ -29,7 +30,7 @@ from renderer.world import World
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides for one cluster; `memo`, `comparisons`, `fights` and `seen` remember from pass to pass. `stage` hears of renderings and
+    """Decides for one cluster; `memo`, `comparisons`, `fights`, `refusals` and `seen` remember from pass to pass. `stage` hears of renderings and
     plans.
     """
 
@@ -38,6 +39,7 @@ class Decider:
     memo: Memo = field(default_factory=Memo)
     comparisons: Comparisons = field(default_factory=Comparisons)
     fights: Fights = field(default_factory=Fights)
+    refusals: Refusals = field(default_factory=Refusals)
     seen: Seen = field(default_factory=Seen)
     stage: Stage = untold
 
@@ -63,7 +65,8 @@ class Decider:
                 archive = await known.archive.read(self.cluster, bundle.unread)
                 known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
                 continue
-            records = replace(known.records, fights=self.fights.held_back(self.clock.now()))
+            now = self.clock.now()
+            records = replace(known.records, fights=self.fights.held_back(now), refused=self.refusals.standing(now))
             wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             complete = await observe.complete(self.cluster, observed, scoped)

@@ -69,7 +69,7 @@ class Reconciler:
     processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
     last. `conflicts` are of deletions, see Executor. `underway` is what is being written, across passes: one that `insists` waits at its
-    end until all is answered. `stage` hears of passes and what they consist of, `announced` of what has changed
+    end until all is answered, and tries again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed
     by them.
     """
 
@@ -94,6 +94,7 @@ class Reconciler:
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
     ledger: Ledger = field(init=False, default_factory=Ledger)
+    _synced: Sequence[Mapping[ObjectKey, str]] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         self.reads = Reads(self.cluster, lambda: self.insists, self.underway.has_written, sleep=self.clock.sleep)
@@ -129,9 +130,11 @@ class Reconciler:
         sources = await self._heeding_kro(self.apart(sources))
         catalogs, known = await self._observe(sources)
         known = self._hindered(await self._in_term(known))
+        self._heed_what_refuses(sources, known.observed)
         with self._executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         self.ledger = Ledger.of(decided, self.ledger)
+        self.decider.refusals.heed(known.observed)
         if known.propagation.stopped:
             return Pass(
                 bundle,
@@ -353,7 +356,22 @@ class Reconciler:
             outcome = await (executor.rest(known.observed) if due.is_idle else executor.execute(due, known.observed))
         if outcome is not None:
             self._note(outcome.results)
+            if not self.insists:
+                self.decider.refusals.note(due, known.observed, outcome.results, self.clock.now())
         return outcome
+
+    def _heed_what_refuses(self, sources: Sequence[SourceState], observed: Observed) -> None:
+        """What was refused is tried at once where that may have changed, and where a person wants everything to be looked at."""
+        self.decider.refusals.heed(observed)
+        synced = [state.synced for state in sources]
+        if synced != self._synced:
+            self.decider.refusals.forget()
+        self._synced = synced
+
+    @property
+    def refused(self) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
+        """When what was refused is tried again although nothing has changed: by the parent of the set, by object."""
+        return self.decider.refusals.due(self.clock.now())
 
     def _note(self, results: Sequence[Result]) -> None:
         self.decider.fights.note(results, self.clock.now())
@@ -363,6 +381,7 @@ class Reconciler:
     def _heard(self, result: Result) -> None:
         """What was answered after the pass that began it."""
         self._note((result,))
+        self.decider.refusals.heard(result)
         self.deeds.append(result)
 
     async def preview(self, sources: Sequence[SourceState]) -> Preview:

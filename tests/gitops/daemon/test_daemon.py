@@ -47,6 +47,7 @@ class Passes:
     whole: Whole | None = None
     found: Pass = field(default_factory=found)
     share: Share = field(default_factory=Share)
+    refused: dict[object, object] = field(default_factory=dict)
 
     def leave_open(self, *_: object) -> None:
         pass

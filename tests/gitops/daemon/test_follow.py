@@ -81,6 +81,7 @@ class Script:
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
+    refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
 
     def leave_open(self, *_: object) -> None:
         pass

@@ -1,0 +1,193 @@
+"""Writes that the cluster refuses, as a daemon meets them: when they are sent again, and that they hold up nothing that would succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from applier.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
+from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
+from gitops.passes.reconcile import Reconciler
+from renderer.identity import ObjectKey, source_parent
+from tests.gitops.fleet import GROUP, MERGE, Fleet
+from tests.gitops.test_operation import operating
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+LONG = timedelta(minutes=30)
+
+
+def config_map(name: str, text: str = "one") -> Any:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": {"text": text},
+    }
+
+
+@dataclass
+class Refusing:
+    """A daemon's passes over a fleet that wants the objects `bad` and `good` as well; what would write `bad` is counted, and refused with `code`."""
+
+    fleet: Fleet
+    code: int = 403
+    tries: int = 0
+
+    def __post_init__(self) -> None:
+        spare = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "spare", "namespace": "default"}}
+        self.fleet.plain = {"bad": config_map("bad"), "good": config_map("good"), "spare": spare}
+        self.fleet.push()
+        self.fleet.cluster = cluster_of(self.door)
+        self.restart()
+
+    def restart(self) -> None:
+        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, insists=False)
+        self.fleet.reconciler.decider.refusals.chance = lambda: 0.0
+
+    async def door(self, request: Request) -> Response:
+        if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:
+            self.tries += 1
+            return await Faulty(self.fleet.sandbox.answer, [Fault(Refuse(self.code))]).answer(request)
+        return await self.fleet.sandbox.answer(request)
+
+    def tried(self, *, after: timedelta = timedelta(), passes: int = 3) -> int:
+        """How often it was sent in so many passes."""
+        before = self.tries
+        self.fleet.clock.moment += after
+        for _ in range(passes):
+            self.fleet.step()
+        return self.tries - before
+
+
+@pytest.fixture
+def story() -> Iterator[Refusing]:
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        yield Refusing(fleet)
+
+
+@pytest.mark.parametrize("code", [403, 422])
+def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) -> None:
+    """2.2: a jittered backoff that grows, up to some minutes; all else goes on, and the reason stands."""
+    story.code = code
+    assert story.tried() == 1
+    assert {one["metadata"]["name"] for one in story.fleet.request("GET", MAPS)["items"]} >= {"good", "a-app"}
+    wait, waits = FIRST_WAIT, []
+    for _ in range(12):
+        waits.append(wait)
+        assert story.tried(after=wait - timedelta(milliseconds=1)) == 0
+        assert story.tried(after=timedelta(milliseconds=1)) == 1
+        wait = min(2 * wait, LONGEST_WAIT)
+    assert waits[-1] == LONGEST_WAIT
+    (source,) = (one for one in story.fleet.step().plan.sets if one.rendered.is_source)
+    (bad,) = (node for node in source.nodes if node.node.key and node.node.key.name == "bad")
+    assert bad.blocked is not None
+    assert bad.blocked.reason.is_failure
+
+
+def test_chance_takes_off_up_to_a_half_of_a_wait() -> None:
+    assert 0 <= Refusals().chance() < 1
+
+
+def another_intent(story: Refusing) -> None:
+    story.fleet.plain["bad"] = config_map("bad", "two")
+    story.fleet.push()
+
+
+def a_new_process(story: Refusing) -> None:
+    story.restart()
+
+
+def a_person_asks(story: Refusing) -> None:
+    catalog, now = story.fleet.state, story.fleet.clock.now().isoformat()
+    asked = replace(catalog, synced={source_parent("platform"): now})
+    story.fleet.call(story.fleet.reconciler.reconcile([asked]))
+
+
+def other_rules(story: Refusing) -> None:
+    webhooks = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "strict"},
+        "webhooks": [],
+    }
+    story.fleet.plain["strict"] = webhooks
+    story.fleet.push()
+
+
+def a_deletion(story: Refusing) -> None:
+    """What it used of a quota is free."""
+    del story.fleet.plain["spare"]
+    story.fleet.push()
+
+
+@pytest.mark.parametrize("change", [another_intent, a_new_process, a_person_asks, other_rules, a_deletion])
+def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, change: Any) -> None:
+    """2.2: its intent, what decides on writes, a request of a person (`levelgate sync`)."""
+    for _ in range(9):
+        story.tried(after=LONG, passes=1)
+    assert story.tried() == 0
+    change(story)
+    assert 1 <= story.tries + story.tried() - 9 <= 2
+    assert story.tried() == 0
+
+
+def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_change(story: Refusing) -> None:
+    fleet, path = story.fleet, "/apis/apps/v1/namespaces/default/deployments/a-app"
+    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(422), verb="patch", name="a-app", times=100)])
+    fleet.cluster = cluster_of(refusing.answer)
+    story.restart()
+    fleet.push("two")
+    fleet.step()
+
+    def errors() -> int:
+        return sum(
+            1 for _ in range(2) for result in fleet.step().results if result.error and result.key.name == "a-app"
+        )
+
+    fleet.clock.moment += LONG
+    assert errors() == 1
+    fleet.ready("a", ready=False)
+    assert errors() == 0
+    fleet.request("PATCH", path, {"metadata": {"annotations": {"text": "by hand"}}}, MERGE)
+    assert errors() == 1
+
+
+def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) -> None:
+    fleet, refusing = story.fleet, story.fleet.cluster
+    fleet.cluster = cluster_of(fleet.sandbox.answer)
+    story.restart()
+    fleet.step()
+    fleet.cluster = refusing
+    story.restart()
+    del fleet.plain["bad"]
+    fleet.push()
+    assert story.tried() == 1
+    assert story.tried(after=FIRST_WAIT) == 1
+
+
+def test_run_once_tries_always(story: Refusing) -> None:
+    story.fleet.reconciler.insists = True
+    assert story.tried() == 3
+
+
+def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
+    """By a timer, and as soon as it is accepted nothing is remembered."""
+    fleet = story.fleet
+    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="a-app", times=4)])
+    fleet.cluster = cluster_of(refusing.answer)
+    fleet.plain = {}
+    fleet.push("two")
+
+    async def daemon() -> None:
+        async with operating(fleet) as found:
+            await found.until(lambda: fleet.at("two") == ["a"])
+            assert not found.follower.reconciler.refused.get(ObjectKey(GROUP, "Link", "default", "a"))
+
+    fleet.call(daemon())
