@@ -133,7 +133,7 @@ class Moves:
         rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
         self.rollouts.append(rollout)
         for one, key in keys.items():
-            self._place(key, collection[one], rollout.target(one))
+            self._place(key, collection[one], rollout.target(one), rollout.state.completed)
         self.wake_ups |= {moment for moment in (gates.wake_at, decision.wake_at) if moment}
 
     def _item(
@@ -168,13 +168,14 @@ class Moves:
         source = self.situation.plans[key].rendered.source
         return self.verdicts.overriding(key, f"move {key}", source, [windows[name].window for name in sorted(names)])
 
-    def _place(self, key: ObjectKey, member: Item, target: Target) -> None:
-        """Where an instance is rendered at from here on."""
+    def _place(self, key: ObjectKey, member: Item, target: Target, completed: Target | None) -> None:
+        """Where an instance is rendered at from here on. One that was made at what had `completed` is made there to its end."""
         rendered, one = self.situation.bundle.instances[key], self.situation.plans[key]
         if member.updated and not one.target and rendered.applied == target.revision:
             self.targets[key] = target.revision  # made anew by hand: it says again where it is
         own = self.targets.get(key) or one.target or rendered.applied
         self.places[key] = Place(target.revision if member.granted else own, target.revision)
-        is_elsewhere = not member.updated and own not in {rendered.applied, self.targets.get(key, -1)}
+        started = not rendered.applied and completed is not None and own == completed.revision
+        is_elsewhere = not (member.updated or started) and own not in {rendered.applied, self.targets.get(key, -1)}
         if not member.granted and (is_elsewhere or not own):
             self.frozen.add(key)

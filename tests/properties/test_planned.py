@@ -80,7 +80,7 @@ def commits(draw: st.DrawFn) -> Files:
 @dataclass(frozen=True)
 class Said:
     """`now`: what becomes of objects at once; `never`: those that stay as they are; `open`: of which the plan cannot tell, or which go as soon as
-    others have settled; `late`: sets of instances that wait for their turn, which are brought to what they are at until then.
+    others have settled; `late`: sets of instances that wait for their turn, where that may come in the same run.
     """
 
     now: dict[ObjectKey, Action]
@@ -89,9 +89,16 @@ class Said:
     late: set[str]
 
     @classmethod
-    def of(cls, report: Report) -> Said:
-        known = {one.key: one for one in report.changes if one.key}
+    def of(cls, report: Report, *, is_slow: bool) -> Said:
+        """Where a rollout `is_slow` nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more."""
+        known = {one.key: one.parts[0] if is_slow else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
+        if is_slow:
+            never = {key for key, one in known.items() if one.action is Action.FAILED or one.gates}
+            unclear = {key for key, one in known.items() if one.action is Action.UNKNOWN}
+            now = {key: one.action for key, one in known.items() if key not in never | unclear}
+            now |= {key: Action.CREATE for one in known.values() if one.meanwhile for key in one.meanwhile.beside}
+            return cls(now, never, unclear, set())
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
         never = {key for key, one in known.items() if one.action is Action.FAILED or one.gates} - turns
@@ -151,7 +158,7 @@ def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Files], ad
         for files in story:
             platform.commit(files)
             platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse(adopt))
-            said = Said.of(platform.plan())
+            said = Said.of(platform.plan(), is_slow="policy.json" in files)
             writes = run(platform)
             late = {
                 write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late
