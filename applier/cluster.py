@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NewType, Protocol
 
 from renderer.identity import GroupKind, ObjectKey
@@ -93,6 +94,10 @@ class Cluster(Protocol):
     """One cluster."""
 
     name: ClusterName
+
+    @property
+    def server_time(self) -> datetime | None:
+        """What the server's own clock says now, to a second or two, by its last answer; None where it has not told."""
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         """Kinds served; asked once and kept, asked again with `refresh` and after a `KindNotServed`."""

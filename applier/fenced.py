@@ -6,6 +6,7 @@ import builtins
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
 from renderer.identity import GroupKind, ObjectKey
@@ -24,6 +25,10 @@ class Fenced:
     def __post_init__(self) -> None:
         self.name = self.cluster.name
         self._guarded = self.cluster.guarded(self.check)
+
+    @property
+    def server_time(self) -> datetime | None:
+        return self.cluster.server_time
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await self.cluster.discover(refresh=refresh)

@@ -11,6 +11,7 @@ import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -32,6 +33,9 @@ LONGEST_WAIT: Final = 60.0
 
 class Reader(Protocol):
     """What is read of a cluster: see `applier.cluster.Cluster`."""
+
+    @property
+    def server_time(self) -> datetime | None: ...
 
     async def discover(self, *, refresh: bool = False) -> Discovery: ...
 
@@ -70,6 +74,10 @@ class Reads:
     _silent: dict[GroupKind, _Silent] = field(default_factory=dict)
     _moved: float = 0.0
     _newest: float = 0.0
+
+    @property
+    def server_time(self) -> datetime | None:
+        return self.cluster.server_time
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await self.cluster.discover(refresh=refresh)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
@@ -24,6 +25,10 @@ class Recorded:
         self._by_kind: dict[GroupKind, list[ObjectKey]] = {}
         for key in self.objects:
             self._by_kind.setdefault(key.group_kind, []).append(key)
+
+    @property
+    def server_time(self) -> datetime | None:
+        return None
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return self.discovery

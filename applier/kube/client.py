@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from itertools import count
 from math import inf
 from typing import Any
@@ -105,10 +107,15 @@ class Client:
         self._insists = True
         self._check: Callable[[], None] = lambda: None
         self._load = _Load(concurrency)
+        self._clock = _ServerClock()
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
         self._slots = _Slots(concurrency, self._load)
         self._list_slots = _Slots(max(2, concurrency // 4), self._load)
+
+    @property
+    def server_time(self) -> datetime | None:
+        return self._clock.now
 
     def impersonating(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
@@ -206,7 +213,28 @@ class Client:
             text = f"{call.about}: no complete answer: {error}"
             return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
         self.answers[call.verb, answer.status] += 1
+        self._clock.heard(answer.headers.get("Date", ""))
         return answer if answer.status < 400 else _refused(call, answer)
+
+
+@dataclass(slots=True)
+class _ServerClock:
+    """The server's clock, by the Date of its last answer (RFC 9110 6.6.1), which came at this second of the event loop."""
+
+    date: str = ""
+    at: float = 0.0
+
+    def heard(self, date: str) -> None:
+        if date:
+            self.date, self.at = date, asyncio.get_running_loop().time()
+
+    @property
+    def now(self) -> datetime | None:
+        try:
+            told = parsedate_to_datetime(self.date)
+        except ValueError:
+            return None
+        return told + timedelta(seconds=asyncio.get_running_loop().time() - self.at)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
+from datetime import datetime
 from functools import cache
 from math import inf
 from typing import Any, TypeVar
@@ -66,6 +67,10 @@ class KubeCluster:
     @property
     def answers(self) -> Counter[tuple[str, int]]:
         return self._client.answers
+
+    @property
+    def server_time(self) -> datetime | None:
+        return self._client.server_time
 
     def impersonating(self, user: str) -> KubeCluster:
         found = copy(self)

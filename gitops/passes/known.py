@@ -142,9 +142,9 @@ class Seen:
     reading: Reading | None = None
     rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
 
-    def read(self, clock: Clock) -> Reading:
+    def read(self, clock: Clock, server_time: datetime | None) -> Reading:
         """The time by which to judge now."""
-        self.reading = steady(clock.now(), self.reading and self.reading.now)
+        self.reading = steady(clock.now(), self.reading and self.reading.now, server_time)
         return self.reading
 
     def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:

@@ -50,7 +50,7 @@ async def observe_all(
     observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
     missing = [parent for parent in parents if _is_lost(observed.objects.get(parent))]
     lost = await observe.scan(cluster, observed, missing) if missing else {}
-    reading = seen.read(clock)
+    reading = seen.read(clock, cluster.server_time)
     observed = replace(observed.recalling(seen.objects), now=reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
@@ -89,7 +89,7 @@ async def observe_part(
     }
     observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
     observed = await observe.complete(cluster, await observe.examine(cluster, observed, part.roots), ())
-    reading = seen.read(clock)
+    reading = seen.read(clock, cluster.server_time)
     observed = replace(observed.recalling(before.objects), now=reading.now)
     conditions = replace(
         known.conditions,

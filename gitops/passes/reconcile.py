@@ -293,7 +293,7 @@ class Reconciler:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
         known = await self._heeding(replace(whole.known, observed=nothing))
-        reading = self.decider.seen.read(self.clock)
+        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
         facts = self.facts(reading.now) if self.facts else None
         found = granted(whole, replace(known.conditions, reading=reading, externals=facts), known.observed)
         whole.moved.clear()
@@ -315,7 +315,7 @@ class Reconciler:
         if whole is None or whole.due or not whole.is_untold:
             return
         deeds, self.deeds, whole.is_untold = self.deeds, [], False
-        now, told = self.decider.seen.read(self.clock), whole.propagation
+        now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
         states = self.share.of_rollouts(whole.bundle, told.states)
         rollouts = await whole.known.rollouts.store(self.cluster, states)
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]

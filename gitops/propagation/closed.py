@@ -43,7 +43,7 @@ def named(window: Window) -> str:
 
 def _message(verdict: Verdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
-        return "the clock went back by more than five minutes; no Allow counts until it has caught up"
+        return "the clock went back by more than five minutes, or is more than 30 seconds from the API server's; no Allow counts until that is over"
     return message(verdict.closings, verdict.until) if verdict.closings else "no window allows it"
 
 

@@ -18,6 +18,9 @@ from gitops.propagation.occurrences import HORIZON
 from gitops.propagation.window import Drain, Kind, Openness, Target, Window
 
 MAX_SKEW: Final = timedelta(minutes=5)
+MAX_APART: Final = timedelta(seconds=30)
+"""By so much the clock may go back, and be apart from the server's."""
+
 _STEPS: Final = 10_000
 """So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
 
@@ -70,17 +73,18 @@ class Verdict:
 
 
 class Reading(NamedTuple):
-    """A time to judge by. `skewed`: the clock went back so far that no Allow may be trusted."""
+    """A time to judge by. `skewed`: the clock went back so far, or is so far from the server's, that no Allow may be trusted."""
 
     now: datetime
     skewed: bool = False
 
 
-def steady(now: datetime, last: datetime | None) -> Reading:
-    """Time that never goes back: the `last` reading stands until the clock has caught up with it."""
+def steady(now: datetime, last: datetime | None, server: datetime | None = None) -> Reading:
+    """Time that never goes back: the `last` reading stands until the clock has caught up with it. `server`: what the API server's clock says."""
+    is_apart = server is not None and abs(now - server) > MAX_APART
     if last is None or now >= last:
-        return Reading(now)
-    return Reading(last, skewed=last - now > MAX_SKEW)
+        return Reading(now, skewed=is_apart)
+    return Reading(last, skewed=is_apart or last - now > MAX_SKEW)
 
 
 def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Reading) -> Verdict:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from applier.kube.cluster import KubeCluster
 from gitops.records.record import SourceRecord
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 
@@ -255,6 +256,20 @@ def test_the_clock_that_steps_back_opens_nothing(fleet: Fleet) -> None:
     fleet.step()
     assert fleet.at("two") == []
     assert fleet.propagated("a")[0] == "ClockSkew"
+
+
+def test_a_clock_that_is_not_the_servers_opens_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I5, fault row "different clock from server": ours says that the window is open, and nobody knows which of the two is right."""
+    fleet.start(hours=HOURS)
+    apart = timedelta(seconds=31)
+    monkeypatch.setattr(KubeCluster, "server_time", property(lambda _: fleet.clock.moment + apart))
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[0] == "ClockSkew"
+    apart = timedelta(seconds=29)
+    fleet.step()
+    assert fleet.at("two") == ["a"]
 
 
 def test_what_somebody_changed_by_hand_in_one_that_is_moving_is_healed_to_the_new(fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -344,3 +345,17 @@ def test_a_server_that_refuses_all_is_asked_less() -> None:
     assert shop.serve([f"one{number}" for number in range(100)], concurrency=4) == {}
     sent = sorted(when for times in shop.seen.values() for when in times)
     assert sum(when < 10 for when in sent) < 60
+
+
+async def test_the_time_of_the_server_is_that_of_its_last_answer(tmp_path: Path) -> None:
+    """RFC 9110 6.6.1; from then on it goes on as time does here."""
+    async with scripted(tmp_path) as (server, cluster):
+        assert cluster.server_time is None
+        server.script("/version", Reply(headers={"Date": "Mon, 16 Mar 2026 12:00:00 GMT"}))
+        await cluster.version()
+        first = cluster.server_time
+        assert first is not None
+        assert timedelta() <= first - datetime(2026, 3, 16, 12, tzinfo=UTC) < timedelta(minutes=1)
+        server.script("/version", Reply(headers={"Date": "some day"}))
+        await cluster.version()
+        assert cluster.server_time is None

@@ -167,6 +167,12 @@ def test_time_does_not_go_back() -> None:
     assert steady(last, None) == Reading(last)
 
 
+def test_a_clock_that_is_not_the_servers_is_not_trusted() -> None:
+    """I5: who judges writes judges by the server's clock."""
+    for seconds, skewed in [(30, False), (31, True), (-30, False), (-31, True)]:
+        assert steady(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == Reading(utc(NOON), skewed=skewed)
+
+
 def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
     allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
     skewed = judge([Rules([allow])], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True))
