@@ -13,6 +13,7 @@ from applier.sandbox.transport import cluster_of
 from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
+from tests.cli.shops import friday, opened
 from tests.gitops.fleet import Fleet
 
 Typed = Callable[..., str]
@@ -45,3 +46,24 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
         return captured.out if code == 0 else captured.err
 
     return levelgate
+
+
+@pytest.fixture
+def shops() -> Iterator[Fleet]:
+    """Eight shops on Friday at 10:00, under the rules."""
+    with opened() as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="session")
+def friday_shops() -> Iterator[Fleet]:
+    with opened() as fleet:
+        friday(fleet)
+        yield fleet
+
+
+@pytest.fixture
+def held_up(friday_shops: Fleet) -> Iterator[Fleet]:
+    """The same at 15:20: three have moved, cart has stopped half way, and four wait for it. The process is a new one."""
+    with friday_shops.copied() as fleet:
+        yield fleet

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,51 +11,8 @@ import pytest
 from gitops.cli import USAGE
 from gitops.propagation.gates import Fact
 from tests.cli.conftest import Typed
+from tests.cli.shops import HOURS, SHOPS, START, friday
 from tests.gitops.fleet import GROUP, Fleet
-
-SHOPS = ("api", "auth", "billing", "cart", "catalog", "mail", "search", "shop")
-WEEKDAYS: dict[str, Any] = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}}
-DBA = {**WEEKDAYS, "duration": "2h", "byName": True, "ticket": "CHG-2210"}
-HOURS = {**WEEKDAYS, "until": "17:00", "cutoff": "30m", "selector": {"namespaces": ["default"]}}
-DATABASE: dict[str, Any] = {
-    "id": "database",
-    "includeWhen": ["${schema.spec.database}"],
-    "propagateWhen": ['${inWindow("dba-hours")}'],
-    "template": {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "${schema.metadata.name}-db"},
-        "data": {"image": "IMAGE"},
-    },
-}
-START = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def shops() -> Iterator[Fleet]:
-    """Friday 10:00 in Berlin: all run, cart with a database; then the rules."""
-    with Fleet(names=SHOPS) as fleet:
-        fleet.clock.moment = START
-        fleet.schema["database"] = "boolean | default=false"
-        fleet.written = {"cart": {"database": True}}
-        fleet.more = [DATABASE]
-        fleet.push(**{"dba-hours": DBA})
-        for _ in range(6):
-            fleet.step()
-            fleet.ready(*fleet.at("one"))
-        policy = {"waves": [{"name": "prod", "selector": {}}], "selector": {"rgds": [f"links.{GROUP}"]}}
-        fleet.push(**{"business-hours": HOURS, "webapps": policy})
-        fleet.step()
-        yield fleet
-
-
-def friday(fleet: Fleet) -> None:
-    """At 14:02 a commit; api, auth and billing move, cart stops at its database; at 15:20 somebody asks."""
-    fleet.clock.moment = START + timedelta(hours=4, minutes=2)
-    fleet.push("two")
-    fleet.move("two")
-    fleet.clock.moment = START + timedelta(hours=5, minutes=20)
-    fleet.step()
 
 
 def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:
@@ -99,10 +55,9 @@ def numbered(first: int, *links: list[str]) -> list[str]:
     ]
 
 
-def test_one_that_waits_behind_another_is_told_the_whole_chain(shops: Fleet, typed: Typed) -> None:
+def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: Fleet, typed: Typed) -> None:
     """surface 4.4: instance, pace, the other's node, its gate with operands, the window with three openings."""
-    friday(shops)
-    assert answer(typed, shops, "link/shop") == [
+    assert answer(typed, held_up, "link/shop") == [
         "Link default/shop stays at r1; r2 (0000000) waits since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
         "",
@@ -120,30 +75,28 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(shops: Fleet, typ
     ]
 
 
-def test_who_can_act_can(shops: Fleet, typed: Typed) -> None:
+def test_who_can_act_can(held_up: Fleet, typed: Typed) -> None:
     """surface 4.4, 1.2: the proposals do what they say: held, cart is passed and stays half way; with break-glass its database moves too."""
-    friday(shops)
-    shops.annotate("cart", hold="the database waits until Monday")
-    assert shops.move("two", rounds=4) == [["catalog"], ["mail", "search", "shop"]]
+    held_up.annotate("cart", hold="the database waits until Monday")
+    assert held_up.move("two", rounds=4) == [["catalog"], ["mail", "search", "shop"]]
     assert (
-        answer(typed, shops, "link/cart")[3]
+        answer(typed, held_up, "link/cart")[3]
         == "1  Held  default/cart, node database, ConfigMap/cart-db, since 15:20 CET"
     )
-    shops.annotate("cart", hold=None)
-    until = shops.clock.moment + timedelta(hours=1)
-    shops.annotate("cart", break_glass_reason="INC-7", break_glass_until=until.isoformat())
-    shops.step()
-    assert shops.waits()["cart"] == "Settled"
-    overridden = [one for one in shops.rollout().decisions if one.what == "overridden"]
+    held_up.annotate("cart", hold=None)
+    until = held_up.clock.moment + timedelta(hours=1)
+    held_up.annotate("cart", break_glass_reason="INC-7", break_glass_until=until.isoformat())
+    held_up.step()
+    assert held_up.waits()["cart"] == "Settled"
+    overridden = [one for one in held_up.rollout().decisions if one.what == "overridden"]
     assert [(one.subject, one.by, one.why) for one in overridden] == [
         ("update ConfigMap/default/cart-db past window dba-hours (CHG-2210)", "kubectl-annotate", "INC-7")
     ]
 
 
-def test_the_json_has_what_blocks_it_and_the_chain(shops: Fleet, typed: Typed) -> None:
+def test_the_json_has_what_blocks_it_and_the_chain(held_up: Fleet, typed: Typed) -> None:
     """The contract of docs/reference.md; times in UTC."""
-    friday(shops)
-    told = found(typed, shops, "link", "shop")
+    told = found(typed, held_up, "link", "shop")
     assert (told["unit"], told["state"]) == (f"Link.{GROUP}/default/shop", "Held")
     monday = "2026-11-23T08:00:00Z"
     assert told["blockedBy"] == [
@@ -182,9 +135,8 @@ def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Type
 
 
 @pytest.mark.parametrize("ref", ["link/cart", "link/cart/database"])
-def test_one_that_stopped_half_way(shops: Fleet, typed: Typed, ref: str) -> None:
-    friday(shops)
-    assert answer(typed, shops, ref) == [
+def test_one_that_stopped_half_way(held_up: Fleet, typed: Typed, ref: str) -> None:
+    assert answer(typed, held_up, ref) == [
         "Link default/cart is on its way from r1 to r2 (0000000) since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
         "",
@@ -195,44 +147,40 @@ def test_one_that_stopped_half_way(shops: Fleet, typed: Typed, ref: str) -> None
     ]
 
 
-def test_a_member_of_an_instance_is_explained_by_its_node(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    assert answer(typed, shops, "configmap/cart-db")[:2] == [
+def test_a_member_of_an_instance_is_explained_by_its_node(held_up: Fleet, typed: Typed) -> None:
+    assert answer(typed, held_up, "configmap/cart-db")[:2] == [
         "ConfigMap default/cart-db waits since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
     ]
-    assert answer(typed, shops, "configmap/api-app") == [
+    assert answer(typed, held_up, "configmap/api-app") == [
         "ConfigMap default/api-app is as Git says: r2 (0000000), settled."
     ]
 
 
-def test_what_has_settled_is_as_git_says(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    assert answer(typed, shops, "link/api") == ["Link default/api is as Git says: r2 (0000000), settled."]
-    assert found(typed, shops, "link/api")["state"] == "Settled"
+def test_what_has_settled_is_as_git_says(held_up: Fleet, typed: Typed) -> None:
+    assert answer(typed, held_up, "link/api") == ["Link default/api is as Git says: r2 (0000000), settled."]
+    assert found(typed, held_up, "link/api")["state"] == "Settled"
 
 
-def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
+def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: Fleet, typed: Typed) -> None:
     waiting = [
         "  Link default/cart      WindowClosed   not before Mon 2026-11-23 09:00 CET",
         "  Link default/catalog   PaceReached    not before Mon 2026-11-23 09:00 CET",
     ]
-    source = answer(typed, shops, "source/platform")
+    source = answer(typed, held_up, "source/platform")
     assert source[:3] == ["source/platform follows main at 0000000: Held, 3 of 8 instances settled.", *waiting]
-    rollout = answer(typed, shops, f"rollout/links.{GROUP}")
+    rollout = answer(typed, held_up, f"rollout/links.{GROUP}")
     assert rollout[:4] == [
         f"rollout/links.{GROUP} to r2: Held, 3 of 8 instances settled.",
         "  wave prod: 3 of 8 settled, 1 moving, 4 wait; exponential 2",
         *waiting,
     ]
     assert rollout[8:15] == numbered(1, CART, WINDOW)
-    assert answer(typed, shops, f"rgd/links.{GROUP}")[1:] == rollout[1:]
+    assert answer(typed, held_up, f"rgd/links.{GROUP}")[1:] == rollout[1:]
 
 
-def test_a_window_says_what_it_holds_up(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    assert answer(typed, shops, "window/dba-hours") == [
+def test_a_window_says_what_it_holds_up(held_up: Fleet, typed: Typed) -> None:
+    assert answer(typed, held_up, "window/dba-hours") == [
         "window/dba-hours holds up:",
         "  Link default/cart   WindowClosed   not before Mon 2026-11-23 09:00 CET",
         "",
@@ -240,7 +188,7 @@ def test_a_window_says_what_it_holds_up(shops: Fleet, typed: Typed) -> None:
         *WAYS[:2],
         WAYS[-1],
     ]
-    assert answer(typed, shops, "window/business-hours") == [
+    assert answer(typed, held_up, "window/business-hours") == [
         "window/business-hours lets pass: last start today 16:30 CET.",
         "Nothing waits for window/business-hours.",
     ]

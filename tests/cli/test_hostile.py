@@ -9,10 +9,7 @@ import pytest
 from gitops.cli.progress import Progress
 from gitops.words.text import visible
 from tests.cli.conftest import Typed
-from tests.cli.test_explain import friday, shops
 from tests.gitops.fleet import Fleet, StillClock
-
-__all__ = ["shops"]
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
 
@@ -30,20 +27,20 @@ HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
     ],
     ids=" ".join,
 )
-def test_a_terminal_is_told_nothing_by_what_others_wrote(shops: Fleet, typed: Typed, command: tuple[str, ...]) -> None:
-    friday(shops)
-    shops.annotate("api", suspend=HOSTILE)
-    shops.step(timedelta(minutes=1))
-    told = typed(shops, *command)
+def test_a_terminal_is_told_nothing_by_what_others_wrote(
+    held_up: Fleet, typed: Typed, command: tuple[str, ...]
+) -> None:
+    held_up.annotate("api", suspend=HOSTILE)
+    held_up.step(timedelta(minutes=1))
+    told = typed(held_up, *command)
     assert [letter for letter in told if not letter.isprintable() and letter != "\n"] == []
 
 
 @pytest.mark.parametrize("command", [("status", "-o", "wide"), ("events",), ("logs",)], ids=" ".join)
-def test_nobody_can_make_up_a_row(shops: Fleet, typed: Typed, command: tuple[str, ...]) -> None:
-    friday(shops)
-    shops.annotate("api", suspend=HOSTILE)
-    shops.step(timedelta(minutes=1))
-    assert not any(line.startswith("link/api   Settled") for line in typed(shops, *command).splitlines())
+def test_nobody_can_make_up_a_row(held_up: Fleet, typed: Typed, command: tuple[str, ...]) -> None:
+    held_up.annotate("api", suspend=HOSTILE)
+    held_up.step(timedelta(minutes=1))
+    assert not any(line.startswith("link/api   Settled") for line in typed(held_up, *command).splitlines())
 
 
 def test_a_log_shows_which_lines_are_of_one_text(capsys: pytest.CaptureFixture[str]) -> None:

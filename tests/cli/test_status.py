@@ -15,10 +15,8 @@ from gitops.records.record import Unreadable
 from renderer import keys
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.cli.test_explain import DBA, SHOPS, friday, shops
+from tests.cli.shops import DBA, SHOPS
 from tests.gitops.fleet import GROUP, Fleet
-
-__all__ = ["shops"]
 
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [
@@ -51,16 +49,14 @@ def answer(typed: Typed, fleet: Fleet, *arguments: str) -> list[str]:
     return lines
 
 
-def test_what_waits_is_told_with_what_it_waits_for(shops: Fleet, typed: Typed) -> None:
+def test_what_waits_is_told_with_what_it_waits_for(held_up: Fleet, typed: Typed) -> None:
     """surface 4.3."""
-    friday(shops)
-    assert answer(typed, shops) == [*SOURCES, *ROLLOUTS, *WAITING]
+    assert answer(typed, held_up) == [*SOURCES, *ROLLOUTS, *WAITING]
 
 
-def test_one_source_rollout_or_instance(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    assert answer(typed, shops, "source/platform") == [*SOURCES, *ROLLOUTS, *WAITING]
-    assert answer(typed, shops, f"rollout/{ROLLOUT}") == [*ROLLOUTS, *WAITING]
+def test_one_source_rollout_or_instance(held_up: Fleet, typed: Typed) -> None:
+    assert answer(typed, held_up, "source/platform") == [*SOURCES, *ROLLOUTS, *WAITING]
+    assert answer(typed, held_up, f"rollout/{ROLLOUT}") == [*ROLLOUTS, *WAITING]
     instance = [
         "INSTANCE             STATE    READY   HEALTHY   REVISION   TARGET         UPDATED   PROPAGATED",
         "default  link/cart   ACTIVE   True    True      1          r2 (0000000)   2/3       WindowClosed",
@@ -68,27 +64,24 @@ def test_one_source_rollout_or_instance(shops: Fleet, typed: Typed) -> None:
         *WAITING[:2],
         *WAITING[-2:],
     ]
-    told = answer(typed, shops, "link/cart")  # columns are as wide as what this one has to say
+    told = answer(typed, held_up, "link/cart")  # columns are as wide as what this one has to say
     assert [line.split() for line in told] == [line.split() for line in instance]
 
 
-def test_wide_shows_every_cause_with_its_node_and_message(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    header, cart, *_ = answer(typed, shops, "link/cart", "-o", "wide")[3:]
+def test_wide_shows_every_cause_with_its_node_and_message(held_up: Fleet, typed: Typed) -> None:
+    header, cart, *_ = answer(typed, held_up, "link/cart", "-o", "wide")[3:]
     assert header.split() == ["NOT", "AS", "GIT", "SAYS", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
     assert "   database   waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z" in cart
 
 
-def test_a_namespace_narrows_what_waits(shops: Fleet, typed: Typed) -> None:
-    friday(shops)
-    assert answer(typed, shops, "-n", "other")[-1] == "Everything is as Git says."
-    assert answer(typed, shops, "-n", "other", "-A") == answer(typed, shops)
+def test_a_namespace_narrows_what_waits(held_up: Fleet, typed: Typed) -> None:
+    assert answer(typed, held_up, "-n", "other")[-1] == "Everything is as Git says."
+    assert answer(typed, held_up, "-n", "other", "-A") == answer(typed, held_up)
 
 
-def test_the_json_names_rollouts_and_causes(shops: Fleet, typed: Typed) -> None:
+def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> None:
     """S1-35: for each definition how many instances have which revision, for each instance what holds it."""
-    friday(shops)
-    found: dict[str, Any] = json.loads(typed(shops, "status", "-o", "json"))
+    found: dict[str, Any] = json.loads(typed(held_up, "status", "-o", "json"))
     (rollout,) = found["rollouts"]
     assert (rollout["name"], rollout["state"], rollout["since"]) == (ROLLOUT, "Held", "2026-11-20T13:02:00Z")
     assert rollout["targets"] == {"prod": 2, "rest": 2}
@@ -174,12 +167,11 @@ def test_what_has_no_status_is_refused(waves: Fleet, typed: Typed, ref: str, cod
     assert typed(waves, "status", ref, code=code)
 
 
-def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(shops: Fleet) -> None:
+def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up: Fleet) -> None:
     """surface 3.2: columns of the CRD, by values."""
-    friday(shops)
     accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
     path = f"/apis/{GROUP}/v1/namespaces/default/links"
-    table = json.loads(shops.sandbox.handle(Request("GET", path, {"accept": accept}, b"")).body)
+    table = json.loads(held_up.sandbox.handle(Request("GET", path, {"accept": accept}, b"")).body)
     names = [column["name"] for column in table["columnDefinitions"]]
     rows = {row["cells"][0]: dict(zip(names, row["cells"], strict=True)) for row in table["rows"]}
     cart = rows["cart"]

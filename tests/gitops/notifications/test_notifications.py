@@ -240,7 +240,7 @@ def test_a_restart_tells_nothing_again() -> None:
     with Fleet(names=("a",)) as fleet:
         heard: list[Transition] = []
         fleet.reconciler.announced = heard.extend
-        fleet.start()
+        fleet.deploy()
         assert [one.word for one in heard if one.is_of_source].count(Happening.SETTLED) == 1
         heard.clear()
         fleet.restart()
