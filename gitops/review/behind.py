@@ -1,16 +1,18 @@
 """What a change waits for that is no gate of its own: what it uses has to be brought about before it, and what uses it has to be gone.
 
 A closed gate holds its node and the node's descendants (S0-9). In the other direction, what a held deletion still uses stays, and what a held node
-may still be is not pruned.
+may still be is not pruned. A policy may ask for more (`barrier`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 
 from applier.observed import annotation
-from applier.plan import Plan, SetPlan
+from applier.plan import Barrier, Plan, SetPlan
 from applier.plan.nodes import BEHIND_THE_BARRIER
 from applier.reasons import Reason
 from gitops.review.report import Action, Change, Gate
@@ -22,8 +24,10 @@ Users = Callable[[ObjectKey], Collection[ObjectKey]]
 """The live objects that record that they use this one."""
 
 
-def behind(changes: Sequence[Change], due: Plan, users: Users) -> Iterator[Change]:
-    """The changes, each with what it waits for as one more gate."""
+def behind(
+    changes: Sequence[Change], due: Plan, users: Users, barriers: Mapping[ObjectKey, Barrier]
+) -> Iterator[Change]:
+    """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on."""
     held = {change.key: change for change in changes if change.key and (change.gates or change.action is Action.FAILED)}
     if not held:
         yield from changes
@@ -31,6 +35,9 @@ def behind(changes: Sequence[Change], due: Plan, users: Users) -> Iterator[Chang
     for alone in _alone(due):
         held.pop(alone, None)
     waits = _all_waits(due, users)
+    failed = {key for key, change in held.items() if change.action is Action.FAILED}
+    for node, more in _all_barriers(due, barriers, failed):
+        waits[node] += more
     repairs = {plan.node.key for one in due.sets for plan in one.nodes if plan.verb not in BEHIND_THE_BARRIER}
     for change in changes:
         key = change.key
@@ -94,6 +101,20 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
             )
         ]
         yield orphan.member.key, [*users(orphan.member.key), *shields]
+
+
+def _all_barriers(
+    due: Plan, barriers: Mapping[ObjectKey, Barrier], failed: Collection[ObjectKey]
+) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
+    """Of nodes behind a barrier what counts of the levels before: all, or what failed; a node at a gate keeps only its own descendants (S0-26)."""
+    for one in due.sets:
+        barrier, below = barriers.get(one.rendered.parent), list[ObjectKey]()
+        nodes = sorted((plan.node for plan in one.nodes if barrier), key=attrgetter("level"))
+        for _, level in groupby(nodes, key=attrgetter("level")):
+            here = [node.key for node in level if node.key]
+            counted = below if barrier is Barrier.ALL else [key for key in below if key in failed]
+            yield from ((key, counted) for key in here)
+            below = below + here
 
 
 def _gate(before: Sequence[Change]) -> Gate:

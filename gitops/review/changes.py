@@ -64,7 +64,8 @@ class Changes:
 
     def all(self) -> tuple[Change, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
-        return tuple(behind(self._listed(), self.preview.due, self._users_of))
+        barriers = self.preview.first.propagation.gates.barriers
+        return tuple(behind(self._listed(), self.preview.due, self._users_of, barriers))
 
     def _listed(self) -> list[Change]:
         own: list[Change] = []
