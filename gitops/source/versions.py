@@ -3,7 +3,7 @@
     >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   the same as ~1.4
     ^1.2 || ^2          one of them             ^0.3.1  >=0.3.1 <0.4.0          *       every release
 
-A pre-release such as 1.5.0-rc.1 is only taken where a part of the range names a pre-release itself.
+A pre-release such as 1.5.0-rc.1 is only taken where a part of the range names a pre-release itself, and one of 2.0.0 is not below 2.0.0.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
         yield _Bound(
             ">=" if sign == ">" else "<", _version([*numbers[:-1], numbers[-1] + 1], "" if sign == ">" else _FIRST)
         )
+    elif sign == "<":
+        yield _Bound(sign, _version(numbers, pre or _FIRST))
     else:
         yield _Bound(sign if sign != "=" else "", low)
 
