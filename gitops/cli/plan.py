@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,9 @@ from renderer.scope import suggestion
 
 if TYPE_CHECKING:
     from gitops.config import Config
+
+_Commits = tuple[Snapshot, Snapshot | None]
+"""The head, and the base where one is named."""
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 
@@ -167,16 +170,16 @@ class _Asked:
 
     async def report(self, choice: ClusterChoice) -> tuple[Report, str]:
         """The report, and the line that says of what it is."""
-        head, base = await asyncio.to_thread(self._read)
-        match self.against:
-            case "git":
-                assert base
-                return await self._of_commits(base, head)
-            case "cluster":
-                return await self._of_cluster(base, head, choice)
+        reading = asyncio.get_running_loop().run_in_executor(None, self._read)
+        if self.against == "cluster":
+            return await self._of_cluster(reading, choice)
+        head, base = await reading
+        if self.against == "git":
+            assert base
+            return await self._of_commits(base, head)
         return await self._of_file(base, head, Path(self.against))
 
-    def _read(self) -> tuple[Snapshot, Snapshot | None]:
+    def _read(self) -> _Commits:
         head = compose.read(self.place, revision=self.head)
         if not self.base:
             return head, None
@@ -191,10 +194,12 @@ class _Asked:
         )
         return report, self._title(name, base, head, "Git only")
 
-    async def _of_cluster(self, base: Snapshot | None, head: Snapshot, choice: ClusterChoice) -> tuple[Report, str]:
+    async def _of_cluster(self, reading: Awaitable[_Commits], choice: ClusterChoice) -> tuple[Report, str]:
+        """While Git answers, what speaks to the cluster is imported, and the kubeconfig read."""
         chosen = choice.or_context(self.config.context) if self.config else choice
         try:
             async with chosen.connected() as cluster:
+                head, base = await reading
                 named = self.source or await _source_of(cluster, self.place)
                 name = named or compose.likely_name(self.place)
                 state = self._state(name, head)
@@ -203,6 +208,7 @@ class _Asked:
                 )
                 before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
         except ConfigurationError as error:
+            await reading  # what is wrong with the place is told first
             raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
         if before and not compose.follows(self.place, before, head.revision):
             said = f"history was rewritten: {head.revision[:7]} does not follow from {before[:7]}, where the source is"

@@ -124,6 +124,15 @@ def test_without_a_cluster_the_other_two_are_named(
     assert "--against FILE" in told
 
 
+def test_a_place_that_is_none_is_told_before_a_cluster_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are looked at together; what the person wrote comes first."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert invoke(["plan", str(tmp_path / "nowhere")]) == 1
+    assert f"{tmp_path / 'nowhere'}: does not exist" in capsys.readouterr().err
+
+
 def test_a_snapshot_is_taken_and_planned_against(typed: Typed, repository: Work, tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     with Fleet(names=()) as fleet:
