@@ -25,7 +25,7 @@ from gitops.source import (
     redact,
     working_tree,
 )
-from renderer.catalog import Catalog, load
+from renderer.catalog import Catalog, follow, load
 from renderer.errors import Problem
 from renderer.object_types import ObjectTypes
 
@@ -196,6 +196,10 @@ def locations(place: str) -> tuple[frozenset[str], str]:
 
 def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
     """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again."""
+    if previous and previous.source == source and snapshot.since == previous.revision != "":
+        changed = {path: snapshot.files[path].data for path in snapshot.changed}
+        if later := follow(previous, changed, snapshot.revision):
+            return later
     return load(
         {path: file.data for path, file in snapshot.files.items()},
         source=source,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 from operator import attrgetter
 
 from renderer import content, object_types, static, waiting
@@ -21,8 +21,19 @@ from renderer.object_types import ObjectTypes
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """From the contents `before` only these `files` differ, each in what it says of as many objects; those of a file stand `at` this place."""
+
+    before: Mapping[str, FileContent]
+    files: tuple[str, ...]
+    at: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes."""
+    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
+    `step` says how it came from the commit before, where these differ in what some files say of their objects.
+    """
 
     source: str = ""
     revision: str = ""
@@ -33,6 +44,14 @@ class Catalog:
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
     types: ObjectTypes = field(default_factory=ObjectTypes)
+    step: Step | None = field(default=None, compare=False, repr=False)
+
+    def objects_since(self, before: Catalog) -> Iterator[tuple[Declared, Declared]] | None:
+        """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
+        if self.step is None or self.step.before is not before.contents:
+            return None
+        files = ((before.contents[file], self.contents[file]) for file in self.step.files)
+        return ((old, new) for one, other in files for old, new in zip(one.objects, other.objects, strict=True))
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
@@ -62,8 +81,11 @@ def load(
     `refused` are files that Git holds and that must not be read (links, too large), each with the reason. Files that are in `previous` with the
     same bytes are taken from there.
     """
-    if previous and previous.source == source and not refused and (later := _going_on(previous, files, revision)):
-        return later
+    if previous and previous.source == source and not refused and files.keys() == previous.contents.keys():
+        old = previous.contents
+        changed = {file: data for file, data in files.items() if old[file].data is not data and old[file].data != data}
+        if later := follow(previous, changed, revision):
+            return later
     known = previous.contents if previous else {}
     contents = {
         file: found if (found := known.get(file)) and found.data == data else content.read(file, data)
@@ -96,18 +118,30 @@ def load(
     )
 
 
-def _going_on(previous: Catalog, files: Mapping[str, bytes], revision: str) -> Catalog | None:
-    """The next commit after `previous`, where it differs in objects alone, which say nothing about others: all else is as it was."""
+def follow(previous: Catalog, changed: Mapping[str, bytes], revision: str) -> Catalog | None:
+    """The next commit after `previous`, in which these files have other bytes and no file is new or gone. None where it has to be loaded, because
+    these say more than objects which say nothing about others. Costs as much as what has changed, but for copies of references.
+    """
     known = previous.contents
-    if files.keys() != known.keys():
+    contents = {file: content.read(file, data) for file, data in changed.items()}
+    if not all(_has_objects_alone(one) for file, new in contents.items() for one in (known[file], new)):
         return None
-    differing = [file for file, data in files.items() if (old := known[file].data) is not data and old != data]
-    changed = {file: content.read(file, files[file]) for file in differing}
-    if not all(_has_objects_alone(one) for file in differing for one in (known[file], changed[file])):
-        return None
-    contents = {**known, **changed}
-    objects = tuple(chain.from_iterable(map(attrgetter("objects"), contents.values())))
-    return replace(previous, revision=revision, objects=objects, contents=contents)
+    if any(len(known[file].objects) != len(new.objects) for file, new in contents.items()):
+        contents = {**known, **contents}
+        found = tuple(chain.from_iterable(map(attrgetter("objects"), contents.values())))
+        return replace(previous, revision=revision, objects=found, contents=contents, step=None)
+    at = previous.step.at if previous.step else _places(known)
+    objects = list(previous.objects)
+    for file, new in contents.items():
+        objects[at[file] : at[file] + len(new.objects)] = new.objects
+    step = Step(known, tuple(contents), at)
+    return replace(previous, revision=revision, objects=tuple(objects), contents={**known, **contents}, step=step)
+
+
+def _places(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
+    """Where the objects of each file begin among those of all."""
+    starts = accumulate((len(one.objects) for one in contents.values()), initial=0)
+    return dict(zip(contents, starts, strict=False))
 
 
 def _has_objects_alone(one: FileContent) -> bool:

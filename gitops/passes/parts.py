@@ -67,9 +67,12 @@ def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Decl
             return Wider(f"source {after.catalog.source} is followed otherwise")
         if before.catalog is after.catalog:
             continue
-        if why := _differs(before.catalog, after.catalog):
-            return Wider(f"commit {after.catalog.revision[:7]} changes {why}")
-        for old, new in zip(before.catalog.objects, after.catalog.objects, strict=True):
+        pairs = after.catalog.objects_since(before.catalog)
+        if pairs is None:
+            if why := _differs(before.catalog, after.catalog):
+                return Wider(f"commit {after.catalog.revision[:7]} changes {why}")
+            pairs = zip(before.catalog.objects, after.catalog.objects, strict=True)
+        for old, new in pairs:
             if old is not new:
                 key = whole.place_of(after.catalog.source, old)
                 if key is None or located(new, namespaced=bool(key.namespace)) != key:
@@ -152,7 +155,7 @@ def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known)
     """What this decision over a part cannot be sure of; empty where it may be carried out."""
     if known.propagation.stopped or bundle.issued or bundle.instances.keys() != part.instances:
         return "other instances, or other revisions, than before"
-    before, now = whole.found.observed.unreadable.keys(), known.observed
+    before, now = whole.observed.unreadable.keys(), known.observed
     if now.unreadable.keys() - before or now.listed & before:
         return "other kinds can be read than before"
     if known.gated or known.propagation.frozen:

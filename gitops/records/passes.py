@@ -138,7 +138,9 @@ def _pass(
 
 def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Deed]:
     """Of this source; what fails as it failed before is not told again. What belongs to an instance that it deletes is the source's as well."""
-    going = {deed.object for passed in known for deed in passed.deeds if deed.action == "deleted"}
+    going: set[str] = set()
+    if not all(happened.mine(one.set) for one in happened.results):
+        going |= {deed.object for passed in known for deed in passed.deeds if deed.action == "deleted"}
     failed = {(deed.object, deed.action, deed.error) for passed in same for deed in passed.deeds if deed.error}
     for one in happened.results:
         if one.is_bookkeeping or not (str(one.set) in going or happened.mine(one.set)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -40,7 +40,7 @@ class _Commit:
     plan: str
 
 
-_Found = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem]]
+_Found = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,9 @@ class Repository:
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
         """
-        commit, listing, files, problems = self._going_on(revision, path) or self._anew(revision, path, at_hand)
+        last = self._read
+        further = self._going_on(revision, path)
+        commit, listing, files, problems, changed = further or self._anew(revision, path, at_hand)
         self._read = _Read(revision, path, listing, files)
         return Snapshot(
             revision,
@@ -132,6 +134,8 @@ class Repository:
             author=commit.author,
             time=commit.time,
             plan=commit.plan,
+            since=last.revision if last and further else "",
+            changed=changed,
         )
 
     def _anew(self, revision: str, path: str, at_hand: Iterable[File]) -> _Found:
@@ -141,7 +145,7 @@ class Repository:
         commit, fresh = self._commit_with(revision, missing)
         known |= {file.blob: file for file in fresh}
         files, problems = _accept((name, known[blob]) for name, (blob, _) in listing.blobs.items())
-        return commit, listing, files, problems
+        return commit, listing, files, problems, frozenset()
 
     def _going_on(self, revision: str, path: str) -> _Found | None:
         """By what differs from what was read last, if these are contents of files alone, few of them, and nothing of it was or is refused."""
@@ -159,11 +163,14 @@ class Repository:
             commit, fresh = self._commit_with(revision, [*changed.values()], limit=self._limits.total)
         except (GitError, DamagedCache, RevisionNotFound):
             return None  # reading it anew says what is wrong
-        blobs = {name: (file.blob, len(file.data)) for name, file in zip(changed, fresh, strict=True)}
-        listing = replace(last.listing, blobs={**last.listing.blobs, **blobs})
+        listing = last.listing.differing(
+            {name: (file.blob, len(file.data)) for name, file in zip(changed, fresh, strict=True)}
+        )
         files, problems = _accept(zip(changed, fresh, strict=True))
-        refused = problems or any(size_problem(size, self._limits) for _, size in blobs.values())
-        return None if refused or tree.excess(listing, self._limits) else (commit, listing, {**last.files, **files}, [])
+        refused = problems or any(size_problem(len(file.data), self._limits) for file in fresh)
+        if refused or tree.excess(listing, self._limits):
+            return None
+        return commit, listing, {**last.files, **files}, [], frozenset(files)
 
     def _commit_with(self, revision: str, blobs: list[str], *, limit: int = 1 << 30) -> tuple[_Commit, list[File]]:
         """What the commit says of itself, and these files."""

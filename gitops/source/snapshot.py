@@ -7,7 +7,7 @@ cannot be had, an error is raised instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -58,7 +58,8 @@ class Snapshot:
     `revision` is the commit id; of a working tree: its HEAD, empty if there is none. `files` is sorted by path,
     relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the
     committer's, in UTC; None where there is no commit. `plan` is the hash of the plan that the commit was made for, by its
-    trailer `Levelgate-Plan`; empty where it has none.
+    trailer `Levelgate-Plan`; empty where it has none. Where `since` is the id of a commit, nothing was refused there either, and only the contents of
+    the files in `changed` differ from it.
     """
 
     revision: str
@@ -70,6 +71,8 @@ class Snapshot:
     author: str
     time: datetime | None
     plan: str = ""
+    since: str = field(default="", compare=False)
+    changed: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def is_manifest(path: str) -> bool:

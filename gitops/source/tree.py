@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
@@ -33,11 +33,17 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a tree offers: blob id and size by path, sorted; what is refused; whether the directory is there."""
+    """What a tree offers: blob id and size by path, sorted, and the sum of the sizes; what is refused; whether the directory is there."""
 
     blobs: dict[str, tuple[str, int]]
     problems: tuple[SourceProblem, ...]
     path_exists: bool
+    total: int
+
+    def differing(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
+        """The same with these in the place of those of the same names."""
+        grown = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
+        return replace(self, blobs={**self.blobs, **blobs}, total=self.total + grown)
 
 
 def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
@@ -93,15 +99,15 @@ def judge(entries: Iterable[Entry], limits: Limits) -> Listing:
     for twin, others in case_twins(blobs):
         problems.append(SourceProblem(twin, f"differs only in case from {others}; rename one"))
         del blobs[twin]
-    return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists)
+    total = sum(size for _, size in blobs.values())
+    return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists, total)
 
 
 def excess(listing: Listing, limits: Limits) -> str:
     """Why the listing is too much to be read as a whole; empty if it is not."""
     if len(listing.blobs) > limits.files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.files}"
-    total = sum(size for _, size in listing.blobs.values())
-    return f"holds {total} bytes of manifests, more than {limits.total}" if total > limits.total else ""
+    return f"holds {listing.total} bytes of manifests, more than {limits.total}" if listing.total > limits.total else ""
 
 
 def case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:

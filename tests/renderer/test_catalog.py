@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from renderer.catalog import Catalog, load
+from renderer.catalog import Catalog, follow, load
 from renderer.content import located
 from renderer.identity import GroupKind
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
@@ -224,6 +224,23 @@ def test_a_commit_read_after_another_is_what_it_is_alone(before: str, after: str
     assert said(found) == said(alone)
     unchanged = {id(one) for name in others for one in previous.contents[name].objects}
     assert unchanged <= set(map(id, found.objects))
+
+
+def test_a_commit_tells_what_it_changes_since_the_one_before() -> None:
+    """Nobody looks at the other files to find that out; where it may be more than objects, all has to be compared."""
+    files = {f"{name}.yaml": plain(name).encode() for name in "abc"}
+    first = load(files, source="platform", revision="r1")
+    second = follow(first, {"b.yaml": plain("b", text="other").encode()}, "r2")
+    assert second
+    assert said(second) == said(load({**files, "b.yaml": plain("b", text="other").encode()}, revision="r2"))
+    assert second.objects_since(first) is not None
+    assert [(old, new) for old, new in second.objects_since(first) or ()] == [(first.objects[1], second.objects[1])]
+    third = follow(second, {"c.yaml": plain("c", text="other").encode()}, "r3")
+    assert third
+    assert [new.manifest for _, new in third.objects_since(second) or ()] == [third.objects[2].manifest]
+    assert third.objects_since(first) is None
+    assert third.objects[:2] == second.objects[:2]
+    assert follow(third, {"a.yaml": definition("Other", [config_map("a")]).encode()}, "r4") is None
 
 
 def said(catalog: Catalog) -> dict[str, Any]:

@@ -177,6 +177,9 @@ def test_a_commit_read_after_another_is_what_it_is_alone(
     assert found == fresh.snapshot(fresh.fetch())
     assert list(found.files) == sorted(found.files)
     assert found.revision == second
+    assert found.since == ("" if is_listed else first)
+    before = {name: file for name, file in found.files.items() if name not in found.changed}
+    assert is_listed or before.items() <= mirror.snapshot(first).files.items()
 
 
 @pytest.mark.parametrize("annotated", [True, False])
