@@ -89,7 +89,7 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
     assert healthy(fleet) == "True"
     fleet.step()
     before = fleet.writes
-    assert Tally.of(fleet.step().plan.sets).waiting == 0
+    assert Tally.of_all(fleet.step().ledger).waiting == 0
     assert fleet.writes == before
 
 
@@ -117,7 +117,7 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, w
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.once(wait=wait))
-    tally = Tally.of(found.plan.sets)
+    tally = Tally.of_all(found.ledger)
     assert (tally.waiting, tally.failed) == (waiting, 0)
 
 

@@ -97,7 +97,7 @@ def test_a_job_that_its_ttl_removes_counts_as_done(fleet: Fleet) -> None:
     fleet.step()
     before = fleet.writes
     for _ in range(3):
-        assert Tally.of(fleet.step().plan.sets) == Tally(settled=2, held=0, waiting=0, failed=0)
+        assert Tally.of_all(fleet.step().ledger) == Tally(settled=2, held=0, waiting=0, failed=0)
     assert (jobs(fleet), fleet.writes) == ([], before)
 
 

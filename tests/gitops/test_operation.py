@@ -36,6 +36,7 @@ class Committed:
     fleet: Fleet
     server: str = "here"
     wanted: tuple[str, ...] = ("main",)
+    access: tuple[object, ...] = ()
 
     @property
     def target(self) -> Target:
