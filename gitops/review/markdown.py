@@ -33,6 +33,10 @@ _SECTION = 40
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 """Letters and marks that show nothing (Default_Ignorable_Code_Point of Unicode, and the empty Braille cell)."""
 
+_HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
+_REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+"""What forges make links of: issues, and commits."""
+
 _MARKS = {
     Action.CREATE: "+",
     Action.UPDATE: " ",
@@ -57,20 +61,24 @@ def comment(report: Report, *, limit: int = GITHUB, version: str = "") -> str:
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
     foot = ["", _footer(report, version)]
     room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out
-    body, left = _fitting([*_problems(report), *_warnings(report), *_steps(report), *_details(report)], room)
+    told = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
+    body, left = _fitting((*told, *_details(report)), room)
     if left:
-        body += ["", f"{left} more sections did not fit into a comment; `levelgate plan` shows all of it."]
+        what = f"{sum(left)} changes are not shown" if any(left) else "Not all of it is shown"
+        body += ["", f"{what}: a comment has at most {limit:,} characters. `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
 
 
-def _fitting(sections: Sequence[str], room: int) -> tuple[list[str], int]:
-    """The sections that there is room for, in order, and how many there is none for: one that is too large must not hide the others."""
-    kept: list[str] = []
-    for section in sections:
+def _fitting(sections: Iterable[tuple[str, int]], room: int) -> tuple[list[str], list[int]]:
+    """The sections that there is room for, in order, and how many changes each other tells: one that is too large must not hide the others."""
+    kept, left = list[str](), list[int]()
+    for section, changes in sections:
         if (size := _size(section) + 2) <= room:
             room -= size
             kept += ["", section]
-    return kept, len(sections) - len(kept) // 2
+        else:
+            left.append(changes)
+    return kept, left
 
 
 def _size(text: str) -> int:
@@ -89,7 +97,7 @@ def _head(report: Report) -> Iterator[str]:
     where = " · ".join(
         (
             f"{base} → {code(report.head[:7] or 'working tree')}" if base else code(report.head[:7] or "working tree"),
-            code(report.against),
+            "Git only, no cluster asked" if report.against == "git" else f"against {code(report.against)}",
         )
     )
     for move in report.moves[:_FEW]:
@@ -116,20 +124,25 @@ def _warnings(report: Report) -> Iterator[str]:
 
 def _steps(report: Report) -> Iterator[str]:
     if report.steps:
-        rows = [
-            f"| {number} | {_start(step)} | {_what(step)} |" for number, step in enumerate(report.steps[: 4 * _FEW], 1)
-        ]
-        yield "\n".join(("| | starts | what |", "|---|---|---|", *rows))
+        most = 4 * _FEW
+        rows = [f"| {number} | {_start(step)} | {_what(step)} |" for number, step in enumerate(report.steps[:most], 1)]
+        more = [f"| | | and {len(report.steps) - most} more |"] if report.steps[most:] else []
+        yield "\n".join(("| | starts | what |", "|---|---|---|", *rows, *more))
 
 
 def _start(step: Step) -> str:
     when = minute(step.at) if step.at else "" if step.after else "at once"
-    return " ".join(filter(None, (when, _cell(step.after)))) or "at once"
+    return " ".join(filter(None, (when, _prose(step.after))))
 
 
 def _what(step: Step) -> str:
     room = f"<br>window {step.room}" if step.room else ""
-    return f"{_cell(step.what)} {_names(step.refs)}".strip() + room
+    return f"{_prose(step.what)} {_names(step.refs)}".strip() + room
+
+
+def _prose(text: str) -> str:
+    """Words of ours with names in them, as they are where nothing in them can mean anything, else as code."""
+    return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _cell(text)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -141,11 +154,13 @@ def minute(moment: datetime) -> str:
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
-def _details(report: Report) -> Iterator[str]:
+def _details(report: Report) -> Iterator[tuple[str, int]]:
+    """Sections, each with how many changes it tells."""
     for group in grouped(report):
         changes = iter(folded(group.changes))
         while part := list(islice(changes, _SECTION)):
-            yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(part)}\n</details>"
+            count = sum(max(1, len(alike.keys)) for alike in part) * max(1, len(group.instances))
+            yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(part)}\n</details>", count
 
 
 def _title(group: Group) -> str:
@@ -172,7 +187,7 @@ def _diff(changes: Iterable[Alike]) -> str:
 
 def _change(alike: Alike) -> Iterator[str]:
     change, count = alike.change, len(alike.keys)
-    level = "" if change.level is None else f"level {change.level}  "
+    level = "" if change.level is None or change.key == change.instance else f"level {change.level}  "
     node = f"{alike.node}  " if alike.node else ""
     ref = f"{count} x {change.kind} {listed(map(_place, alike.keys), most=_FEW)}" if count > 1 else change.ref
     yield _plain(f"{_MARKS[change.action]} {level}{change.action} {node}{ref}")

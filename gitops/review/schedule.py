@@ -16,6 +16,8 @@ from gitops.review.report import Action, Change, Gate, Meanwhile, Step
 from gitops.review.room import Rooms
 from renderer.identity import ObjectKey
 
+_GOES = {Action.DELETE: "deleted", Action.RELEASE: "released"}
+
 
 class _Turn(NamedTuple):
     """The turn of an instance that moves to another revision: the number of its `wave` in the rollout."""
@@ -106,13 +108,14 @@ class _Starts:
         """`alone`: other nodes of its instance are not held."""
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
+        goes = _GOES.get(change.action, "") if not change.instance else "deleted" if leaves else ""
         if not change.gates:
-            return _When(0, None, wave, "", "deleted:" if leaves else _titled(name))
+            return _When(0, None, wave, "", _titled(goes or name))
         if held := _held(change):
             gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
             node = f"node {change.node}" if change.node and alone and not leaves else ""
             after = "; ".join(filter(None, ("" if gate.until else _sentence(gate), _after(self._before(change, turn)))))
-            return _When(2, self._earliest(change, turn), wave, after, _titled(name, node, _named(gate)))
+            return _When(2, self._earliest(change, turn), wave, after, _titled(goes, name, node, _named(gate)))
         gate = change.gates[0]
         before = [_sentence(gate)] if gate.reason is not Reason.WAVE_NOT_REACHED else self._before(change, turn)
         return _When(1, self._earliest(change, turn), wave, _after(before), _titled(name))

@@ -53,7 +53,7 @@ def test_nothing_to_do_is_one_line() -> None:
 def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
     found = comment(report(*(change(number, "x" * 90) for number in range(1000))), limit=limit)
     assert len(found.encode()) <= limit
-    assert "more sections did not fit" in found
+    assert "changes are not shown" in found
     assert found.count("<details>") == found.count("</details>") > 5
     assert found.startswith("<!-- levelgate:plan source=platform -->\n### Levelgate plan: 1000 update")
     assert found.endswith("</sub>")
@@ -77,7 +77,7 @@ def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
 def test_of_a_thousand_plain_objects_as_many_are_shown_as_there_is_room_for(limit: int) -> None:
     found = comment(report(*(config(number, level="x" * number) for number in range(1000))), limit=limit)
     assert limit / 4 < len(found.encode()) <= limit
-    assert "more sections did not fit" in found
+    assert "changes are not shown" in found
 
 
 def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
@@ -141,7 +141,20 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     assert "namespace shop goes" in found
     assert "and 488 more definitions" in found
     assert "WebApp</code> <b><code>prod/shop</code>" in found
-    assert "1 more sections did not fit" in found
+    assert "40 changes are not shown: a comment has at most 65,536 characters" in found
+
+
+def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
+    steps = tuple(Step(f"wave w{number}:", ("prod/shop",), None, "after the wave before it") for number in range(50))
+    found = comment(report(change(1), steps=steps))
+    assert "| 48 | after the wave before it | wave w47: `prod/shop` |\n| | | and 2 more |\n" in found
+
+
+@pytest.mark.parametrize(
+    "text", ["wave www.example.com:", "window GH-26:", "wave deadbeef:", "a@example.com", "#1", "_x_"]
+)
+def test_what_a_forge_could_make_a_link_of_is_code_in_a_step(text: str) -> None:
+    assert f"| `{text}` `prod/shop` |" in comment(report(change(1), steps=(Step(text, ("prod/shop",)),)))
 
 
 def test_a_terminal_is_told_no_lines_of_others() -> None:
