@@ -146,10 +146,15 @@ class Leadership:
         if self._lease is None or not self.leads:
             return
         self._deadline = 0.0
-        try:
-            await self.cluster.merge(self.lease, _body(self._lease, {"holderIdentity": ""}), manager=_MANAGER)
-        except ClusterError:
-            return
+        with suppress(ClusterError):
+            try:
+                await self._leave(self._lease)
+            except StaleWrite:  # our own renewal may have been broken off after it was sent
+                if holder_of(found := await self.read()) == self.identity:
+                    await self._leave(found)
+
+    async def _leave(self, lease: Object) -> None:
+        await self.cluster.merge(self.lease, _body(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def take(self, lease: Object) -> bool:
         """Begin a term over this version of the Lease; False where another one was faster. Raises ClusterError."""

@@ -160,6 +160,20 @@ async def test_who_gives_the_lead_back_is_followed_at_once(sandbox: KubeCluster)
         assert two.is_leader
 
 
+async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbox: KubeCluster) -> None:
+    """Its answer was not waited for, so the version that is known is an old one; nobody has to wait for the Lease to run out."""
+    time = Time()
+    one, two = (Leadership(sandbox, name, time, lambda: time.seconds) for name in ("one", "two"))
+    assert await one.take(await one.read())
+    await sandbox.merge(LEASE, {"spec": {"renewTime": "2026-11-20T00:00:01.000000Z"}}, manager="levelgate-leadership")
+    await one.release()
+    assert holder(await sandbox.get(LEASE)) == ""
+    assert await one.take(await one.read())
+    assert await two.take(await two.read())
+    await one.release()
+    assert holder(await sandbox.get(LEASE)) == "two"
+
+
 async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: KubeCluster) -> None:
     """I6: SIGSTOP for longer than the Lease, then SIGCONT: it has not heard of anything yet, and its own clock forbids the write."""
     time = Time()
