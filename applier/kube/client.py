@@ -167,7 +167,10 @@ class Client:
             finally:
                 slot.end()
             if is_last or (call.write and not self._insists):
-                raise outcome.error
+                try:
+                    raise outcome.error
+                finally:
+                    del outcome  # or the error keeps this frame, and the frame the error
             if not keeps:
                 await self._sleep(wait)
         raise AssertionError("unreachable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 from applier.plan import SetPlan
 from applier.reasons import Reason
@@ -36,7 +36,8 @@ class CollectionGates:
     _judge: Judge = field(init=False)
 
     def __post_init__(self) -> None:
-        self._judge = Judge(self.gates, self.facts, lambda: [self._subject(item.key) for item in self.collection])
+        # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
+        self._judge = Judge(self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans))
 
     def wait(self, item: str) -> Wait | None:
         """Why the conditions keep this item where it is."""
@@ -80,15 +81,22 @@ class CollectionGates:
         plan = self.plans[self.keys[item]]
         read = any("schema" in gate.names for gate in self.gates)
         return View(
-            self._subject(item), values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {}
+            _subject(self.collection, item, plan),
+            values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {},
         )
 
-    def _subject(self, name: str) -> Subject:
-        plan, item = self.plans[self.keys[name]], self.collection[name]
-        ready = plan.parent is not None and all(node.ready for node in plan.nodes)
-        settled = self.collection.standing_of(name).settled
-        wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
-        return Subject(wanted, ready, item.moved, settled, plan.rendered.revision)
+
+def _subjects(
+    collection: Collection, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, SetPlan]
+) -> list[Subject]:
+    return [_subject(collection, item.key, plans[keys[item.key]]) for item in collection]
+
+
+def _subject(collection: Collection, name: str, plan: SetPlan) -> Subject:
+    ready = plan.parent is not None and all(node.ready for node in plan.nodes)
+    settled = collection.standing_of(name).settled
+    wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
+    return Subject(wanted, ready, collection[name].moved, settled, plan.rendered.revision)
 
 
 def _is_for_items(gate: Gate) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from applier.plan import Effect, NodePlan, SetPlan
@@ -69,11 +70,9 @@ class NodeGates:
 
     def _judge(self, base: str, written: Sequence[Gate]) -> Judge:
         if base not in self._judges:
-            self._judges[base] = Judge(written, self.facts, lambda: [self._subject(one) for one in self._items(base)])
+            # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
+            self._judges[base] = Judge(written, self.facts, partial(_subjects, self.plan, base))
         return self._judges[base]
-
-    def _items(self, base: str) -> list[NodePlan]:
-        return [one for one in self.plan.nodes if id_in_definition(one.node.id) == base]
 
     def _view(self, node: str, live: Mapping[str, Any] | None) -> View:
         found = next((one for one in self.plan.nodes if one.node.id == node), None)
@@ -86,15 +85,10 @@ class NodeGates:
             if index:
                 several = ancestors.setdefault(base, [])
                 assert isinstance(several, list)
-                several.append(self._subject(one))
+                several.append(_subject(self.plan, one))
             else:
-                ancestors[base] = self._subject(one)
-        return View(self._subject(found) if found else Subject(live or {}), ancestors, values)
-
-    def _subject(self, one: NodePlan) -> Subject:
-        ready = one.exists and one.ready
-        settled = one.is_current and one.healthy
-        return Subject(one.live or {}, ready, one.is_current, settled, self.plan.rendered.revision)
+                ancestors[base] = _subject(self.plan, one)
+        return View(_subject(self.plan, found) if found else Subject(live or {}), ancestors, values)
 
     def _waiting(self, base: str, written: tuple[Gate, ...] | None) -> Iterator[tuple[str, Wait]]:
         """Items of a collection whose turn has not come. By default that concerns changes of items that exist already (S1-7)."""
@@ -104,7 +98,7 @@ class NodeGates:
         policy = paced(self.policy, written)
         judge = self._judge(base, written) if written else None
         pace = judge.pace(policy, lambda node: self._view(node, None)) if judge else None
-        items = [self._item(one, counts=says_pace) for one in self._items(base)]
+        items = [self._item(one, counts=says_pace) for one in _items(self.plan, base)]
         counters = Counters(
             len(items),
             sum(item.updated for item in items),
@@ -131,3 +125,17 @@ class NodeGates:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
         moved = one.is_current or (not one.exists and not counts)
         return Item(one.node.id, updated=moved, healthy=one.healthy)
+
+
+def _subjects(plan: SetPlan, base: str) -> list[Subject]:
+    return [_subject(plan, one) for one in _items(plan, base)]
+
+
+def _items(plan: SetPlan, base: str) -> list[NodePlan]:
+    return [one for one in plan.nodes if id_in_definition(one.node.id) == base]
+
+
+def _subject(plan: SetPlan, one: NodePlan) -> Subject:
+    ready = one.exists and one.ready
+    settled = one.is_current and one.healthy
+    return Subject(one.live or {}, ready, one.is_current, settled, plan.rendered.revision)

@@ -19,6 +19,7 @@ from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig
+from tests.circles import circles
 from tests.controlplane.waiting import until
 from tests.gitops.virtual_time import VirtualLoop
 
@@ -48,6 +49,15 @@ async def test_each_guard_is_asked_before_each_try_of_a_write(tmp_path: Path) ->
         await twice.get(KEY)
         await cluster.apply(OBJECT, manager="levelgate")
     assert asked == ["lead", "part"] * 2
+
+
+async def test_what_was_not_found_is_not_kept(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script(PATH, refusal(404, reason="NotFound", name="web", kind="configmaps"))
+        assert await cluster.get(KEY) is None
+        with circles() as found:
+            assert await cluster.get(KEY) is None
+    assert not found
 
 
 @pytest.mark.parametrize("status", [429, 503])
