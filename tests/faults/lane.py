@@ -90,6 +90,10 @@ class Branch:
         return self.target.location
 
     @property
+    def access(self) -> tuple[object, ...]:
+        return ()
+
+    @property
     def wanted(self) -> tuple[str, ...]:
         return ()
 
