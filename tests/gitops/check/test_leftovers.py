@@ -1,0 +1,33 @@
+"""What `levelgate check` says of what nobody looks after any more."""
+
+from __future__ import annotations
+
+from applier.sandbox.transport import cluster_of
+from gitops.check.facts import examine
+from gitops.check.judge import Level, judge
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, MERGE, Fleet
+
+
+def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
+    """A person stripped the finalizer and deleted the CRD, and Git dropped the instance: no pass finds its members, which stay."""
+    with Fleet(names=("a", "b"), gates=[]) as fleet:
+        fleet.start()
+        for name in fleet.names:
+            path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
+            fleet.request("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
+        fleet.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}")
+        fleet.sandbox.settle()
+        fleet.names = ("b",)
+        fleet.push()
+        for _ in range(3):
+            fleet.step()
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+        (found,) = (one for one in judge(facts) if one.area == "leftovers")
+        left = ObjectKey("", "ConfigMap", "default", "a-app"), ObjectKey("apps", "Deployment", "default", "a-app")
+        assert (found.level, found.message, found.objects) == (
+            Level.WARNING,
+            "members of sets whose parent is gone",
+            left,
+        )
+        assert "uninstall" in found.advice
