@@ -22,7 +22,7 @@ from applier.results import Result
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=1), timedelta(minutes=5)
+FIRST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
 """How long the next try waits: doubled after each, and up to half of it taken off by chance."""
 
 RULES: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
@@ -74,7 +74,7 @@ class Refusals:
         before = self._known.get((result.set, result.key))
         is_again = before is not None and (before.refused.intent, before.refused.live) == (refused.intent, refused.live)
         times = before.times + 1 if before and is_again else 1
-        wait = min(FIRST_WAIT * 2 ** min(times - 1, 10), LONGEST_WAIT)
+        wait = min(FIRST_WAIT * 2 ** min(times - 1, 12), LONGEST_WAIT)
         self._known[result.set, result.key] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
 
     def heed(self, observed: Observed) -> None:

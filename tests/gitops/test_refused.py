@@ -79,7 +79,7 @@ def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) 
     assert story.tried() == 1
     assert {one["metadata"]["name"] for one in story.fleet.request("GET", MAPS)["items"]} >= {"good", "a-app"}
     wait, waits = FIRST_WAIT, []
-    for _ in range(12):
+    for _ in range(14):
         waits.append(wait)
         assert story.tried(after=wait - timedelta(milliseconds=1)) == 0
         assert story.tried(after=timedelta(milliseconds=1)) == 1
