@@ -112,7 +112,11 @@ def _problems(report: Report) -> Iterator[str]:
     if report.problems:
         rows = [f"- {code(str(problem))}" for problem in report.problems[:_FEW]]
         more = [f"- and {len(report.problems) - _FEW} more"] if report.problems[_FEW:] else []
-        yield "\n".join((f"**{len(report.problems)} problems in the repository**", "", *rows, *more))
+        yield "\n".join((f"**{problems(len(report.problems))} in the repository**", "", *rows, *more))
+
+
+def problems(count: int) -> str:
+    return f"{count} problem" if count == 1 else f"{count} problems"
 
 
 def _warnings(report: Report) -> Iterator[str]:

@@ -78,8 +78,8 @@ def is_of(body: str, commits: Commits) -> bool:
 
 def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
     """The state of the head, and a short text for it."""
-    if problems := len(report.problems) + report.summary["failed"]:
-        return Verdict.FAILURE, f"{problems} problems"
+    if wrong := len(report.problems) + report.summary["failed"]:
+        return Verdict.FAILURE, markdown.problems(wrong)
     counts = [
         f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
     ]

@@ -8,6 +8,7 @@ What others made is not in it either: a plan cannot know of it.
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -96,7 +97,7 @@ def written(snapshot: Snapshot) -> bytes:
         "kinds": kinds,
         "objects": snapshot.objects,
     }
-    data = orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    data = _dumped({**document, "digest": _digest(document)}) + b"\n"
     if len(data) > LARGEST:
         raise SnapshotError(
             f"a snapshot of cluster {snapshot.cluster} would have {len(data)} bytes, more than {LARGEST}; "
@@ -115,6 +116,10 @@ def read(file: Path) -> Snapshot:
         ) from None
     try:
         found = orjson.loads(data) if len(data) <= LARGEST else None
+        if isinstance(found, dict) and found.get("format") == FORMAT and found.pop("digest", "") != _digest(found):
+            raise SnapshotError(
+                f"{file}: is not as `levelgate snapshot` wrote it: somebody has changed it; make it anew"
+            )
         match found:
             case {"format": 1, "cluster": str(cluster), "at": str(at), "kinds": list(kinds), "objects": list(objects)}:
                 resources = tuple(
@@ -126,6 +131,15 @@ def read(file: Path) -> Snapshot:
     except (ValueError, KeyError, TypeError):
         pass
     raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")
+
+
+def _dumped(document: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    """Tells whether a file is whole: what stands in it is trusted to be as a server says it."""
+    return hashlib.sha256(_dumped(document)).hexdigest()
 
 
 def _is_defined(crd: Object) -> bool:

@@ -93,7 +93,33 @@ def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), '{"format": 1, "cluster": "x"}'])
+def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
+    """Whether a value, a whole object or only its form is another: a plan reads it as if a server had said it."""
+    with fleet() as one:
+        one.start()
+        against_file(one, tmp_path / "cluster.json")
+    whole = json.loads((tmp_path / "cluster.json").read_text())
+    first, *others = whole["objects"]
+    for changed in ({"objects": others}, {"objects": [{**first, "metadata": []}, *others]}, {"cluster": "another"}):
+        (tmp_path / "x.json").write_text(json.dumps({**whole, **changed}))
+        with pytest.raises(SnapshotError, match="somebody has changed it"):
+            read(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text(json.dumps(whole, indent=1))
+    assert read(tmp_path / "x.json") == read(tmp_path / "cluster.json")
+
+
+def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
+    with fleet() as one:
+        one.start()
+        against_file(one, tmp_path / "cluster.json")
+    data = (tmp_path / "cluster.json").read_bytes()
+    for size in (1, len(data) // 2, len(data) - 3):
+        (tmp_path / "x.json").write_bytes(data[:size])
+        with pytest.raises(SnapshotError, match="no snapshot of this version"):
+            read(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), "[" * 100_000])
 def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(SnapshotError, match="no snapshot of this version"):
