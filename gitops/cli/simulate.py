@@ -62,7 +62,14 @@ class Assumed(click.ParamType[str]):
     help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
 )
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Draws times from ready=A..B.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Draws times from ready=A..B.",
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 def command(

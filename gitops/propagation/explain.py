@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from applier.reasons import Reason
+from gitops.durations import LONGEST
 from gitops.propagation.assignment import shape_of
 from gitops.propagation.collection import Collection, Item, WaveItems
 from gitops.propagation.policy import Policy, Wave
@@ -136,9 +137,11 @@ class _WaveView:
         """The earliest start of each eligible item, and the earliest end of the wave, if all goes well from now on and the wave opens then.
 
         Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy. Nothing is reckoned
-        from the present itself, which every pass would tell anew: where that is all there is to go by, nothing is known.
+        from the present itself, which every pass would tell anew: where that is all there is to go by, nothing is known. What would begin in more
+        than a hundred years is told to begin then.
         """
         now, bake = self.collection.now, self.own.bake
+        latest = now + LONGEST
         begin = max((opens, *([self.hindrance.not_before] if self.hindrance and self.hindrance.not_before else [])))
         ends = [self._earliest_end(item) for item in items if item.moved and not self.is_passed(item)]
         heapify(ends)
@@ -151,7 +154,7 @@ class _WaveView:
             for key in islice(eligible, max(0, self.situation.limit(self.wave, counters) - moved)):
                 if moment > now:
                     starts[key] = moment
-                    heappush(ends, moment + bake)
+                    heappush(ends, min(moment + bake, latest))
                 else:
                     at_any_time += 1
                 moved += 1

@@ -115,6 +115,8 @@ def test_what_is_wrong_is_told_with_its_line(
     assert "no branch, tag or commit" in printed(capsys, place, "--base", "nowhere", code=1)
     assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=USAGE)
     assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-19T10:00", code=USAGE)
+    assert "0<=x<=" in printed(capsys, place, "--base", "main", "--seed", str(2**64), code=USAGE)
+    assert "longer than 36525d" in printed(capsys, place, "--base", "main", "--assume", "ready=99999d", code=USAGE)
     assert "no commit between" in printed(capsys, place, "--base", "main", "--policy", str(rules), code=1)
 
 

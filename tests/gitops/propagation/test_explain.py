@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from applier.reasons import Reason
+from gitops.durations import LONGEST
 from gitops.propagation.collection import Item
 from gitops.propagation.orders import halt
 from gitops.propagation.policy import Policy
@@ -124,3 +125,10 @@ def test_positions_are_ordinals() -> None:
     assert [str(Position(place, 130, 0, 0)).split()[0] for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == (
         "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th".split()
     )
+
+
+def test_no_forecast_leaves_the_calendar() -> None:
+    """Each of a hundred, one after the other, has to stay healthy for a hundred years."""
+    rollout = Rollout(Policy(name="p", shape=linear(1), bake=LONGEST), items("".join(map(chr, range(256, 356)))))
+    assert len(rollout.step()) == 1
+    assert max(filter(None, (wait.not_before for wait in rollout.waits().values()))) <= rollout.now + 2 * LONGEST

@@ -321,3 +321,10 @@ def test_durations(text: str, seconds: int) -> None:
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         duration(text)
+
+
+@pytest.mark.parametrize("text", ["36526d", "999999999d", "999999999d" * 3])
+def test_no_duration_leaves_the_calendar(text: str) -> None:
+    """What is reckoned from it is a time; a bake that ends after the year 9999 ended every pass."""
+    with pytest.raises(ValueError, match="is longer than 36525d"):
+        duration(text)

@@ -163,7 +163,9 @@ def test_a_pattern_that_names_nothing_is_told() -> None:
     assert found.warnings == ("hang=web-7 names no workload that was changed",)
 
 
-@pytest.mark.parametrize("text", ["ready", "ready=soon", "ready=5m..2m", "fail=", "sleep=3", "ready=1m,=x"])
+@pytest.mark.parametrize(
+    "text", ["ready", "ready=soon", "ready=5m..2m", "fail=", "sleep=3", "ready=1m,=x", "ready=99999999d"]
+)
 def test_what_is_no_assumption_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"write|longer"):
         Assumptions.parse(text)
