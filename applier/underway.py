@@ -55,7 +55,7 @@ class Underway:
     worth another look, in how many seconds.
     """
 
-    heard: Callable[[Result], None] = lambda _: None
+    heard: Callable[[Answer], None] = lambda _: None
     again: Callable[[Result, float], None] = lambda _result, _seconds: None
     _open: Counter[ObjectKey] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -74,14 +74,19 @@ class Underway:
         """What a pass that begins may not write, and why: it is being written, it was put off, or the answer that came late was a failure, which is
         told once. A pass over a `part` tells those of its sets and objects. Raises what ended a late write for good.
         """
+        told = [key for key, one in self._late.items() if part is None or one.set in part or key in part]
+        late = {key: error for key in told if (error := self._late.pop(key).error)}
+        return late | self.waiting
+
+    @property
+    def waiting(self) -> dict[ObjectKey, ClusterError]:
+        """What is being written or was put off. Raises what ended a late write for good."""
         if broken := self._broken:
             self._broken = None
             raise broken
         now = _now()
         self._put_off = {key: one for key, one in self._put_off.items() if now < one.until + LONGEST_WAIT}
-        told = [key for key, one in self._late.items() if part is None or one.set in part or key in part]
-        late = {key: error for key in told if (error := self._late.pop(key).error)}
-        return late | {key: one.error for key, one in self._put_off.items() if now < one.until} | self.unanswered
+        return {key: one.error for key, one in self._put_off.items() if now < one.until} | self.unanswered
 
     def tries(self, key: ObjectKey) -> int:
         """How often it was put off."""
@@ -118,12 +123,14 @@ class Underway:
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open
         )
 
-    def told(self, result: Result) -> None:
-        """The answer came when nobody waited any more."""
-        if result.error is not None:
-            self._late[result.key] = result
-        self.heard(result)
-        self.again(result, 0.0)
+    def told(self, answer: Answer) -> None:
+        """It came when nobody waited any more. What was put off is looked at in its time."""
+        result = answer[1]
+        self.heard(answer)
+        if result.key not in self._put_off:
+            if result.error is not None:
+                self._late[result.key] = result
+            self.again(result, 0.0)
 
     def broke(self, error: BaseException) -> None:
         """A late write ended in something that ends the process."""
@@ -163,14 +170,15 @@ class Batch:
     _broken: BaseException | None = None
 
     async def take(self, acts: Iterable[Act] = ()) -> list[Answer]:
-        """Begin these; the answers that come until nothing is open or none has come for a while. No act is made long before it can be sent.
+        """Begin these; the answers that come until nothing is open or none has come for a while. What the server has put off
+        is waited for by who insists. No act is made long before it can be sent.
 
         Raises what an act raised that is no failure of its own.
         """
         self._acts, self._moved, self._is_taking = iter(acts), _now(), True
         for act in islice(self._acts, BEGUN):
             self._begin(act)
-        while self._open and _now() < (until := self._moved + self.underway.patience.seconds):
+        while self._awaited and not self._broken and _now() < (until := self._moved + self.underway.patience.seconds):
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     await self._idle.wait()
@@ -179,6 +187,10 @@ class Batch:
             raise self._broken
         answers, self._answers = self._answers, []
         return answers
+
+    @property
+    def _awaited(self) -> int:
+        return self._open if self.insists else self._open - len(self._pausing)
 
     async def rest(self) -> list[Answer]:
         """Nothing more is to be begun: the next answers. Where one does not insist these are the last ones: what was put off is given up, and what
@@ -240,13 +252,13 @@ class Batch:
                 self.underway.closed(act.key)
             self._hear()
             if self._is_left:
-                self.underway.told(answer[1])
+                self.underway.told(answer)
             else:
                 self._answers.append(answer)
             if (act := next(self._acts, None)) is not None:
                 self._open += 1
                 self.underway.opened(act.key)
-        if not self._open:
+        if not self._awaited:
             self._idle.set()
 
     def _hear(self) -> None:
@@ -266,6 +278,8 @@ class Batch:
         task = asyncio.current_task()
         assert task is not None
         self._pausing.add(task)
+        if not self._awaited:
+            self._idle.set()
         waits = [asyncio.ensure_future(one) for one in (self.sleep(seconds), self._over.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -273,6 +287,7 @@ class Batch:
             for one in waits:
                 one.cancel()
             self._pausing.discard(task)
+            self._idle.clear()
         return not self._over.is_set()
 
 

@@ -73,10 +73,13 @@ class StuckFinalizer:
 Kind = Refuse | Reset | Delay | CutWatch | SilenceWatch | Stale | StuckFinalizer
 
 
+_PARTS = ("verb", "plural", "namespace", "name", "subresource")
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What befalls which requests: patterns for verb (`get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
-    `deletecollection`), plural, namespace and name. It spares the first `after` of them and befalls the next `times`
+    `deletecollection`), plural, namespace, name and subresource. It spares the first `after` of them and befalls the next `times`
     (None: all).
     """
 
@@ -87,10 +90,10 @@ class Fault:
     name: str = "*"
     after: int = 0
     times: int | None = None
+    subresource: str = "*"
 
     def meets(self, where: Address) -> bool:
-        parts = ((where.verb, self.verb), (where.plural, self.plural), (where.namespace, self.namespace))
-        return all(fnmatchcase(part, pattern) for part, pattern in (*parts, (where.name, self.name)))
+        return all(fnmatchcase(getattr(where, part), getattr(self, part)) for part in _PARTS)
 
 
 _REASONS = {

@@ -30,10 +30,10 @@ from gitops.passes.interests import Roots, root_in
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, admitted
 from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
+from gitops.passes.sources import SourceState, revisions_of
 from gitops.source import Mirror
 from gitops.stages import Stage, untold
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 
 T = TypeVar("T")
 
@@ -383,6 +383,10 @@ class Follower:
     def _again(self, result: Result, seconds: float) -> None:
         """A write was answered after its pass was over, or may be tried again then."""
         whole = self.reconciler.whole
+        if whole and result.is_concluding and result.key in map(source_parent, revisions_of(whole.sources)):
+            whole.is_untold = True
+            self.queue.add_after(self._records, max(seconds, TOLD_AFTER))
+            return
         key = self._key(whole.root_of(result.set) or result.key) if whole else self._everything
         self.queue.add_after(key, seconds)
 

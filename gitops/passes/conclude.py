@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from applier.cluster import PARENT, STATUS, Cluster, Object
-from applier.errors import ClusterError, NotFound, StaleWrite
+from applier.cluster import Object
+from applier.errors import ClusterError
 from applier.observed import Observed, annotation
 from applier.plan import Plan
-from applier.results import Result
+from applier.results import Answer, Result
 from gitops.passes.accounts import Ledger
+from gitops.passes.recording import Due, RecordWriter, dropped, is_too_late, stored, told
 from gitops.passes.share import COMMON, Mine
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished
@@ -45,18 +45,20 @@ class Concluded:
         return (obj for obj in self.objects if obj["kind"] != KIND.kind)
 
     @classmethod
-    def of(cls, answers: Sequence[_Answer], transitions: Iterable[Transition] = ()) -> Concluded:
-        done = [one for one in answers if isinstance(one, tuple)]
+    def of(cls, answers: Sequence[Answer], due: Sequence[Due] = (), known: Iterable[Transition] = ()) -> Concluded:
+        """`known` are transitions that the records say already."""
+        done = {result.key for _, result in answers if result.error is None}
+        news = [one for record in due if record.result.key in done for one in record.transitions]
         return cls(
-            tuple(result for result, _ in done),
-            tuple(one for one in answers if isinstance(one, ClusterError)),
-            tuple(obj for _, obj in done if obj is not None),
-            tuple(transitions),
+            tuple(result for _, result in answers if result.error is None),
+            tuple(error for _, result in answers if (error := result.error) and not is_too_late(error)),
+            tuple(obj for obj, _ in answers if obj is not None),
+            bounded([*known, *news]),
         )
 
 
 async def conclude(
-    cluster: Cluster,
+    records: RecordWriter,
     bundle: Bundle,
     plan: Plan,
     ledger: Ledger,
@@ -76,36 +78,29 @@ async def conclude(
     was published last, `results` is what the pass did, and `earlier` what was done before it and is not in the records yet.
     """
     sources = [state for state in sources if mine(state.catalog.source)]
-    bodies = [*_statuses(plan, sources, propagation, results, now)]
+    due, known = _statuses(plan, sources, propagation, results, now)
     for stray in strays(bundle, observed) if mine(COMMON) else ():
         status = not_in_git(stray, now=timestamp(now))
-        told = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
-        bodies.append((_body(stray, status=status), [*told]))
+        news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
+        due.append(told(_body(stray, status=status), news))
     install = installation(version)
     if mine(COMMON) and install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
-        bodies.append((install, []))
-    answers = await _write_all(cluster, bodies)
-    # After the instances: whoever reads in the record that a commit is there finds them saying so.
-    records = [*_source_bodies(ledger, sources, observed, propagation, [*earlier, *results], now)]
-    answers += await _write_all(cluster, records)
-    transitions = _told([*bodies, *records], answers)
-    answers += await _keep_records(
-        cluster,
-        archive,
-        archive.due(plan, {source: rules for source, rules in propagation.rules.items() if mine(source)}),
-        lambda stored: [
-            obj
-            for obj in stored.superfluous(plan, vanished(plan, sources, observed, stored))
-            if mine(annotation(obj, keys.RECORD_SOURCE))
-        ],
-    )
+        due.append(told(install))
     if mine(COMMON) and (published := calendar.due(propagation.rules, windows)):
-        answers.append(await _store(cluster, published, force=True))
-    return Concluded.of(answers, transitions)
+        due.append(stored(published, force=True))
+    rules = {source: one for source, one in propagation.rules.items() if mine(source)}
+    due += map(stored, archive.due(plan, rules))
+    answers = await records.write(due)
+    # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
+    archive = archive.storing(Concluded.of(answers).objects)
+    last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
+    superfluous = archive.superfluous(plan, vanished(plan, sources, observed, archive))
+    last += (dropped(obj) for obj in superfluous if mine(annotation(obj, keys.RECORD_SOURCE)))
+    return Concluded.of([*answers, *await records.write(last)], [*due, *last], known)
 
 
 async def conclude_part(
-    cluster: Cluster,
+    records: RecordWriter,
     plan: Plan,
     sources: Sequence[SourceState],
     archive: Archive,
@@ -115,15 +110,15 @@ async def conclude_part(
     results: Sequence[Result] = (),
 ) -> Concluded:
     """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
-    bodies = [*_statuses(plan, sources, propagation, results, now)]
-    answers = await _write_all(cluster, bodies)
-    transitions = _told(bodies, answers)
-    answers += await _keep_records(cluster, archive, archive.due(plan, {}), Archive.replaced)
-    return Concluded.of(answers, transitions)
+    due, known = _statuses(plan, sources, propagation, results, now)
+    due += map(stored, archive.due(plan, {}))
+    answers = await records.write(due)
+    replaced = archive.storing(Concluded.of(answers).objects).replaced()
+    return Concluded.of([*answers, *await records.write([*map(dropped, replaced)])], due, known)
 
 
 async def tell(
-    cluster: Cluster,
+    records: RecordWriter,
     ledger: Ledger,
     sources: Sequence[SourceState],
     observed: Observed,
@@ -132,25 +127,8 @@ async def tell(
     now: datetime,
 ) -> Concluded:
     """Write the records of sources where they differ."""
-    bodies = [*_source_bodies(ledger, sources, observed, propagation, results, now)]
-    answers = await _write_all(cluster, bodies)
-    return Concluded.of(answers, _told(bodies, answers))
-
-
-_Due = tuple[Object | None, list[Transition]]
-"""What is to be written of a record (None: nothing), and what is to be told once that is done."""
-
-
-async def _write_all(cluster: Cluster, due: Sequence[_Due]) -> list[_Answer]:
-    return [*await asyncio.gather(*(_write(cluster, body) for body, _ in due))]
-
-
-def _told(due: Sequence[_Due], answers: Sequence[_Answer]) -> tuple[Transition, ...]:
-    """Of what is in the records now."""
-    written = zip(due, answers, strict=True)
-    return bounded(
-        one for (body, known), answer in written if body is None or isinstance(answer, tuple) for one in known
-    )
+    due = [*_source_records(ledger, sources, observed, propagation, results, now)]
+    return Concluded.of(await records.write(due), due)
 
 
 def _by_set(results: Sequence[Result]) -> Mapping[ObjectKey, list[Result]]:
@@ -166,27 +144,32 @@ def _statuses(
     propagation: Propagation,
     results: Sequence[Result],
     now: datetime,
-) -> Iterator[_Due]:
-    """Of instances whose status has to say something else, or that were worked on."""
+) -> tuple[list[Due], list[Transition]]:
+    """Statuses that have to say something else; and what is told of instances that were worked on and say the same."""
     revisions = revisions_of(sources)
     done = _by_set(results)
+    due: list[Due] = []
+    known: list[Transition] = []
     for rendered, parent, status in statuses(plan, sources, propagation, now):
         before, own = parent.get("status") or {}, done.get(rendered.parent)
         if status != before or own is not None:
-            told = of_instance(
-                About(parent, rendered.source, revisions.get(rendered.source, "")), before, status, own or ()
-            )
-            yield _body(parent, status=status) if status != before else None, [*told]
+            about = About(parent, rendered.source, revisions.get(rendered.source, ""))
+            news = of_instance(about, before, status, own or ())
+            if status != before:
+                due.append(told(_body(parent, status=status), news))
+            else:
+                known += news
+    return due, known
 
 
-def _source_bodies(
+def _source_records(
     ledger: Ledger,
     sources: Sequence[SourceState],
     observed: Observed,
     propagation: Propagation,
     results: Sequence[Result],
     now: datetime,
-) -> Iterator[_Due]:
+) -> Iterator[Due]:
     done = _by_set(results)
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
@@ -197,55 +180,10 @@ def _source_bodies(
             )
             if (data := record.data()) != (parent.get("data") or {}):
                 about = About(parent, state.catalog.source, record.target)
-                told = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
-                yield _body(parent, data=data), [*told]
-
-
-async def _keep_records(
-    cluster: Cluster, archive: Archive, due: Iterable[Object], dropped: Callable[[Archive], Iterable[Object]]
-) -> list[_Answer]:
-    """Store what is due, then drop what it replaces: after a crash in between the newer ones count."""
-    answers = await asyncio.gather(*(_store(cluster, body) for body in due))
-    archive = archive.storing(Concluded.of(answers).objects)
-    return [*answers, *await asyncio.gather(*(_drop(cluster, obj) for obj in dropped(archive)))]
+                news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
+                yield told(_body(parent, data=data), news)
 
 
 def _body(parent: Object, **fields: Any) -> Object:
     metadata = {name: parent["metadata"][name] for name in ("name", "namespace", "uid") if name in parent["metadata"]}
     return {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata, **fields}
-
-
-_Answer = tuple[Result, Object | None] | ClusterError | None
-"""What was done, with the object as it is stored now; why it could not be; or nothing, where it was too late."""
-
-
-async def _store(cluster: Cluster, body: Object, *, force: bool = False) -> _Answer:
-    key = ObjectKey.of(body)
-    try:
-        stored = await cluster.apply(body, manager=PARENT, force=force)
-    except ClusterError as error:
-        return error
-    return Result(key, key, "stored"), stored
-
-
-async def _drop(cluster: Cluster, obj: Object) -> _Answer:
-    key, metadata = ObjectKey.of(obj), obj["metadata"]
-    try:
-        await cluster.delete(key, uid=metadata["uid"], resource_version=None)
-    except ClusterError as error:
-        return error
-    return Result(key, key, "dropped"), None
-
-
-async def _write(cluster: Cluster, body: Object | None) -> _Answer:
-    if body is None:
-        return None
-    key = ObjectKey.of(body)
-    try:
-        subresource = "status" if "status" in body else ""
-        stored = await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
-    except (NotFound, StaleWrite):
-        return None
-    except ClusterError as error:
-        return error
-    return Result(key, key, "status"), stored

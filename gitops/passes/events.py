@@ -20,12 +20,10 @@ from renderer.identity import GroupKind, digest
 EVENT: Final = GroupKind("events.k8s.io", "Event")
 CONTROLLER: Final = "levelgate"
 _LONGEST: Final = 1000
-_AT_ONCE: Final = 8
 
 
-async def tell(cluster: Cluster, transitions: Iterable[Transition], now: datetime) -> None:
-    """Write an Event for each, a few at a time; one that the server does not take is left out."""
-    limit = asyncio.Semaphore(_AT_ONCE)
+async def tell(cluster: Cluster, transitions: Iterable[Transition], now: datetime, limit: asyncio.Semaphore) -> None:
+    """Write an Event for each, as many at once as the limit says; one that the server does not take is left out."""
 
     async def write(one: Transition) -> None:
         async with limit:

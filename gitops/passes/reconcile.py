@@ -5,6 +5,7 @@ A pass may be called again at any time; it does what is possible and says what i
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,24 +14,25 @@ from datetime import datetime
 from typing import Protocol
 
 from applier import kro, observe
-from applier.cluster import Cluster
+from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Outcome
 from applier.inventory import epoch_of
 from applier.observed import Observed
 from applier.plan import Plan
 from applier.reads import Reads
-from applier.results import Result
+from applier.results import Answer, Result
 from applier.underway import Batch, Underway
 from applier.write import Writer
 from gitops.clock import Clock
-from gitops.passes import conclude, events
+from gitops.passes import conclude
 from gitops.passes.accounts import Ledger
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
 from gitops.passes.known import Known, Pass, Preview
 from gitops.passes.observing import FactsAt, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
+from gitops.passes.recording import RecordWriter
 from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.passes.whole import Whole
@@ -38,7 +40,7 @@ from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.installation import INSTALLATION, check_format, ensure_namespace
-from gitops.records.revisions import Archive
+from gitops.records.revisions import KIND, Archive
 from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
@@ -91,6 +93,7 @@ class Reconciler:
     underway: Underway = field(default_factory=Underway)
     insists: bool = True
     reads: Reads = field(init=False)
+    records: RecordWriter = field(init=False)
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
     ledger: Ledger = field(init=False, default_factory=Ledger)
@@ -100,21 +103,23 @@ class Reconciler:
         self.reads = Reads(self.cluster, lambda: self.insists, self.underway.has_written, sleep=self.clock.sleep)
         self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
         self.underway.heard = self._heard
+        self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)
 
     def leave_open(self, again: Callable[[Result, float], None], readable: Callable[[GroupKind], None]) -> None:
         """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
         that answer again.
         """
-        self.insists, self.underway.again, self.reads.heard = False, again, readable
+        self.insists, self.reads.heard = False, readable
+        self.underway.again = self.records.underway.again = again
 
     async def idle(self) -> None:
         """Until the writes that are open now are answered."""
-        await self.underway.idle()
+        await asyncio.gather(self.underway.idle(), self.records.underway.idle())
 
     async def end(self, seconds: float) -> None:
         """Wait at most so long for writes that are open, then break them off."""
         await self.reads.end()
-        await self.underway.end(seconds)
+        await asyncio.gather(self.underway.end(seconds), self.records.underway.end(seconds))
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
@@ -188,7 +193,7 @@ class Reconciler:
     ) -> Pass:
         with self.stage("conclude"):
             end = await conclude.conclude(
-                self.cluster,
+                self.records,
                 bundle,
                 self.share.of_plan(decided),
                 self.ledger,
@@ -204,7 +209,7 @@ class Reconciler:
                 mine=self.share.has,
             )
         self.deeds.clear()
-        await self._announce(end.transitions, known.now)
+        await self.records.announce(end.transitions, known.now)
         observed = known.observed.seen([*known.rollouts.records.values(), *end.live])
         self.decider.seen.archive = known.archive.storing(end.objects)
         self.decider.seen.objects = observed.objects
@@ -268,7 +273,7 @@ class Reconciler:
                 self.deeds += outcome.results
                 results += outcome.results
         end = await conclude.conclude_part(
-            self.cluster,
+            self.records,
             self.share.of_plan(decided),
             sources,
             known.archive,
@@ -276,7 +281,7 @@ class Reconciler:
             known.now,
             results=results,
         )
-        await self._announce(end.transitions, known.now)
+        await self.records.announce(end.transitions, known.now)
         done = (*results, *end.results)
         observed = known.observed.seen(end.live)
         found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
@@ -319,14 +324,9 @@ class Reconciler:
         states = self.share.of_rollouts(whole.bundle, told.states)
         rollouts = await whole.known.rollouts.store(self.cluster, states)
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
-        end = await conclude.tell(self.cluster, whole.ledger, sources, whole.observed, told, deeds, now.now)
+        end = await conclude.tell(self.records, whole.ledger, sources, whole.observed, told, deeds, now.now)
         whole.told(rollouts, end.objects)
-        await self._announce(end.transitions, now.now)
-
-    async def _announce(self, transitions: Sequence[Transition], now: datetime) -> None:
-        """Tell what has changed, once the records say it."""
-        self.announced(transitions)
-        await events.tell(self.cluster, transitions, now)
+        await self.records.announce(end.transitions, now.now)
 
     @contextmanager
     def _executor(self, sources: Sequence[SourceState], known: Known) -> Iterator[Executor]:
@@ -378,11 +378,20 @@ class Reconciler:
         for result in results:
             self.report(result)
 
-    def _heard(self, result: Result) -> None:
+    def _heard(self, answer: Answer) -> None:
         """What was answered after the pass that began it."""
+        result = answer[1]
         self._note((result,))
         self.decider.refusals.heard(result)
         self.deeds.append(result)
+
+    def _announced(self, transitions: Sequence[Transition]) -> None:
+        self.announced(transitions)
+
+    def _stored(self, obj: Object) -> None:
+        """A record that was written after the pass that began it."""
+        if self.whole and obj["kind"] != KIND.kind:
+            self.whole.told(self.whole.known.rollouts, [obj])
 
     async def preview(self, sources: Sequence[SourceState]) -> Preview:
         """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""

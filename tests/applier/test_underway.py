@@ -34,7 +34,7 @@ class Lab:
     def __post_init__(self) -> None:
         self.loop = VirtualLoop()
         self.underway = Underway(
-            lambda result: self.heard.append(result.key.name), lambda _, seconds: self.again.append(seconds)
+            lambda answer: self.heard.append(answer[1].key.name), lambda _, seconds: self.again.append(seconds)
         )
 
     def run(self, story: Callable[[], Coroutine[None, None, None]]) -> None:
