@@ -44,6 +44,7 @@ class Act(NamedTuple):
 class PutOff:
     """What the server said of an object, and how often so far; it is not written before `until`, by the clock of the event loop."""
 
+    result: Result
     error: ClusterError
     until: float
     times: int
@@ -88,6 +89,12 @@ class Underway:
         self._put_off = {key: one for key, one in self._put_off.items() if now < one.until + LONGEST_WAIT}
         return {key: one.error for key, one in self._put_off.items() if now < one.until} | self.unanswered
 
+    @property
+    def pending(self) -> list[tuple[Result, float]]:
+        """What was put off, and in how many seconds it is worth another look."""
+        now = _now()
+        return [(one.result, one.until - now) for one in self._put_off.values() if now < one.until]
+
     def tries(self, key: ObjectKey) -> int:
         """How often it was put off."""
         return self._put_off[key].times if key in self._put_off else 0
@@ -98,7 +105,7 @@ class Underway:
 
     def put_off(self, result: Result, error: ClusterError, seconds: float, times: int) -> None:
         """Not to be tried again before so many seconds."""
-        self._put_off[result.key] = PutOff(error, _now() + seconds, times)
+        self._put_off[result.key] = PutOff(result, error, _now() + seconds, times)
         self.again(result, seconds)
 
     def begin(self, work: Awaitable[None]) -> None:

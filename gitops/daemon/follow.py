@@ -266,6 +266,8 @@ class Follower:
             self.notice("cluster", f"{error}; trying again")
             for key in keys:
                 self.queue.add_rate_limited(key)
+        for result, seconds in self.reconciler.pending:  # an earlier look has taken the place of the one in its time
+            self._again(result, seconds)
 
     async def _whole(self) -> None:
         begun = self.elapsed()
@@ -381,8 +383,10 @@ class Follower:
             self.queue.add_after(self._records, TOLD_AFTER)
 
     def _again(self, result: Result, seconds: float) -> None:
-        """A write was answered after its pass was over, or may be tried again then."""
+        """A write was answered after its pass was over, or may be tried again then; a pass over everything is asked for that at its end."""
         whole = self.reconciler.whole
+        if seconds and whole is None and self._everything in self.queue.held:
+            return
         if whole and result.is_concluding and result.key in map(source_parent, revisions_of(whole.sources)):
             whole.is_untold = True
             self.queue.add_after(self._records, max(seconds, TOLD_AFTER))

@@ -25,7 +25,7 @@ from applier.results import Answer, Result
 from applier.underway import Batch, Underway
 from applier.write import Writer
 from gitops.clock import Clock
-from gitops.passes import conclude
+from gitops.passes import beforehand, conclude
 from gitops.passes.accounts import Ledger
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
@@ -111,6 +111,11 @@ class Reconciler:
         """
         self.insists, self.reads.heard = False, readable
         self.underway.again = self.records.underway.again = again
+
+    @property
+    def pending(self) -> list[tuple[Result, float]]:
+        """Writes that were put off, and in how many seconds they are worth another look."""
+        return [*self.underway.pending, *self.records.underway.pending]
 
     async def idle(self) -> None:
         """Until the writes that are open now are answered."""
@@ -307,10 +312,12 @@ class Reconciler:
         if found.targets and self.mine is not None:
             return Wider("other processes count as well")
         try:
-            rollouts = await whole.known.rollouts.store(self.cluster, found.states)
-        except ClusterError as error:
+            rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states)
+        except StaleWrite as error:
             return Wider(f"what was let move is not on record: {error}")
         whole.told(rollouts, ())
+        if failed:
+            return Wider(f"what was let move is not on record: {next(iter(failed.values()))}")
         whole.grant(found.targets, found.states, found.wake_at)
         return frozenset(root for key in found.targets if (root := whole.root_of(key)))
 
@@ -319,10 +326,10 @@ class Reconciler:
         whole = self.whole
         if whole is None or whole.due or not whole.is_untold:
             return
-        deeds, self.deeds, whole.is_untold = self.deeds, [], False
         now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
         states = self.share.of_rollouts(whole.bundle, told.states)
-        rollouts = await whole.known.rollouts.store(self.cluster, states)
+        rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, states)
+        deeds, self.deeds, whole.is_untold = self.deeds, [], False
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
         end = await conclude.tell(self.records, whole.ledger, sources, whole.observed, told, deeds, now.now)
         whole.told(rollouts, end.objects)
@@ -391,7 +398,7 @@ class Reconciler:
     def _stored(self, obj: Object) -> None:
         """A record that was written after the pass that began it."""
         if self.whole and obj["kind"] != KIND.kind:
-            self.whole.told(self.whole.known.rollouts, [obj])
+            self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
 
     async def preview(self, sources: Sequence[SourceState]) -> Preview:
         """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""
@@ -447,21 +454,29 @@ class Reconciler:
         return replace(known, observed=observed)
 
     async def _keep(self, known: Known, bundle: Bundle, *, is_told: bool) -> tuple[Known, bool]:
-        """Store what was decided of rollouts, before it is acted on, and at the end how far they are; False where somebody wrote there meanwhile:
-        then nothing of this pass's decisions stands.
+        """Store what was decided of rollouts, before it is acted on, and at the end how far they are. False where that did not succeed: where
+        somebody wrote there meanwhile nothing of this pass's decisions stands, and what is not on record may not be acted on.
         """
+        decided = self.share.of_rollouts(bundle, known.propagation.states)
+        states = {name: one for name, one in decided.items() if name not in known.conditions.unrecorded}
         try:
-            states = self.share.of_rollouts(bundle, known.propagation.states)
-            rollouts = await known.rollouts.store(self.cluster, states, is_told=is_told)
+            rollouts, failed = await beforehand.decide(self.records, known.rollouts, states, is_told=is_told)
         except StaleWrite:
-            known = known.hearing(await Rollouts.observe(self.cluster))
-            return replace(known, propagation=governor.begin(known.observed, known.archive.stored)), False
-        return known if rollouts == known.rollouts else known.hearing(rollouts), True
+            known, failed = known.hearing(await Rollouts.observe(self.cluster)), {}
+        else:
+            needed = rollouts.due(states, is_told=False)
+            failed = {name: why for name, why in failed.items() if name in needed}
+            if not failed:
+                return known if rollouts == known.rollouts else known.hearing(rollouts), True
+            known = known.hearing(rollouts)
+        unrecorded = {**known.conditions.unrecorded, **failed}
+        begun = governor.begin(known.observed, known.archive.stored)
+        return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False
 
     async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():
             return replace(archive, refused=dict.fromkeys((one.kind for one in issued), str(refused)))
-        return await archive.issue(self.cluster, issued, commits)
+        return await beforehand.issue(self.records, issued, archive, commits)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""

@@ -58,7 +58,11 @@ class Moves:
         self.states = dict(self.situation.states)
         rollouts = self._rollouts()
         for name, (policy, members) in sorted(rollouts.items()):
-            self._rollout(name, policy, members)
+            if why := self.situation.conditions.unrecorded.get(name):
+                self.unruled |= dict.fromkeys(members, Blocked.by_failure(why))
+                self.frozen |= members.keys()
+            else:
+                self._rollout(name, policy, members)
         for name, asked_of in self.situation.requests.items():
             if name not in rollouts and not any(name == one or name.startswith(f"{one}.") for one in self._hidden):
                 self.states[name] = unanswerable(self.states[name], asked_of, now=self.situation.now)

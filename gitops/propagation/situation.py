@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from applier.errors import ClusterError
 from applier.observed import Observed
 from applier.plan import Plan, SetPlan
 from gitops.propagation import suspension
@@ -34,7 +35,7 @@ class Conditions:
     the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, `depends_on` after
     which others a source is applied for the first time, `governors` whose rules govern it beside its own.
     `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
-    rollout decides anything.
+    rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
     """
 
     rules: Mapping[str, SourceRules]
@@ -48,6 +49,7 @@ class Conditions:
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
     externals: Mapping[str, Fact] | None = None
     is_part: bool = False
+    unrecorded: Mapping[str, ClusterError] = field(default_factory=dict)
 
     def governing(self, source: str) -> tuple[SourceRules, ...]:
         """The rules that govern a source, its own first; all there are, where it is not known what the source is."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from applier.cluster import PARENT, Cluster, Object
-from applier.errors import ClusterError
+from applier.cluster import Object
 from applier.observed import annotation, is_terminating, label, number
 from applier.plan import Plan, SetPlan
 from applier.reads import Reader
@@ -68,20 +67,9 @@ class Archive:
         found = [obj for obj in self.records.values() if label(obj, keys.RECORD) == RULES]
         return sorted((obj for obj in found if annotation(obj, keys.RECORD_SOURCE) == source), key=_sequence)
 
-    async def issue(self, cluster: Cluster, issued: Iterable[Issued], commits: Mapping[str, str]) -> Archive:
-        """Store new revisions; what the server refuses is noted, and then the revision before serves on."""
-        records, refused = dict(self.records), dict(self.refused)
-        for one in issued:
-            body = _definition_body(one, commits.get(one.source, ""))
-            try:
-                records[body["metadata"]["name"]] = await cluster.apply(body, manager=PARENT)
-            except ClusterError as error:
-                refused[one.kind] = str(error)
-        return replace(self, records=records, refused=refused)
-
     def foreseen(self, issued: Iterable[Issued]) -> Archive:
         """As if these revisions were stored."""
-        bodies = [_definition_body(one, "") for one in issued]
+        bodies = [definition_body(one, "") for one in issued]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
@@ -194,7 +182,8 @@ def _sequence(obj: Object) -> int:
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
-def _definition_body(one: Issued, commit: str) -> Object:
+def definition_body(one: Issued, commit: str) -> Object:
+    """The record of a new revision."""
     name = f"{one.kind.kind.lower()}.{one.kind.group}-r{one.number}"
     annotations = {
         keys.RECORD_OF: "/".join(one.kind),

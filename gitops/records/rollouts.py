@@ -54,17 +54,12 @@ class Rollouts:
         """What people ask of each rollout; those of which nothing is asked are left out."""
         return {name: asked for name, obj in self.records.items() if (asked := requests(obj))}
 
-    async def store(self, cluster: Cluster, states: Mapping[str, State], *, is_told: bool = True) -> Rollouts:
-        """Write those that differ, and take away the requests that they answer; of what is only told (`TOLD`) where it `is_told` now. Raises
-        ClusterError; StaleWrite where somebody else has written since.
-        """
-        records = dict(self.records)
-        for name in self.due(states, is_told=is_told):
-            records[name] = await self._store(cluster, name, states[name])
-        return Rollouts(records)
+    def storing(self, objects: Iterable[Object]) -> Rollouts:
+        """With those of these objects that are records of rollouts, as they were stored."""
+        return Rollouts({**self.records, **Rollouts.of(objects).records})
 
     def due(self, states: Mapping[str, State], *, is_told: bool = True) -> list[str]:
-        """Names of the records that these states change or answer."""
+        """Names of the records that these states change or answer; of what is only told (`TOLD`) where it `is_told` now."""
         asked, ignored = self.requests, frozenset() if is_told else TOLD
         return [
             name
@@ -73,7 +68,8 @@ class Rollouts:
             or _without(ignored, state.data()) != _without(ignored, self.records.get(name, {}).get("data") or {})
         ]
 
-    async def _store(self, cluster: Cluster, name: str, state: State) -> Object:
+    async def write(self, cluster: Cluster, *, name: str, state: State) -> Object:
+        """Write one, and take away the requests that it answers. Raises ClusterError; StaleWrite where somebody else has written since."""
         key, data = rollout_key(name), state.data()
         if (known := self.records.get(name)) is None:
             return await cluster.apply(rollout_body(name, state), manager=PARENT, force=True)

@@ -24,7 +24,7 @@ from gitops.source import Mirror
 from renderer.catalog import load
 from tests.faults.extent import WHOLE
 from tests.faults.test_hour import Shaken
-from tests.gitops.fleet import START, Fleet, StillClock
+from tests.gitops.fleet import GROUP, START, Fleet, StillClock
 from tests.gitops.test_operation import Committed
 from tests.gitops.test_stories import BROKEN, in_the_way
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop
@@ -266,6 +266,53 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
 
         fleet.push()
         fleet.call(story())
+
+
+RECORDS = {
+    "rollout": Fault(Delay(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
+    "rollout refused": Fault(Refuse(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
+    "revision": Fault(Delay(25), verb="patch", plural="controllerrevisions", name="*-r2"),
+    "revision refused": Fault(Refuse(403), verb="patch", plural="controllerrevisions", name="*-r2"),
+}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_is_recorded_before_it_is_acted_on_is_waited_for_by_who_rests_on_it_alone(record: str) -> None:
+    """I9; and I1 of rollouts: nothing moves on a decision that is not on record. Others go on, drift is healed, and no pass ends."""
+    loop = VirtualLoop()
+    clock = cast(StillClock, VirtualClock(loop, START))
+    plain = {"secret": SECRET, "service": service("plain", "one"), "going": service("going", "one")}
+    with Faulted(names=("a", "b"), plain=plain, clock=clock, new_loop=lambda: loop) as fleet:
+
+        async def days(seconds: float) -> None:
+            until = loop.time() + seconds
+            while loop.time() < until:
+                fleet.ready(*fleet.at(fleet.image))
+                await asyncio.sleep(LOOK)
+
+        async def story() -> None:
+            async with following(fleet, lambda _: None) as follower:
+                follower.notice = lambda source, text: told.append((source, text))
+                await days(20)
+                assert fleet.waits() == {"a": "Settled", "b": "Settled"}
+                fleet.faulty.faults = [RECORDS[record]]
+                fleet.plain = {"secret": {**SECRET, "stringData": {"text": "two"}}, "service": service("plain", "two")}
+                fleet.push("two")
+                follower.poll("platform")
+                await days(3)
+                assert there(fleet) == {"services", "secrets", "gone"}
+                fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/a-app")
+                await days(3)
+                assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/a-app")["data"]["image"] == "one"
+                fleet.faulty.faults = ()
+                await days(90)
+                assert there(fleet) == {"services", "secrets", "gone", "links", "configmaps"}
+                assert fleet.waits() == {"a": "Settled", "b": "Settled"}
+
+        told: list[tuple[str, str]] = []
+        fleet.push()
+        fleet.call(story())
+        assert not [text for source, text in told if source == "cluster"]
 
 
 SOURCE = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"

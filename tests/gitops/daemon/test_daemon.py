@@ -49,6 +49,8 @@ class Passes:
     share: Share = field(default_factory=Share)
     refused: dict[object, object] = field(default_factory=dict)
 
+    pending = ()
+
     def leave_open(self, *_: object) -> None:
         pass
 

@@ -83,6 +83,8 @@ class Script:
     share: Share = field(default_factory=Share)
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
 
+    pending = ()
+
     def leave_open(self, *_: object) -> None:
         pass
 
