@@ -91,7 +91,7 @@ class Preview:
     """What a pass would do `first`, and `due` with its `bundle`: all that is to be done in the end, whatever holds it now.
 
     `hindrances` are what holds a change of it, but for whether its instance has its turn: that `first` says. `answers` are what the server says to
-    each change of a live object: as it is, and as it would be.
+    each change of a live object: as it is, and as it would be. `accepted` are the rules of each source that were in force before.
     """
 
     first: Pass
@@ -100,6 +100,7 @@ class Preview:
     situation: Situation
     hindrances: Callable[[Change], tuple[Blocked, ...]]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
+    accepted: Mapping[str, Stored]
 
 
 @dataclass(frozen=True, slots=True)

@@ -421,6 +421,7 @@ class Reconciler:
             situation=here,
             hindrances=governor.hindrances(decided.propagation, here),
             answers=rehearsal.answers,
+            accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
         )
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from applier.plan import Verb
 from applier.reasons import Reason
 from gitops.passes.known import Preview
+from gitops.review import rules
 from gitops.review.masking import Masks
 from gitops.review.operators import operators_first
 from gitops.review.privileges import growth
@@ -27,6 +29,7 @@ def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Itera
     yield from _held_back(preview, changes)
     yield from operators_first(changes, preview.situation.observed.objects)
     yield from _privileges(preview, masks)
+    yield from _rules(preview, masks)
 
 
 def _mass_deletion(changes: Sequence[Change]) -> Iterator[Caution]:
@@ -91,6 +94,12 @@ def _privileges(preview: Preview, masks: Masks) -> Iterator[Caution]:
         if more:
             message = masks.text(f"{key} allows more: {listed(more, separator='; ')}")
             yield Caution(Hazard.PRIVILEGES, message, str(key), node.origin.file, node.origin.line)
+
+
+def _rules(preview: Preview, masks: Masks) -> Iterator[Caution]:
+    for source, before in preview.accepted.items():
+        for one in rules.changed(before, preview.situation.conditions.rules[source].accepted):
+            yield replace(one, message=masks.text(one.message))
 
 
 def _written(preview: Preview) -> Iterator[tuple[ObjectKey, RenderedNode, Mapping[str, object] | None]]:

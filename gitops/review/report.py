@@ -136,6 +136,7 @@ class Hazard(StrEnum):
     NAMESPACE_GOES = "NamespaceGoes"
     PRIVILEGES = "PrivilegesGrow"
     HOLDS_BACK = "HoldsBack"
+    RULES = "RulesChange"
     NOT_COMPARED = "NotCompared"
 
 
