@@ -26,7 +26,8 @@ _LETTER: Final = 6.6
 _STYLE: Final = """
 svg { font: 12px ui-sans-serif, system-ui, sans-serif; }
 svg { --ink: #1c2733; --dim: #66727f; --line: #d7dde3; --paper: #ffffff; }
-text { fill: var(--ink); } .dim { fill: var(--dim); } .head { font-weight: 600; } .title { font-size: 16px; font-weight: 600; }
+text { fill: var(--ink); } .dim { fill: var(--dim); } .head { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
+.title { font-size: 16px; font-weight: 600; }
 .paper { fill: var(--paper); } .grid { stroke: var(--line); } .edge { stroke: var(--dim); stroke-dasharray: 2 3; } .inner { font-size: 10.5px; }
 .settled { fill: #2f9e6e; } .moving { fill: url(#moving); } .baking { fill: url(#baking); } .waiting { fill: #b6c0ca; }
 .held { fill: url(#held); stroke: #b7791f; } .failed { fill: url(#failed); stroke: #9b1c1c; } .gone { fill: none; stroke: var(--dim); }
@@ -100,8 +101,8 @@ class _Picture:
         yield from self._bands()
         yield from self._scale()
         yield from self._windows()
-        yield from self._tracks()
         yield from self._arrivals()
+        yield from self._tracks()
         yield from self._legend()
         yield "</svg>"
 
