@@ -5,8 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 
+from gitops.passes.known import Pass
 from tests.faults.lane import Commit, Lane, Object
 from tests.faults.test_table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
+
+
+async def others_go_on(lane: Lane, commit: Commit, name: str) -> Pass:
+    """One life with this commit, in which the ConfigMap of that name gets the text `two`; its last pass."""
+    await lane.commit(commit)
+    life = await lane.live(wait=0.0)
+    assert life.error is None
+    assert life.found is not None
+    stored = await lane.get(lane.config_map(name))
+    assert stored is not None
+    assert stored["data"]["text"] == "two"
+    return life.found
 
 
 async def test_a_conversion_that_fails_stops_its_kind_only(lane: Lane) -> None:
@@ -29,15 +42,9 @@ async def test_a_conversion_that_fails_stops_its_kind_only(lane: Lane) -> None:
         wanted = await reference(lane, before, after)
         await settled(lane, before)
         await convert("Webhook", {"clientConfig": {"url": NOWHERE}, "conversionReviewVersions": ["v1"]})
-        await lane.commit(after)
-        life = await lane.live(wait=0.0)
-        assert life.error is None
-        assert life.found is not None
+        found = await others_go_on(lane, after, "one-a")
         assert await names(lane) >= {"one-a", "one-b", "one-c", "one-d"}
-        stored = await lane.get(lane.config_map("one-a"))
-        assert stored is not None
-        assert stored["data"]["text"] == "two"
-        told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.manifest == widget]
+        told = [node.blocked for one in found.plan.sets for node in one.nodes if node.node.manifest == widget]
         assert all(why and "conversion webhook" in why.message for why in told)
         assert told
         await convert("None", None)
@@ -66,16 +73,8 @@ async def test_a_version_that_is_served_no_longer_stops_its_objects_only(lane: L
         assert changed.status == 200, changed.body
         await served(lane, f"/apis/{lane.group}/v2/widgets")
         since = lane.audit.mark()
-        await lane.commit(commit("two", "v1"))
-        life = await lane.live(wait=0.0)
-        assert life.error is None
-        assert life.found is not None
-        one = await lane.get(lane.config_map("one-d"))
-        assert one is not None
-        assert one["data"]["text"] == "two"
-        told = [
-            node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.manifest["kind"] == "Widget"
-        ]
+        found = await others_go_on(lane, commit("two", "v1"), "one-d")
+        told = [node.blocked for one in found.plan.sets for node in one.nodes if node.node.manifest["kind"] == "Widget"]
         said = f"the server serves {lane.group}/v2 and not {lane.group}/v1"
         assert [why and said in why.message for why in told] == [True], told
         await settled(lane, commit("two", "v2"))
@@ -112,14 +111,8 @@ async def test_a_kind_whose_scope_git_turns_stops_its_objects_only(lane: Lane) -
         wanted = await reference(lane, commit("one", "Namespaced"), commit("two", "Namespaced"))
         await settled(lane, commit("one", "Namespaced"))
         since = lane.audit.mark()
-        await lane.commit(commit("two", "Cluster"))
-        life = await lane.live(wait=0.0)
-        assert life.error is None
-        assert life.found is not None
-        one = await lane.get(lane.config_map("one-d"))
-        assert one is not None
-        assert one["data"]["text"] == "two"
-        told = [node.blocked.message for plan in life.found.plan.sets for node in plan.nodes if node.blocked]
+        found = await others_go_on(lane, commit("two", "Cluster"), "one-d")
+        told = [node.blocked.message for plan in found.plan.sets for node in plan.nodes if node.blocked]
         assert any("Widget is namespaced, and no namespace is given" in message for message in told), told
         assert any("spec.scope" in message and "immutable" in message for message in told), told
         assert deleted(lane, since, "widgets") == []

@@ -213,6 +213,13 @@ class Fleet:
         assert self.words() <= set(Reason), "a reason that is not in the vocabulary"
         return found
 
+    def settle(self) -> None:
+        """Passes until one changes nothing."""
+        for _ in range(10):
+            if not self.step().changed:
+                return
+        raise AssertionError("it does not come to rest after ten passes")
+
     @property
     def state(self) -> SourceState:
         """The source as it was committed last."""

@@ -81,7 +81,7 @@ def test_parts_end_where_a_fresh_process_would(settled: Copies, steps: list[list
         fleet.call(fleet.reconciler.tell())
         before = state_of(fleet)
         fleet.restart()
-        settle(fleet)
+        fleet.settle()
         assert state_of(fleet) == before
 
 
@@ -119,7 +119,7 @@ def test_parts_write_what_whole_passes_would(settled: Copies, commits: list[dict
                 ready(fleet)
             look(one, EVERYTHING)
             one.call(one.reconciler.tell())
-            settle(other)
+            other.settle()
             assert sorted(written[0]) == sorted(written[1])
         states = [state_of(fleet, uids=False) for fleet in (one, other)]
         assert states[0] == states[1]
@@ -140,7 +140,7 @@ def due(fleet: Fleet) -> Collection[ObjectKey]:
     """What parts are to look at after a commit. Where they cannot tell, everything has been looked at."""
     found = fleet.reconciler.accept([fleet.state])
     if isinstance(found, Wider):
-        settle(fleet)
+        fleet.settle()
     return EVERYTHING if isinstance(found, Wider) else found
 
 
@@ -223,11 +223,6 @@ def look(fleet: Fleet, keys: Collection[ObjectKey]) -> None:
         if isinstance(found, Wider) and not fleet.step().changed:
             return
     raise AssertionError("it does not come to rest")
-
-
-def settle(fleet: Fleet) -> None:
-    while fleet.step().changed:
-        pass
 
 
 def state_of(fleet: Fleet, *, uids: bool = True) -> dict[str, object]:

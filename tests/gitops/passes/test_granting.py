@@ -34,15 +34,8 @@ def named(roots: Collection[ObjectKey]) -> list[str]:
 def fleet() -> Iterator[Fleet]:
     with Fleet() as found:
         found.start(paced=EXPONENTIAL)
-        quiet(found)
+        found.settle()
         yield found
-
-
-def quiet(fleet: Fleet) -> None:
-    for _ in range(10):
-        if not fleet.step().changed:
-            return
-    raise AssertionError("it does not come to rest")
 
 
 def looked_at(fleet: Fleet, *names: str) -> None:
@@ -69,7 +62,7 @@ def widened(fleet: Fleet) -> str:
 def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
     """2.2, exponential over ten: 0, 1, 2-3, 4-7, 8-9; each readiness lets the next ones move without a look at the others."""
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     moved, rounds = fleet.at("two"), []
     while moved:
         rounds.append(moved)
@@ -84,28 +77,28 @@ def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
         assert fleet.at("two") == sorted([*(one for past in rounds for one in past), *moved])
     assert [len(one) for one in rounds] == [1, 1, 2, 4, 2]
     assert widened(fleet) == f"a wave ends in the rollout links.{GROUP}"
-    quiet(fleet)
+    fleet.settle()
     assert set(fleet.waits().values()) == {"Settled"}
 
 
 def test_what_was_let_move_is_counted_before_anything_is_written(fleet: Fleet) -> None:
     """P8: asked twice nothing more is granted, and a process that is killed in between grants the same, and no more."""
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
     assert granted(fleet) == ["i1"]
     assert granted(fleet) == []
     assert fleet.at("two") == ["i0"]
     fleet.restart()
-    quiet(fleet)
+    fleet.settle()
     assert fleet.at("two") == ["i0", "i1"]
 
 
 def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> None:
     """P1: two instances become ready at once, and are looked at at once; the room that both make is given once."""
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     for name in ("i0", "i1"):
         fleet.ready(name)
         looked_at(fleet, name)
@@ -130,19 +123,19 @@ def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> No
 def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
     """A halt that was not heard yet: the record is only written over the version that was read."""
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
     fleet.order(halt="INC-7")
     assert "is not on record" in widened(fleet)
-    quiet(fleet)
+    fleet.settle()
     assert fleet.at("two") == ["i0"]
     assert fleet.waits()["i1"] == "Halted"
 
 
 def test_nothing_is_let_move_while_everything_is_suspended(fleet: Fleet) -> None:
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
     fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
@@ -152,9 +145,9 @@ def test_nothing_is_let_move_while_everything_is_suspended(fleet: Fleet) -> None
 def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Fleet) -> None:
     """I5: what was open when everything was looked at is asked again."""
     fleet.push(hours={"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * *"}, "until": "17:00"})
-    quiet(fleet)
+    fleet.settle()
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     assert fleet.at("two") == ["i0"]
     fleet.ready("i0")
     looked_at(fleet, "i0")
@@ -175,7 +168,7 @@ def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Flee
 def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> None:
     """A deadline that has passed may halt."""
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
     fleet.clock.moment += timedelta(minutes=11)
@@ -186,7 +179,7 @@ def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
     """S1-14: what an expression says of all items may have changed by the readiness of one."""
     fleet.gates = ["${links.filter(l, l.settled()).size() != 1}"]
     fleet.push("two")
-    quiet(fleet)
+    fleet.settle()
     assert fleet.at("two") == ["i0"]
     fleet.ready("i0")
     looked_at(fleet, "i0")
@@ -205,7 +198,7 @@ def serve(fleet: Fleet, *names: str) -> None:
             if isinstance(moved, frozenset):
                 roots = moved
                 continue
-        quiet(fleet)
+        fleet.settle()
         return
 
 
@@ -230,7 +223,7 @@ def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
         fleet.written = {name: {"metadata": {"labels": {"tier": "first"}}} for name in names[:2]}
         fleet.start(paced=POLICIES[seed % len(POLICIES)])
         fleet.push("two")
-        quiet(fleet)
+        fleet.settle()
         for _ in range(14):
             _happens(fleet, chance)
             with fleet.copied() as fresh:
@@ -261,10 +254,10 @@ def _happens(fleet: Fleet, chance: random.Random) -> None:
             serve(fleet, name)
         case "time":
             fleet.clock.moment += timedelta(minutes=chance.choice((1, 5, 11)))
-            quiet(fleet)
+            fleet.settle()
         case "commit":
             fleet.push(chance.choice(("one", "two", "three")))
-            quiet(fleet)
+            fleet.settle()
 
 
 def _counted(whole: Whole) -> object:
@@ -287,7 +280,7 @@ def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
     with Fleet(names=TEN[:3]) as begun:
         begun.start(paced=EXPONENTIAL)
         begun.push("two")
-        quiet(begun)
+        begun.settle()
         begun.writes = 0
         with begun.copied() as fleet:
             to_the_end(fleet)
@@ -302,7 +295,7 @@ def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
 
 def to_the_end(fleet: Fleet) -> None:
     """Whoever moved gets ready, one after the other; at no time have more moved than the shape lets."""
-    quiet(fleet)
+    fleet.settle()
     for name in fleet.names:
         assert name in fleet.at("two")
         fleet.ready(name)
@@ -311,6 +304,6 @@ def to_the_end(fleet: Fleet) -> None:
         except Died:
             fleet.dies_at = None
             fleet.restart()
-            quiet(fleet)
+            fleet.settle()
         settled = fleet.names.index(name) + 1
         assert len(fleet.at("two")) <= frontier(Exponential(2), settled, len(fleet.names))

@@ -29,7 +29,7 @@ def key(name: str) -> ObjectKey:
 def fleet() -> Iterator[Fleet]:
     with Fleet(names=("a", "b", "c")) as found:
         found.start()
-        settle(found)
+        found.settle()
         yield found
 
 
@@ -37,7 +37,7 @@ def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
     """Parts go one after the other: sixteen objects are two of them, a hundred would take longer than all at once."""
     with Fleet(names=tuple(f"i{number:02d}" for number in range(20)), gates=[]) as many:
         many.start()
-        settle(many)
+        many.settle()
         for name in many.names[:16]:
             many.written[name] = {"text": "other"}
         many.push()
@@ -46,13 +46,6 @@ def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
             many.written[name] = {"text": "another"}
         many.push()
         assert many.reconciler.accept([many.state]) == Wider("17 objects change, which is less work all at once")
-
-
-def settle(fleet: Fleet) -> None:
-    for _ in range(10):
-        if not fleet.step().changed:
-            return
-    raise AssertionError("it does not settle")
 
 
 def part(fleet: Fleet, *names: str) -> Pass | Wider:
@@ -123,7 +116,7 @@ def test_the_requests_of_a_part_do_not_grow_with_the_fleet(monkeypatch: pytest.M
     for size in (3, 30):
         with Fleet(names=tuple(f"n{number:02}" for number in range(size))) as fleet:
             fleet.start()
-            settle(fleet)
+            fleet.settle()
             log: list[str] = []
 
             async def logged(request: Request, log: list[str] = log, box: Sandbox = fleet.sandbox) -> Response:
@@ -173,7 +166,7 @@ def test_a_kind_that_cannot_be_read_stops_parts_only_until_a_whole_pass_knows_it
     with monkeypatch.context() as broken:
         broken.setattr(fleet.sandbox, "answer", converting)
         assert widened(part(fleet, "a")) == "other kinds can be read than before"
-        settle(fleet)
+        fleet.settle()
         fleet.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/a-app")
         fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
         assert done(part(fleet, "a"))[0] == "Deployment/a-app created"
@@ -183,7 +176,7 @@ def test_a_kind_that_cannot_be_read_stops_parts_only_until_a_whole_pass_knows_it
     assert widened(part(fleet, "a")) == "other kinds can be read than before"
     fleet.step()
     fleet.ready("a")
-    settle(fleet)
+    fleet.settle()
     is_as_a_fresh_process_wants_it(fleet)
 
 
@@ -239,9 +232,9 @@ def plain() -> Iterator[Fleet]:
     """With plain objects beside the instances."""
     with Fleet(names=("a",), plain=dict(PLAIN)) as found:
         found.start()
-        settle(found)
+        found.settle()
         found.available("web")
-        settle(found)
+        found.settle()
         yield found
 
 
@@ -293,7 +286,7 @@ def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: Fleet) -> 
         files = {**_others(plain), "all.yaml": file.encode()}
         plain.catalog = load(files, source="platform", revision=text.ljust(40, "f"), previous=plain.catalog)
         if text == "one":
-            settle(plain)
+            plain.settle()
     assert plain.reconciler.accept([plain.state]) == {at("c00")}
 
 
@@ -333,11 +326,11 @@ def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: Fleet) -
 def test_a_plain_object_behind_a_closed_window_is_left_to_a_whole_pass_and_not_healed_past_it(plain: Fleet) -> None:
     """I5: what the window keeps from being updated is no drift later."""
     plain.push(night={"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 0 * * *"}, "duration": "24h"})
-    settle(plain)
+    plain.settle()
     due = commit(plain, x=config_map("x", data={"text": "two"}))
     assert isinstance(due, frozenset)
     assert "are held" in widened(plain.call(plain.reconciler.part(due)))
-    settle(plain)
+    plain.settle()
     assert "waits" in widened(plain.call(plain.reconciler.part(due)))
     assert plain.request("GET", f"{CONFIG_MAPS}/x")["data"] == {"text": "one"}
     plain.request("DELETE", f"{CONFIG_MAPS}/y")
@@ -351,7 +344,7 @@ def test_the_requests_of_a_part_with_plain_objects_do_not_grow_with_the_source(m
         objects = {f"n{number:02}": config_map(f"n{number:02}", data={"text": "one"}) for number in range(size)}
         with Fleet(names=("a",), plain=objects) as fleet:
             fleet.start()
-            settle(fleet)
+            fleet.settle()
             log: list[str] = []
 
             async def logged(request: Request, log: list[str] = log, box: Sandbox = fleet.sandbox) -> Response:
