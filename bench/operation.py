@@ -1,7 +1,7 @@
 """What one touched object costs the daemon among few and among many: `python -m bench.operation [MANY]`.
 
 A whole daemon in this process, with a real repository, watches, log, metrics and records, on the sandbox. Each row is counted from the commit or
-event to rest, the records of sources included. Seconds are of CPU, those of Git's processes included, those that the sandbox needs to answer aside,
+event to rest, the records of sources included. Seconds are of CPU, those of Git's processes apart, those that the sandbox needs to answer left out,
 each the least of several; ratios near 1 mean that the cost does not grow with the fleet.
 """
 
@@ -108,14 +108,14 @@ class World:
         queue, whole = self.follower.queue, self.follower.reconciler.whole
         return bool(whole and not whole.is_untold) and not (queue.dirty or queue.held or queue.next_due)
 
-    async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, int]:
-        """Seconds and requests from what `touch` has done to rest."""
+    async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, float, int]:
+        """Seconds of this process and of Git's, and requests, from what `touch` has done to rest."""
         passes = self.passes
         await touch()
         gc.collect()
-        self.requests, self.answering, begun = 0, 0.0, _cpu()
+        self.requests, self.answering, begun, git = 0, 0.0, time.process_time(), _of_git()
         await self._rest(passes)
-        return _cpu() - begun - self.answering, self.requests
+        return time.process_time() - begun - self.answering, _of_git() - git, self.requests
 
     async def change(self) -> None:
         """A commit that changes one object."""
@@ -167,13 +167,13 @@ async def _main(many: int) -> None:
         costs = [await _costs(kind, size, rows.values()) for size in (FEW, many)]
         print(f"\n{f'one {what} touched, among':<50} {FEW:>9,} {many:>9,} {'ratio':>8}")
         for label, few, large in zip(rows, *costs, strict=True):
-            for unit, small, big in zip(("seconds", "requests"), few, large, strict=True):
+            for unit, small, big in zip(("seconds", "seconds of Git", "requests"), few, large, strict=True):
                 print(f"{f'{label}, {unit}':<50} {small:>9.4g} {big:>9.4g} {big / small if small else 1:>8.2f}")
 
 
 async def _costs(
     kind: type[World], size: int, rows: Iterable[Callable[[World], Awaitable[None]]]
-) -> list[tuple[float, int]]:
+) -> list[tuple[float, float, int]]:
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, redirect_stdout(StringIO()):
         async with AsyncExitStack() as stack:
             world = kind(size, Path(name))
@@ -189,10 +189,10 @@ def _each(*listeners: Callable[[T], None]) -> Callable[[T], None]:
     return tell
 
 
-def _cpu() -> float:
-    """Of this process and of those that it has waited for."""
+def _of_git() -> float:
+    """Seconds of the processes that this one has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    return children.ru_utime + children.ru_stime
 
 
 def _config_map(number: int, text: str) -> Object:
