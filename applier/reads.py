@@ -31,6 +31,10 @@ LONGEST_WAIT: Final = 60.0
 """Seconds before a silent kind that failed is asked again: the first time, and at most."""
 
 
+ASKED_ON: Final = 2
+"""Silent kinds that are asked at a time, so that what never answers does not take the places of what does."""
+
+
 class Reader(Protocol):
     """What is read of a cluster: see `applier.cluster.Cluster`."""
 
@@ -72,6 +76,7 @@ class Reads:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _patience: Patience = field(default_factory=lambda: Patience(SHORTEST, LONGEST))
     _silent: dict[GroupKind, _Silent] = field(default_factory=dict)
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKED_ON))
     _moved: float = 0.0
     _newest: float = 0.0
 
@@ -146,15 +151,20 @@ class Reads:
 
     async def _go_on(self, silent: _Silent, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The answer; what the server cannot give now is asked for again. Raises what else it says."""
-        wait = FIRST_WAIT
+        wait, anew = FIRST_WAIT, self._places.locked()
+        if anew:
+            silent.asked.cancel()
         while True:
             try:
-                found = await silent.asked
+                async with self._places:
+                    if anew:
+                        silent.since, silent.asked = _now(), asyncio.ensure_future(ask())
+                    anew = True
+                    found = await silent.asked
             except Unavailable as error:
                 silent.why = str(error)
                 await self.sleep(max(wait, error.retry_after or 0.0))
-                wait, silent.since = min(2 * wait, LONGEST_WAIT), _now()
-                silent.asked = asyncio.ensure_future(ask())
+                wait = min(2 * wait, LONGEST_WAIT)
             else:
                 if (took := _now() - silent.since) <= LONGEST:  # a longer one is not worth the wait of others
                     self._patience.waited(took)

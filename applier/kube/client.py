@@ -44,7 +44,7 @@ _CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
 class Call:
     """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
 
-    `budget`: seconds of waiting in all, as in `BUDGET`.
+    `budget`: seconds of waiting in all, as in `BUDGET`. `begins_watch`: a watch begins with this list, and nobody else waits for it.
     """
 
     verb: str
@@ -57,6 +57,7 @@ class Call:
     body: bytes | None = field(default=None, repr=False)
     etag: str = ""
     budget: float = BUDGET
+    begins_watch: bool = False
 
     @property
     def write(self) -> bool:
@@ -112,6 +113,8 @@ class Client:
         # waiting.
         self._slots = _Slots(concurrency, self._load)
         self._list_slots = _Slots(max(2, concurrency // 4), self._load)
+        # Watches of kinds that do not answer begin again and again, and must not keep lists waiting.
+        self._watch_slots = _Slots(max(2, concurrency // 4), self._load)
 
     @property
     def server_time(self) -> datetime | None:
@@ -147,7 +150,7 @@ class Client:
         what an overloaded server asks for.
         """
         spent = 0.0
-        slots = self._list_slots if call.verb == "list" else self._slots
+        slots = self._watch_slots if call.begins_watch else self._list_slots if call.verb == "list" else self._slots
         for attempt in count():
             slot = await slots.take()
             try:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from math import inf
@@ -202,9 +203,8 @@ class KubeCluster:
         query = {"labelSelector": subject.selector} if subject.selector else {}
         query |= {"fieldSelector": f"metadata.name={subject.name}"} if subject.name else {}
         first = urlencode({**query, "limit": "1"})
-        listed = await self._client.document(
-            _call("list", "GET", f"{path}?{first}", about=subject.kind, accept=_METADATA_LIST)
-        )
+        call = _call("list", "GET", f"{path}?{first}", about=subject.kind, accept=_METADATA_LIST)
+        listed = await self._client.document(replace(call, begins_watch=True))
 
         def call_from(since: str, seconds: int) -> Call:
             moving = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since, "timeoutSeconds": seconds}

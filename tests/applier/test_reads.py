@@ -10,7 +10,7 @@ import pytest
 
 from applier.cluster import Object
 from applier.errors import Denied, Unavailable
-from applier.reads import LONGEST, SHORTEST, Reads
+from applier.reads import ASKED_ON, LONGEST, SHORTEST, Reads
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 from tests.properties.world import World
@@ -233,6 +233,25 @@ def test_who_insists_waits_for_all() -> None:
 
     lab.run(story)
     assert lab.lists() == [0]
+
+
+def test_many_kinds_that_do_not_answer_are_asked_a_few_at_a_time() -> None:
+    """I9: all those of an API server of their own, say, do not take the places of what answers; each has its turn, and is heard."""
+    kinds = [GroupKind("example.com", f"Widget{number}") for number in range(10)]
+    lab = Lab(Slow(takes={kind: [30, 0.1] for kind in kinds}))
+
+    def in_flight() -> int:
+        coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+        return sum(getattr(one, "__name__", "") == "list" for one in coroutines)
+
+    async def story() -> None:
+        await asyncio.gather(*map(lab.silent, kinds))
+        await asyncio.sleep(1)
+        assert in_flight() == ASKED_ON
+        await asyncio.sleep(30)
+        assert len(lab.heard) == len(kinds)
+
+    lab.run(story)
 
 
 def test_a_pass_that_is_broken_off_asks_no_more() -> None:

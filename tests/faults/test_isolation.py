@@ -268,6 +268,35 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
         fleet.call(story())
 
 
+APIS = ("batch", "policy", "networking.k8s.io", "autoscaling", "storage.k8s.io", "rbac.authorization.k8s.io")
+
+
+def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
+    """I9: API servers of their own accept everything and answer nothing, neither lists nor the lists with which watches begin."""
+    loop = VirtualLoop()
+    clock = cast(StillClock, VirtualClock(loop, START))
+    with Faulted(
+        names=(), plain={"secret": SECRET, "service": service("plain", "one")}, clock=clock, new_loop=lambda: loop
+    ) as fleet:
+
+        async def story() -> None:
+            kinds = [one for one in (await fleet.cluster.discover()).resources.values() if one.group in APIS]
+            assert len(kinds) > 3 * SLOTS
+            fleet.faulty.faults = [Fault(Delay(30), verb="list", plural=one.plural) for one in kinds]
+            async with following(fleet, lambda _: None) as follower:
+                await asyncio.sleep(15)
+                assert fleet.request("GET", "/api/v1/namespaces/default/secrets/plain")
+                fleet.plain = {"secret": SECRET, "service": service("plain", "two")}
+                fleet.push()
+                follower.poll("platform")
+                await asyncio.sleep(3)
+                found = fleet.request("GET", "/api/v1/namespaces/default/services/plain")
+                assert found["metadata"]["labels"]["text"] == "two"
+
+        fleet.push()
+        fleet.call(story())
+
+
 RECORDS = {
     "rollout": Fault(Delay(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
     "rollout refused": Fault(Refuse(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),

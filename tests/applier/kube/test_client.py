@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from applier.cluster import Subject
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
@@ -331,6 +332,34 @@ def test_requests_that_take_long_give_their_slots_away() -> None:
         [*hanging[:3], *(f"one{number}" for number in range(400)), *hanging[3:]], concurrency=4
     )
     assert max(when for name, when in done.items() if name not in hanging) < 2.1
+
+
+def test_watches_that_do_not_begin_take_no_places_of_lists() -> None:
+    """I9: however many kinds do not answer."""
+    loop, sandbox = VirtualLoop(), Sandbox()
+
+    async def door(request: Request) -> Response:
+        await asyncio.sleep(1e6 if request.target.startswith("/api/v1/secrets") else 0.01)
+        return await sandbox.answer(request)
+
+    async def begin(cluster: KubeCluster) -> None:
+        async with cluster.watch(Subject(GroupKind("", "Secret"))):
+            raise AssertionError("it has begun")
+
+    async def story() -> None:
+        cluster = cluster_of(door, concurrency=4)
+        watches = [asyncio.ensure_future(begin(cluster)) for _ in range(40)]
+        for _ in range(100):
+            await cluster.list(GroupKind("", "ConfigMap"))
+        assert loop.time() < 2
+        for one in watches:
+            one.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+
+    try:
+        loop.run_until_complete(story())
+    finally:
+        loop.close()
 
 
 def test_no_more_are_sent_to_a_server_that_answers_nobody() -> None:
