@@ -344,6 +344,36 @@ def test_what_is_recorded_before_it_is_acted_on_is_waited_for_by_who_rests_on_it
         assert not [text for source, text in told if source == "cluster"]
 
 
+def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> None:
+    """I9, I12: they are carried out meanwhile; once the record is answered it is written again, to say the last one, and then rests."""
+    loop = VirtualLoop()
+    clock = cast(StillClock, VirtualClock(loop, START))
+    with Faulted(names=("a",), plain={"service": service("plain", "one")}, clock=clock, new_loop=lambda: loop) as fleet:
+
+        def label() -> str:
+            found = fleet.request("GET", "/api/v1/namespaces/default/services/plain")
+            return cast(str, found["metadata"]["labels"]["text"])
+
+        async def story() -> None:
+            async with following(fleet, lambda _: None) as follower:
+                await asyncio.sleep(20)
+                slow = Fault(Delay(12), verb="patch", plural="configmaps", name="source-platform")
+                fleet.faulty.faults = [slow]
+                for text in ("two", "three"):
+                    fleet.plain = {"service": service("plain", text)}
+                    fleet.push()
+                    follower.poll("platform")
+                    await asyncio.sleep(4)
+                    assert label() == text
+                assert len(fleet.faulty.met) == 1
+                await asyncio.sleep(40)
+                assert fleet.request("GET", SOURCE)["data"]["own"] == fleet.state.catalog.revision
+                assert len(fleet.faulty.met) == 2
+
+        fleet.push()
+        fleet.call(story())
+
+
 SOURCE = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
 
 
