@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.binaries import NotBuiltError, find_binaries
@@ -18,6 +19,10 @@ from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 
 IN_CI = os.environ.get("CI") == "true"
+
+# Hypothesis draws numbers and texts that it finds in whatever modules are loaded by then: examples would depend on the tests that ran before.
+if "LEVELGATE_FUZZ" not in os.environ:
+    pytest.MonkeyPatch().setattr(providers, "is_local_module_file", lambda _: False)
 
 
 @pytest.fixture(scope="session")
