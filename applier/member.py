@@ -113,7 +113,7 @@ def body(
     if node.origin.file:
         record[keys.FILE] = str(node.origin)
     if revision:
-        record[keys.COMMIT] = revision[:12]
+        record[keys.COMMIT] = short(revision)
     marked = {
         **metadata,
         "labels": {**(metadata.get("labels") or {}), keys.PART_OF: rendered.id},
@@ -122,6 +122,11 @@ def body(
     if live is not None:
         marked["uid"] = live["metadata"]["uid"]
     return {**manifest, "metadata": marked}
+
+
+def short(revision: str) -> str:
+    """A commit as members record it."""
+    return revision[:12]
 
 
 def altered(obj: Object, rendered: RenderedSet, node: RenderedNode, deps: Iterable[str]) -> str:

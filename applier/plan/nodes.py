@@ -6,7 +6,7 @@ branches go on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -79,17 +79,30 @@ class Judge:
         if rendered.is_applied or (rendered.applied and rendered.before is None):
             return None
         before = {node.key: node.manifest for node in rendered.before.nodes} if rendered.before else {}
+        is_for_this = self._of_target(rendered)
         moved = [
-            (node.level, datetime.fromisoformat(written))
+            (node.level, written)
             for node in rendered.nodes
             if node.key
             and node.writable
             and before.get(node.key) != node.manifest
             and (live := self.observed.objects.get(node.key))
             and carries(live, node.manifest, node.hash)
-            and (written := (apply_entry(live, CONTENT) or {}).get("time"))
+            and (written := _written(live))
+            and is_for_this(live, written)
         ]
         return Begun(max(level for level, _ in moved), min(since for _, since in moved)) if moved else None
+
+    def _of_target(self, rendered: RenderedSet) -> Callable[[Object, datetime], bool]:
+        """Was a member, at this time, written for what is wanted now, and not for something before it that wanted the same of this one? In a source
+        that is this commit; in an instance its revision, and its own manifest as it was written.
+        """
+        if rendered.is_source:
+            commit = member.short(self.records.commits.get(rendered.source, ""))
+            return lambda live, _: bool(commit) and annotation(live, keys.COMMIT) == commit
+        parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
+        since = _written(parent) if parent and carries(parent, rendered.manifest) else None
+        return lambda live, at: since is not None and at >= since and annotation(live, keys.REVISION) == revision
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
@@ -376,3 +389,9 @@ def _takes(node: RenderedNode, live: Object | None) -> tuple[str, ...]:
         case "report":
             return ()
     return HANDS
+
+
+def _written(live: Object) -> datetime | None:
+    """When its content was written by us, as the server says."""
+    time = (apply_entry(live, CONTENT) or {}).get("time")
+    return datetime.fromisoformat(time) if time else None

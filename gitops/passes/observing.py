@@ -103,7 +103,7 @@ async def observe_part(
     archive = whole.archive(part.instances)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
     begun = governor.begin(observed, archive.stored, targets)
-    records = replace(known.records, scopes={}, partial=parents)
+    records = replace(known.records, scopes={}, partial=parents, commits=revisions_of(whole.sources))
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
@@ -144,4 +144,5 @@ def _records(
         adoption={state.catalog.source: state.adoption for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
         keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
+        commits=revisions_of(sources),
     )

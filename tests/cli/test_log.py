@@ -11,7 +11,7 @@ from applier.errors import Denied
 from applier.results import Result
 from gitops.cli.progress import Progress
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import Fleet, commit_id
 
 KEY = ObjectKey("g.test", "Link", "default", "i0")
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 1 * * *"}, "duration": "1h"}
@@ -30,7 +30,7 @@ def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixtu
             progress.passed(fleet.step())
     told = lines(capsys)
     (made,) = [line for line in told if line.get("object") == "Link.g.test/default/i0"]
-    assert (made["source"], made["revision"], made["action"]) == ("platform", f"{1:040d}", "created")
+    assert (made["source"], made["revision"], made["action"]) == ("platform", commit_id(1), "created")
     assert all(line["time"].endswith("Z") for line in told)
 
 
@@ -45,9 +45,9 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
         progress.passed(fleet.step())
     told = lines(capsys)
     settled = next(line for line in told if line.get("action") == "settled")
-    assert (settled["source"], settled["revision"], settled["reason"]) == ("platform", f"{1:040d}", "Settled")
+    assert (settled["source"], settled["revision"], settled["reason"]) == ("platform", commit_id(1), "Settled")
     held = told[-1]
-    assert (held["source"], held["revision"], held["reason"]) == ("platform", f"{2:040d}", "WindowClosed")
+    assert (held["source"], held["revision"], held["reason"]) == ("platform", commit_id(2), "WindowClosed")
     assert held["sets"] == ["Link.g.test/default/i0"]
 
 

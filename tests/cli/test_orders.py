@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet
+from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id
 
 ORDERS = r"levelgate\.dev/(hold|suspend|halt|resume|approve|break-glass|requested-by)"
 LINKS = "/apis/g.test/v1/namespaces/default/links"
@@ -128,7 +128,7 @@ def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) ->
     fleet.names = ("x0",)
     fleet.push()
     fleet.step()
-    commit = f"{fleet.commits:040d}"
+    commit = commit_id(fleet.commits)
     assert f"is at commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "000000", code=1)
     assert f"is at commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "9c1d2e7", code=1)
     fleet.put(f"{OWN}/source-platform", approved_commit="000")

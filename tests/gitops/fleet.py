@@ -38,6 +38,11 @@ _deployed: dict[str, Store] = {}
 """What fleets came to, by all that they are made of."""
 
 
+def commit_id(number: int) -> str:
+    """Of the commit with this number, counted from 1; the digits by which commits are told apart stand at the front, as in Git."""
+    return f"{number:07d}".ljust(40, "0")
+
+
 @dataclass
 class StillClock(VirtualClock):
     """Stands still from the start of all stories until it is moved."""
@@ -129,7 +134,7 @@ class Fleet:
     def committed(self, files: Mapping[str, str]) -> str:
         """The id of the commit that holds these."""
         self.commits += 1
-        return f"{self.commits:040d}"
+        return commit_id(self.commits)
 
     def _files(self) -> dict[str, str]:
         files = {"link.json": self._definition(), **self.rules}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gitops.fleet import TEN, Fleet
+from tests.gitops.fleet import GROUP, TEN, Fleet
 
 
 @pytest.fixture
@@ -277,6 +277,38 @@ def test_what_may_be_finished_after_a_window_has_closed(
         fleet.clock.moment = TOMORROW
         fleet.step()
         assert {image(fleet, name) for name in names} == {"two"}
+
+
+@pytest.mark.parametrize("drain", ["Level", "Rollout"])
+@pytest.mark.parametrize("change", ["spec", "definition", "plain"])
+def test_what_is_committed_after_a_window_has_closed_was_not_begun_in_it(drain: str, change: str) -> None:
+    """3.3, 8 and I5: an instance, and a source, that never came to their end had begun with something else. `beside` is the same before and after."""
+    beside = {**second("x"), "id": "beside"}
+    beside["template"] = {**beside["template"], "metadata": {"name": "beside"}, "data": {"image": "same"}}
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": "default"}}
+    with Fleet(names=("i0", "i1"), more=[beside], plain={"plain": {**plain, "data": {"image": "one"}}}) as fleet:
+        fleet.push(hours={**HOURS, "drain": drain, "overrunLimit": "30m"})
+        for _ in range(3):
+            fleet.step()
+        fleet.clock.moment = CLOSES
+        match change:
+            case "spec":
+                fleet.written = {"i0": {"text": "two"}}
+            case "definition":
+                fleet.image = "two"
+            case _:
+                fleet.plain["plain"]["data"] = {"image": "two"}
+        fleet.push()
+        for _ in range(3):
+            fleet.step()
+        text = fleet.request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/i0")["spec"]["text"]
+        assert (fleet.at("two"), text, image(fleet, "plain")) == ([], "one", "one")
+        fleet.clock.moment = TOMORROW
+        for _ in range(6):
+            fleet.step()
+            fleet.ready("i0", "i1")
+        text = fleet.request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/i0")["spec"]["text"]
+        assert "two" in {text, image(fleet, "i0-app"), image(fleet, "plain")}
 
 
 SLOW = {"start": "2026-11-20T12:00", "end": "2026-11-20T13:00"}

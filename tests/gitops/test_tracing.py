@@ -25,7 +25,7 @@ from gitops import tracing
 from gitops.passes.reconcile import Reconciler
 from gitops.stages import told
 from tests.conftest import IN_CI
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import Fleet, commit_id
 from tests.gitops.source.real_git import Work
 
 
@@ -49,7 +49,7 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
             await reconciler.reconcile([fleet.state])
         spans = kept.get_finished_spans()
     first = named(spans, "pass")[0]
-    assert attributes(first) == {"levelgate.revisions": (f"platform@{1:040d}",)}
+    assert attributes(first) == {"levelgate.revisions": (f"platform@{commit_id(1)}",)}
     for name in ("observe", "render", "plan", "apply", "conclude"):
         inner = named(spans, name)
         assert inner
@@ -58,7 +58,7 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     assert attributes(write) == {
         "levelgate.object": "Deployment.apps/default/i0-app",
         "levelgate.instance": "Link/default/i0",
-        "levelgate.revision": f"{1:040d}"[:12],
+        "levelgate.revision": commit_id(1)[:12],
     }
     assert write.parent
     assert write.parent.span_id in {span.context.span_id for span in named(spans, "apply") if span.context}

@@ -11,7 +11,7 @@ import pytest
 
 from applier.kube.cluster import KubeCluster
 from gitops.records.record import SourceRecord
-from tests.gitops.fleet import GROUP, MERGE, Fleet
+from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
 
 HOURS: dict[str, Any] = {
     "kind": "Allow",
@@ -184,7 +184,7 @@ def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet,
     fleet.ready("a")
     assert fleet.move("two", rounds=1) == [["b"]]
     by = {one.by for one in fleet.rollout().decisions if one.what == "overridden"}
-    assert by == ({f"commit {fleet.commits:040d}"[:19]} if is_in_git else {"kubectl-annotate"})
+    assert by == ({f"commit {commit_id(fleet.commits)}"[:19]} if is_in_git else {"kubectl-annotate"})
     fleet.clock.moment = until
     assert fleet.move("two") == []
 

@@ -22,6 +22,7 @@ from gitops.review.report import Report
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
+from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
 VOLATILE = frozenset(
@@ -76,13 +77,13 @@ class Platform:
         parent = source_parent(source)
         if approved and parent in self.cluster.objects:
             self.cluster.edit(
-                parent, lambda obj: obj["metadata"]["annotations"].update({keys.APPROVED: f"{self._commits:040d}"})
+                parent, lambda obj: obj["metadata"]["annotations"].update({keys.APPROVED: commit_id(self._commits)})
             )
         known = self.sources.get(source)
         catalog = load(
             {name: text.encode() for name, text in files.items()},
             source=source,
-            revision=f"{self._commits:040d}",
+            revision=commit_id(self._commits),
             previous=known.catalog if known else None,
         )
         self.sources[source] = SourceState(catalog, ref="main", url="file:///platform", hold=hold)

@@ -18,7 +18,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.share import COMMON
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
-from tests.gitops.fleet import GROUP, StillClock
+from tests.gitops.fleet import GROUP, StillClock, commit_id
 
 T = TypeVar("T")
 OWN = "/api/v1/namespaces/levelgate-system/configmaps"
@@ -78,7 +78,7 @@ class World:
                 load(
                     {f"{number}.json": json.dumps(one).encode() for number, one in enumerate(held)},
                     source=name,
-                    revision=f"{self.commits:040d}",
+                    revision=commit_id(self.commits),
                 )
             )
             for name, held in sorted(self.git.items())
