@@ -203,9 +203,7 @@ class _Asked:
                 named = self.source or await _source_of(cluster, self.place)
                 name = named or compose.likely_name(self.place)
                 state = self._state(name, head)
-                report = await planning.against(
-                    cluster, state, clock=SystemClock(), version=program_version(), facts=self._facts()
-                )
+                report = await planning.against(cluster, state, clock=SystemClock(), facts=self._facts())
                 before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
         except ConfigurationError as error:
             await reading  # what is wrong with the place is told first
@@ -224,7 +222,7 @@ class _Asked:
         await record.close()
         name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
-            snapshot, self._state(name, head), clock=SystemClock(), version=program_version(), facts=self._facts()
+            snapshot, self._state(name, head), clock=SystemClock(), facts=self._facts()
         )
         report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
         taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"

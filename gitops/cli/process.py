@@ -206,7 +206,7 @@ class Process:
         from gitops.daemon.agreement import insist
 
         one = follower.reconciler
-        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, version=program_version())
+        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock)
 
     def _daemon(self, follower: Follower, externals: Externals, configuration: Configuration) -> Daemon:
         from gitops.daemon.daemon import Daemon

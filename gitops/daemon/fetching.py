@@ -327,7 +327,7 @@ class Fetcher:
         snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
         state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
         state = state.configured(self.configs[name], self._governors)
-        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock, version="")
+        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock)
 
     async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from applier import observe
+from applier import kro, observe
 from applier.cluster import Object
+from applier.errors import ClusterError
 from applier.inventory import TOOL, Scope, is_intact, tool_of
 from applier.observed import Observed, annotation
 from applier.plan import Records
@@ -22,6 +23,7 @@ from gitops.propagation.gates import Fact
 from gitops.propagation.rules import unread
 from gitops.propagation.situation import Conditions
 from gitops.records import calendar
+from gitops.records.installation import INSTALLATION, check_format
 from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
@@ -108,6 +110,24 @@ async def observe_part(
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
     return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
+
+
+async def heeding(cluster: Reader, known: Known) -> Known:
+    """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
+    observed = await observe.look(cluster, known.observed, {INSTALLATION})
+    check_format(observed.objects.get(INSTALLATION))
+    return replace(known, observed=observed)
+
+
+async def heeding_kro(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
+    """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
+    if not any(state.adoption.heirs_of for state in sources):
+        return sources
+    try:
+        runs = await kro.running(cluster, now)
+    except ClusterError as error:
+        runs = f"perhaps: {error}"
+    return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
 
 
 def _is_lost(parent: Object | None) -> bool:

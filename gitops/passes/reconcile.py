@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from applier import kro, observe
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor, Outcome
@@ -23,23 +22,20 @@ from applier.plan import Plan
 from applier.reads import Reads
 from applier.results import Answer, Result
 from applier.underway import Batch, Underway
-from applier.write import Writer
 from gitops.clock import Clock
 from gitops.passes import beforehand, conclude
 from gitops.passes.accounts import Ledger
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
-from gitops.passes.known import Known, Pass, Preview
-from gitops.passes.observing import FactsAt, observe_all, observe_part
+from gitops.passes.known import Known, Pass
+from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
 from gitops.passes.recording import RecordWriter
 from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
-from gitops.propagation.propagation import Propagation
-from gitops.propagation.situation import Situation
-from gitops.records.installation import INSTALLATION, check_format, ensure_namespace
+from gitops.records.installation import ensure_namespace
 from gitops.records.revisions import KIND, Archive
 from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
@@ -137,7 +133,7 @@ class Reconciler:
         miscounted = tuple(self.whole.miscounted()) if self.whole else ()
         self.whole, given = None, sources
         self.share = Share.of(self.mine, sources)
-        sources = await self._heeding_kro(self.apart(sources))
+        sources = await heeding_kro(self.reads, self.apart(sources), self.clock.now())
         catalogs, known = await self._observe(sources)
         known = self._hindered(await self._in_term(known))
         self._heed_what_refuses(sources, known.observed)
@@ -169,7 +165,7 @@ class Reconciler:
         """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await self.decider.decide(catalogs, await self._heeding(known))
+            bundle, decided, known = await self.decider.decide(catalogs, await heeding(self.reads, known))
             if known.propagation.stopped or self.stopping():
                 break
             if issued := [one for one in bundle.issued if self.share.has(one.source)]:
@@ -267,7 +263,7 @@ class Reconciler:
         results: list[Result] = []
         with self._executor(sources, known) as executor:
             for _ in range(MAX_ROUNDS):
-                bundle, decided, known = await decider.decide(catalogs, await self._heeding(known))
+                bundle, decided, known = await decider.decide(catalogs, await heeding(self.reads, known))
                 if why := exceeded(whole, part, bundle, decided, known):
                     return Wider(why)
                 if self.stopping() or (
@@ -302,7 +298,7 @@ class Reconciler:
         if whole is None or not whole.moved:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
-        known = await self._heeding(replace(whole.known, observed=nothing))
+        known = await heeding(self.reads, replace(whole.known, observed=nothing))
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
         facts = self.facts(reading.now) if self.facts else None
         found = granted(whole, replace(known.conditions, reading=reading, externals=facts), known.observed)
@@ -400,30 +396,6 @@ class Reconciler:
         if self.whole and obj["kind"] != KIND.kind:
             self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
 
-    async def preview(self, sources: Sequence[SourceState]) -> Preview:
-        """What a pass would do first, and all that would follow; nothing is written, but the server is asked by dry runs."""
-        sources = await self._heeding_kro(sources)
-        catalogs, begun = await self._observe(sources)
-        begun = await self._heeding(begun)
-        freely = replace(begun, propagation=Propagation())
-        bundle, due, known = await self.decider.decide(catalogs, freely, to_the_end=True)
-        rehearsal = await Writer(self.cluster, {}, users_of(sources)).rehearse(due, known.observed)
-        if rehearsal.observed.failures != known.observed.failures:
-            known = replace(known, observed=rehearsal.observed)
-            bundle, due, known = await self.decider.decide(catalogs, known, to_the_end=True)
-        foreseen = replace(known, propagation=begun.propagation, archive=known.archive.foreseen(bundle.issued))
-        found, first, decided = await self.decider.decide(catalogs, foreseen)
-        here = Situation(decided.conditions, bundle, due, decided.observed, decided.archive.stored, decided.propagation)
-        return Preview(
-            first=Pass(found, first, decided.observed, (), decided.propagation),
-            bundle=bundle,
-            due=due,
-            situation=here,
-            hindrances=governor.hindrances(decided.propagation, here),
-            answers=rehearsal.answers,
-            accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
-        )
-
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         with self.stage("observe"):
             known = await observe_all(self.reads, sources, self.decider.seen, clock=self.clock, facts=self.facts)
@@ -437,22 +409,6 @@ class Reconciler:
         if last > self.lead.epoch:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
-
-    async def _heeding_kro(self, sources: Sequence[SourceState]) -> Sequence[SourceState]:
-        """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
-        if not any(state.adoption.heirs_of for state in sources):
-            return sources
-        try:
-            runs = await kro.running(self.reads, self.clock.now())
-        except ClusterError as error:
-            runs = f"perhaps: {error}"
-        return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
-
-    async def _heeding(self, known: Known) -> Known:
-        """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
-        observed = await observe.look(self.reads, known.observed, {INSTALLATION})
-        check_format(observed.objects.get(INSTALLATION))
-        return replace(known, observed=observed)
 
     async def _keep(self, known: Known, bundle: Bundle, *, is_told: bool) -> tuple[Known, bool]:
         """Store what was decided of rollouts, before it is acted on, and at the end how far they are. False where that did not succeed: where

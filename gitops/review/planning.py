@@ -9,7 +9,7 @@ from datetime import datetime
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
 from gitops.passes.known import Preview
-from gitops.passes.reconcile import Reconciler
+from gitops.passes.previewing import preview
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
 from gitops.propagation.policy import Policy
@@ -55,9 +55,7 @@ async def between(
     record = Judging(ClusterName("git"), brought(base, before, version, rollouts), crds=_crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
-        report = await against(
-            record, head, clock=clock, version=version, facts=facts, unresolved=unresolved, levels=levels, memo=memo
-        )
+        report = await against(record, head, clock=clock, facts=facts, unresolved=unresolved, levels=levels, memo=memo)
     finally:
         await record.close()
     return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
@@ -68,7 +66,7 @@ def _size(bundle: Bundle) -> int:
 
 
 async def against_snapshot(
-    snapshot: Snapshot, head: SourceState, *, clock: Clock, version: str, facts: Facts | None = None
+    snapshot: Snapshot, head: SourceState, *, clock: Clock, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of the cluster that a snapshot records."""
     memo = Memo()
@@ -80,7 +78,7 @@ async def against_snapshot(
     ]
     record = snapshot.record(secrets)
     try:
-        found = await against(record, head, clock=clock, version=version, facts=facts, memo=memo)
+        found = await against(record, head, clock=clock, facts=facts, memo=memo)
     finally:
         await record.close()
     known = [obj for obj in secrets if ObjectKey.of(obj) in record.objects]
@@ -94,7 +92,6 @@ async def against(
     head: SourceState,
     *,
     clock: Clock,
-    version: str,
     facts: Facts | None = None,
     unresolved: Before | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
@@ -102,17 +99,16 @@ async def against(
 ) -> Report:
     """What `head` changes of a cluster. Nothing is written. Raises ClusterError only when the cluster cannot be read at all."""
     known = (lambda _: facts) if facts is not None else None
-    reconciler = Reconciler(cluster, version, clock, facts=known, memo=memo or Memo())
-    preview = await reconciler.preview([head])
+    foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo())
     judge = judge_of(head.catalog)
     try:
-        refused = await refusals(preview.due, head.catalog, judge, everything=isinstance(cluster, Judging))
+        refused = await refusals(foreseen.due, head.catalog, judge, everything=isinstance(cluster, Judging))
     finally:
         await judge.close()
     masks = Masks()
-    masks.learn(preview.situation.observed.objects.values())
-    masks.learn(node.manifest for one in preview.bundle.sets for node in one.nodes if node.manifest)
-    made = Changes(preview, masks, unresolved or {}, levels or {}, refused)
+    masks.learn(foreseen.situation.observed.objects.values())
+    masks.learn(node.manifest for one in foreseen.bundle.sets for node in one.nodes if node.manifest)
+    made = Changes(foreseen, masks, unresolved or {}, levels or {}, refused)
     return reported(made, head, at=clock.now(), against=f"cluster {cluster.name}")
 
 

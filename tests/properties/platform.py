@@ -14,6 +14,7 @@ from applier.errors import ClusterError
 from applier.inventory import Scope, read_scope
 from applier.observed import annotation, label
 from gitops.passes.known import Pass, Preview
+from gitops.passes.previewing import preview
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.records.record import SourceRecord
@@ -22,6 +23,7 @@ from gitops.review.report import Report
 from renderer import keys
 from renderer.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
+from renderer.memo import Memo
 from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
@@ -110,12 +112,12 @@ class Platform:
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._loop.run_until_complete(self._started().preview(states))
+        return self._loop.run_until_complete(preview(self.cluster, states, self.clock, memo=Memo()))
 
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
-        plan = planning.against(self.cluster, self.sources[source], clock=self.clock, version="0")
+        plan = planning.against(self.cluster, self.sources[source], clock=self.clock)
         return self._loop.run_until_complete(plan)
 
     def _started(self) -> Reconciler:

@@ -28,7 +28,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 async def planned(world: World) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
     head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
-    report = await planning.against(world.cluster, SourceState(head), clock=SystemClock(), version="0")
+    report = await planning.against(world.cluster, SourceState(head), clock=SystemClock())
     return report.hash
 
 
@@ -80,8 +80,8 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
         agreed = await planned(world)
         head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
         state = SourceState(head)
-        await insist(world.cluster, state, agreed.upper(), clock=SystemClock(), version="0")
+        await insist(world.cluster, state, agreed.upper(), clock=SystemClock())
         with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
-            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock(), version="0")
+            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock())
 
     asyncio.run(story())

@@ -84,7 +84,7 @@ def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
     with Fleet(names=("a",)) as fleet:
         fleet.start()
         fleet.push("two")
-        found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, version="1"))
+        found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock))
     assert [step.room for step in found.steps] == [None]
 
 
@@ -100,7 +100,7 @@ def test_what_is_recorded_counts_before_deadlines() -> None:
         fleet.push("three", monday={**MONDAY, "duration": "2h"})
 
         def planned_now() -> Room | None:
-            found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, version="1"))
+            found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock))
             return room(found)
 
         assert planned_now() == Room(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)

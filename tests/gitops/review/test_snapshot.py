@@ -42,12 +42,12 @@ def fleet() -> Fleet:
 
 
 def against_cluster(of: Fleet) -> Report:
-    return of.call(planning.against(of.cluster, of.state, clock=of.clock, version="0"))
+    return of.call(planning.against(of.cluster, of.state, clock=of.clock))
 
 
 def against_file(of: Fleet, file: Path) -> Report:
     file.write_bytes(written(of.call(take(of.cluster, of.clock.now()))))
-    return of.call(planning.against_snapshot(read(file), of.state, clock=of.clock, version="0"))
+    return of.call(planning.against_snapshot(read(file), of.state, clock=of.clock))
 
 
 def test_the_plan_is_the_same_as_against_the_cluster(tmp_path: Path) -> None:
