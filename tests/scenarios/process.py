@@ -45,8 +45,13 @@ def run(
         return subprocess.CompletedProcess(tuple(arguments), code, out.read_text(), err.read_text())
 
 
+LONGEST = 300.0
+
+
 class Running:
-    """A command that goes on; `stdout` is what it prints, errors among it. At the end of a `with` it is dead."""
+    """A command that goes on; `stdout` is what it prints, errors among it. At the end of a `with` it is dead, and after `LONGEST` seconds: who waits
+    for a line that does not come reads its end.
+    """
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], *, directory: Path | None = None
@@ -57,6 +62,8 @@ class Running:
             self._process = _forked(arguments, environment, directory, both)
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        self._limit = Timer(LONGEST, self.kill)
+        self._limit.start()
 
     @property
     def returncode(self) -> int | None:
@@ -89,6 +96,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._limit.cancel()
         self.kill()
         self._process.join()
         self.stdout.close()
