@@ -10,7 +10,7 @@ import pytest
 
 from gitops.cli import USAGE
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import Fleet, commit_id
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def test_what_has_changed_lately(fleet: Fleet, typed: Typed) -> None:
     assert header.startswith("Cluster prod-eu, Fri 2026-11-20 13:10 CET")
     assert titles.split() == ["TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert any(line.startswith("13:10 CET") and "Link default/a" in line and " Settled " in line for line in lines)
-    assert any("source/platform" in line and "goes to commit 000000000000" in line for line in lines)
+    assert any(
+        "source/platform" in line and f"goes to commit {commit_id(fleet.commits)[:12]}" in line for line in lines
+    )
 
 
 def test_of_one_instance(fleet: Fleet, typed: Typed) -> None:

@@ -16,7 +16,7 @@ from renderer import keys
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import DBA, SHOPS
-from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.fleet import GROUP, Fleet, commit_id
 
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [
@@ -179,7 +179,7 @@ def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up:
     assert (cart["Propagated"], cart["Target"], cart["Commit"], cart["Node"]) == (
         "WindowClosed",
         2,
-        "0" * 12,
+        commit_id(held_up.commits)[:12],
         "database",
     )
     assert cart["Message"].startswith("node database: waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z")

@@ -39,8 +39,8 @@ _deployed: dict[str, Store] = {}
 
 
 def commit_id(number: int) -> str:
-    """Of the commit with this number, counted from 1; the digits by which commits are told apart stand at the front, as in Git."""
-    return f"{number:07d}".ljust(40, "0")
+    """Of the commit with this number, counted from 1; the short form that objects record tells them apart, the one for people does not."""
+    return f"{number:012d}".ljust(40, "0")
 
 
 @dataclass
