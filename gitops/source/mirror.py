@@ -1,44 +1,26 @@
-"""A remote repository, kept as a bare copy in the cache: survives restarts, checked before use, replaced when
-damaged.
-
-Invariant: a ref below `refs/levelgate/current/` is set only to a commit whose whole tree is here. A fetch that breaks
-off changes no such ref. Commits that were current stay, so that rewritten
-history can be compared. Nothing is ever
-checked out.
-"""
+"""A remote repository, kept as a bare copy in the cache (`gitops/source/copy.py`): where its target stands, and what its commits hold."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound, SourceError
+from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound
 from gitops.source import reverting
+from gitops.source.copy import Copy
 from gitops.source.credentials import Credentials
-from gitops.source.home import Home, sweep
-from gitops.source.process import Git, GitError
+from gitops.source.home import Home
+from gitops.source.process import GitError
 from gitops.source.remote import Remote, first_of, with_peeled
-from gitops.source.repository import Repository
 from gitops.source.reverting import Reversal
 from gitops.source.signatures import Verification, first_unsigned
 from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
 from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
 
-T = TypeVar("T")
-
-_INCOMING = "refs/levelgate/incoming"
-_EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
-_UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
-_TIDY = (
-    *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
-    *("gc", "--auto", "--quiet"),
-)
 _REVISION = re.compile(r"(?P<name>[^~^]+)(?P<steps>(?:[~^][0-9]{0,6})*)")
 _SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 
@@ -90,10 +72,8 @@ class Mirror:
         self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout, tick=tick)
         self._credentials = credentials or Credentials()
         self._remote = self._remote_as(self._credentials)
-        self._git = Git(self._home.path, git_dir=self._home.repository, timeout=limits.local_timeout, tick=tick)
-        self._repository = Repository(self._git, self._name, limits=limits)
+        self._copy = Copy(self._remote, self._home, self._name, limits=limits, tick=tick)
         self._judged_unsigned: tuple[object, str] | None = None
-        self._followed: tuple[str, str] | None = None
 
     @property
     def server(self) -> tuple[str, Credentials]:
@@ -148,22 +128,22 @@ class Mirror:
         """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
         already, that is the only request.
         """
-        return self._obtain(*(tip or self.tip()))
+        return self._copy.obtain(*(tip or self.tip()))
 
     def snapshot(self, revision: str) -> Snapshot:
         """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
 
         def read() -> Snapshot:
-            with self._home.shared():
-                return self._repository.snapshot(revision, self.target.path)
+            with self._copy.reading() as repository:
+                return repository.snapshot(revision, self.target.path)
 
-        return self._recovering(read, self._fallback(revision))
+        return self._copy.recovering(read, self._fallback(revision))
 
     def holds(self, commit: str) -> bool:
         """Whether the copy has the commit, a full id, in whole. Asks nobody."""
-        with self._home.shared():
+        with self._copy.reading() as repository:
             try:
-                return self._repository.has(commit) and self._repository.is_complete(commit)
+                return repository.has(commit) and repository.is_complete(commit)
             except DamagedCache:
                 return False
 
@@ -173,20 +153,20 @@ class Mirror:
         """
 
         def compare() -> bool:
-            with self._home.shared():
-                return self._repository.is_ancestor(old, new)
+            with self._copy.reading() as repository:
+                return repository.is_ancestor(old, new)
 
-        if self._followed == (old, new):  # found so when it was fetched, and ids say what they name
+        if self._copy.has_followed(old, new):
             return True
-        return self._recovering(compare, self._fallback(new))
+        return self._copy.recovering(compare, self._fallback(new))
 
     def unsigned(self, verification: Verification, before: str, commit: str) -> str:
         """Why `commit` may not follow `before` by its signatures; empty where it may. What was found holds until the files of keys change."""
         asked = (verification, verification.state, before, commit)
         if self._judged_unsigned is None or self._judged_unsigned[0] != asked:
-            with self._home.shared():
+            with self._copy.reading():
                 try:
-                    found = first_unsigned(self._git, verification, before=before, commit=commit)
+                    found = first_unsigned(self._copy.git, verification, before=before, commit=commit)
                 except GitError:
                     found = "its signatures cannot be read"
             self._judged_unsigned = asked, found
@@ -194,20 +174,20 @@ class Mirror:
 
     def commit(self, beginning: str) -> str:
         """The full id of the commit whose id begins so. The server is asked only where the copy does not have it in whole."""
-        with self._home.shared():
-            found = self._repository.parse(beginning) if self._home.repository.exists() else None
-            if found and found.startswith(beginning) and self._repository.is_complete(found):
+        with self._copy.reading() as repository:
+            found = repository.parse(beginning)
+            if found and found.startswith(beginning) and repository.is_complete(found):
                 return found
         return self.resolve(beginning)
 
     def merge_base(self, one: str, other: str) -> str | None:
         """Where the histories of two commits that are here part; None where they have nothing in common."""
-        with self._home.shared():
-            return self._repository.merge_base(one, other)
+        with self._copy.reading() as repository:
+            return repository.merge_base(one, other)
 
     def reverted(self, reversal: Reversal) -> str:
         """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
-        with self._changing(sha256=len(reversal.onto) == 64) as git:
+        with self._copy.changing(sha256=len(reversal.onto) == 64) as git:
             return reverting.reverted(git, reversal)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
@@ -215,7 +195,7 @@ class Mirror:
         remote = self._remote_as(credentials)
         with self._home.exclusive() as held:
             try:
-                remote.push(replace(self._git, held=(held,)), commit, f"refs/heads/{branch}")
+                remote.push(replace(self._copy.git, held=(held,)), commit, f"refs/heads/{branch}")
             except GitError as failure:
                 raise remote.failed(failure) from None
 
@@ -229,8 +209,8 @@ class Mirror:
         commit = self._named(match["name"])
         if not match["steps"]:
             return commit
-        with self._home.shared():
-            found = self._repository.parse(commit + match["steps"])
+        with self._copy.reading() as repository:
+            found = repository.parse(commit + match["steps"])
         if found is None:
             raise self._not_found(f"{match['name']} has no commit {match['steps']}")
         return found
@@ -246,7 +226,7 @@ class Mirror:
         ref = parse_ref(name)
         match ref:
             case Commit(sha):
-                return self._obtain(sha, sha)
+                return self._copy.obtain(sha, sha)
             case Head():
                 candidates = ["HEAD"]
             case _ if name.startswith("refs/"):
@@ -254,125 +234,10 @@ class Mirror:
             case _:
                 candidates = [f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")]
         if found := self._remote.first(candidates):
-            return self._obtain(*found)
-        if _SHORT_ID.fullmatch(name) and (commit := self._abbreviated(name)):
+            return self._copy.obtain(*found)
+        if _SHORT_ID.fullmatch(name) and (commit := self._copy.search(name, self._fallback("HEAD"))):
             return commit
         raise self._not_found(f"no branch, tag or commit is called {name!r}", "check the name, or push it")
-
-    def _abbreviated(self, short: str) -> str | None:
-        """The commit whose id begins so, on any branch or tag."""
-
-        def search() -> str | None:
-            with self._changing(sha256=False) as git:
-                self._remote.transfer(git, *_EVERYTHING)
-                commit = self._repository.parse(short)
-                if commit is None or not commit.startswith(short):
-                    return None
-                self._check_complete(self._repository, commit)
-                return commit
-
-        return self._recovering(search, self._fallback("HEAD"))
-
-    def _obtain(self, remote_name: str, commit: str) -> str:
-        """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
-
-        def bring() -> str:
-            with self._changing(sha256=len(commit) == 64) as git:
-                current = self._repository.parse(_local_name(remote_name))
-                return commit if current == commit else self._download(git, remote_name, current)
-
-        return self._recovering(bring, remote_name)
-
-    def _download(self, git: Git, remote_name: str, previous: str | None = None) -> str:
-        """Fetch, check, and only then make it current instead of the previous one."""
-        repository = Repository(git, self._name, limits=self._limits)
-        try:
-            self._sweep(git)
-            commit = self._transfer(git, repository, remote_name)
-        except BaseException:
-            self._sweep(git)
-            raise
-        if commit is None:
-            raise self._not_found(f"{remote_name} does not name a commit")
-        self._check_complete(repository, commit)
-        if previous and repository.is_ancestor(previous, commit):
-            self._followed = previous, commit
-        elif previous:
-            git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
-        git.run(*_UPDATE_REF, _local_name(remote_name), commit)
-        with suppress(GitError):
-            git.run(*_TIDY)
-        return commit
-
-    def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
-        try:
-            self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
-            return repository.parse(_INCOMING)
-        except GitError as failure:
-            by_id = not remote_name.startswith(("refs/", "HEAD"))
-            if not by_id or not isinstance(self._remote.known(failure), RevisionNotFound):
-                raise
-        # Not every server gives out a commit by its id: then take every branch and tag, and look.
-        self._remote.transfer(git, *_EVERYTHING)
-        if found := repository.parse(remote_name):
-            return found
-        raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
-
-    def _check_complete(self, repository: Repository, commit: str) -> None:
-        if not repository.is_complete(commit):
-            raise DamagedCache(self._name, "objects are missing")
-
-    def _sweep(self, git: Git) -> None:
-        if git.git_dir is not None:
-            sweep(git.git_dir)
-
-    @contextmanager
-    def _changing(self, *, sha256: bool) -> Iterator[Git]:
-        """Git for the copy, which exists now, with nobody else in it."""
-        with self._home.exclusive() as held:
-            git = replace(self._git, held=(held,))
-            try:
-                if not self._home.repository.exists():
-                    _initialise(git, sha256=sha256)
-                yield git
-            except GitError as failure:
-                raise self._judged(git, failure) from None
-
-    def _judged(self, git: Git, failure: GitError) -> SourceError:
-        """The server's doing if Git says so, else damage if the copy does not stand a check."""
-        if known := self._remote.known(failure):
-            return known
-        try:
-            git.run("fsck", "--full", "--no-dangling", "--no-progress")
-        except GitError:
-            return DamagedCache(self._name, "the copy in the cache does not stand a check")
-        return self._remote.failed(failure)
-
-    def _recovering(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Do it; if the copy turns out to be damaged, replace the copy and do it once more."""
-        try:
-            return operation()
-        except DamagedCache:
-            self._replace(remote_name)
-        return operation()
-
-    def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory, and put that in the place of the damaged one if all went well."""
-        try:
-            found = self._remote.first(["HEAD"])
-            sha256 = len(found[1] if found else remote_name) == 64
-            with self._home.exclusive() as held:
-
-                def make(directory: Path) -> None:
-                    git = replace(self._git, git_dir=directory, held=(held,))
-                    _initialise(git, sha256=sha256)
-                    self._download(git, remote_name)
-
-                self._home.exchange(make)
-        except (SourceError, GitError) as error:
-            cause = self._remote.failed(error) if isinstance(error, GitError) else error
-            why = f"the copy is damaged and could not be fetched anew ({cause.why})"
-            raise DamagedCache(self._name, why, advice=cause.advice) from None
 
     def _not_found(self, why: str, advice: str = "") -> RevisionNotFound:
         return RevisionNotFound(self._name, why, advice=advice)
@@ -388,14 +253,3 @@ def _remote_name(target: Target) -> str:
             return sha
         case Versions() | Head():
             return "HEAD"
-
-
-def _local_name(remote_name: str) -> str:
-    """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
-    return f"refs/levelgate/current/{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
-
-
-def _initialise(git: Git, *, sha256: bool) -> None:
-    kind = "sha256" if sha256 else "sha1"
-    options = ("--quiet", "--bare", "--template=", "--initial-branch=none", f"--object-format={kind}")
-    replace(git, git_dir=None).run("init", *options, "--", str(git.git_dir))

@@ -170,9 +170,9 @@ def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
 
 def test_a_blob_that_is_gone(loose: tuple[Mirror, str, Path]) -> None:
     mirror, commit, file = loose
-    assert mirror._repository.is_complete(commit)
+    assert mirror.holds(commit)
     file.unlink()
-    assert not mirror._repository.is_complete(commit)
+    assert not mirror.holds(commit)
     assert mirror.fetch() == commit
     assert mirror.snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
 
