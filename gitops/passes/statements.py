@@ -53,6 +53,8 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
     existing, missing = Tally.of(instances), _missing(restless)
     target = state.catalog.revision
     problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
+    scopes = ledger.scopes(name, before.scopes)
+    excess = scopes.excess
     return SourceRecord(
         url=state.url,
         path=state.path,
@@ -62,15 +64,15 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
         applied=target if all(one.is_brought_about for one in restless) else before.applied,
         own=target if all(one.is_brought_about for one in own) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state=_state(ledger, state, problems, own),
+        state=State.FAILED if excess or problems else _state(ledger, state, own),
         counts={
             "instances": len(ledger.of_source(name)) - len(own),
             "missing": missing.total(),
             "failed": existing.failed + missing["failed"],
             "held": existing.held + missing["held"],
         },
-        causes=_source_causes(state, problems, own, before.causes, now),
-        scopes=ledger.scopes(name, before.scopes),
+        causes=_source_causes(state, problems, excess, own, before.causes, now),
+        scopes=before.scopes if excess else scopes,
         passes=before.passes,
         unpinned=state.unpinned,
         version=state.version,
@@ -110,12 +112,11 @@ def passes_with(
         words,
         states,
     )
-    return passes.noted(before.passes, happened, commit=record.target, state=record.state, now=now)
+    room = record.room
+    return passes.noted(before.passes, happened, commit=record.target, state=record.state, now=now, room=room)
 
 
-def _state(ledger: Ledger, state: SourceState, problems: Sequence[Problem], own: Sequence[Account]) -> str:
-    if problems:
-        return State.FAILED
+def _state(ledger: Ledger, state: SourceState, own: Sequence[Account]) -> str:
     if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
         return State.SUSPENDED
     return Tally.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
@@ -137,12 +138,14 @@ def _missing(restless: Sequence[Account]) -> Counter[str]:
 def _source_causes(
     state: SourceState,
     problems: Sequence[Problem],
+    excess: str,
     own: Sequence[Account],
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
     rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
+    rows += [("", Blocked(Reason.APPLY_FAILED, excess), ())] if excess else []
     rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
     rows += [("", state.pin.blocked, ())] if state.pin else []
     rows += [row for one in own for row in one.rows]

@@ -22,7 +22,7 @@ from renderer.identity import ObjectKey
 
 KEPT: Final = 50
 LARGEST: Final = 256 * 1024
-"""Bytes of all passes together; the oldest go first."""
+"""Bytes of all passes together, where the record has room for them; the oldest go first."""
 
 MOST: Final = 300
 """Objects, and gates, that one pass tells; the rest is counted."""
@@ -91,15 +91,16 @@ def read(text: str) -> tuple[Passed, ...]:
         return ()
 
 
-def noted(text: str, happened: Happened, *, commit: str, state: str, now: datetime) -> str:
-    """The passes with this one, if it is worth to be told: bounded in number and size. What stands in passes that are dropped for it, it tells
-    itself: or the next pass would take that for new, and so on for ever.
+def noted(text: str, happened: Happened, *, commit: str, state: str, now: datetime, room: int = LARGEST) -> str:
+    """The passes with this one, if it is worth to be told: bounded in number and size, to `room` bytes where the record has no more. What stands in
+    passes that are dropped for it, it tells itself: or the next pass would take that for new, and so on for ever.
     """
     known = read(text)
     last = known[-1] if known else None
     is_same = last is not None and (last.commit, last.state) == (commit, state)
     found = _pass(happened, known, known, commit=commit, state=state, now=now)
-    if is_same and not (found.deeds or found.words or found.met):
+    room = min(room, LARGEST)
+    if is_same and not (found.deeds or found.words or found.met) and len(text.encode()) <= room:
         return text
     stored = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
     before = [bytes(one).decode() for one in stored]
@@ -107,7 +108,7 @@ def noted(text: str, happened: Happened, *, commit: str, state: str, now: dateti
         if first:
             found = _pass(happened, known, known[first:], commit=commit, state=state, now=now)
         told = f"[{','.join([*before[first:], _text(found)])}]"
-        if len(told.encode()) <= LARGEST:
+        if len(told.encode()) <= room:
             break
     return told
 

@@ -6,7 +6,7 @@ cannot be read counts as empty, because everything in it can be found again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,17 @@ from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey
 
 SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""
+
+LARGEST: Final = 1 << 20
+"""Bytes that the API server takes as the data of one ConfigMap."""
+
+MOST_SCOPES: Final = 832 * 1024
+"""Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
+
+_TOO_MANY: Final = (
+    "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
+    f"{MOST_SCOPES}; nothing is lost, but an instance that is deleted by hand stays until it is recorded; divide the source into several, by `path`"
+)
 
 
 class Unreadable(NamedTuple):
@@ -41,7 +52,11 @@ class Unreadable(NamedTuple):
 
 
 class Scopes(Mapping[ObjectKey, Scope]):
-    """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form."""
+    """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form.
+
+    Nearly all instances of a kind have the same one, so the text tells each scope once, with the names of those that have it:
+    `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
+    """
 
     def __init__(self, known: Mapping[ObjectKey, Scope] | str = "") -> None:
         self._known: Mapping[ObjectKey, Scope] | None = None if isinstance(known, str) else known
@@ -51,14 +66,20 @@ class Scopes(Mapping[ObjectKey, Scope]):
     def text(self) -> str:
         """As stored; equal scopes give equal text."""
         if self._text is None:
-            named = {"/".join(key): [sorted(map(str, one.kinds)), sorted(one.namespaces)] for key, one in self.items()}
-            self._text = _dumps(named)
+            rows = map(_row, _alike(self).items())
+            self._text = _dumps(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
         return self._text
+
+    @property
+    def excess(self) -> str:
+        """Why a record cannot hold them; empty where it can."""
+        size = len(self.text.encode())
+        return "" if size <= MOST_SCOPES else _TOO_MANY.format(number=len(self), size=size)
 
     @property
     def _scopes(self) -> Mapping[ObjectKey, Scope]:
         if self._known is None:
-            self._known = dict(_scopes(_mapping(self._text or "")))
+            self._known = dict(_scopes(_rows(self._text or "")))
         return self._known
 
     def __getitem__(self, key: ObjectKey) -> Scope:
@@ -143,6 +164,11 @@ class SourceRecord:
             "instances": self.scopes.text,
         }
 
+    @property
+    def room(self) -> int:
+        """Bytes that are left for passes."""
+        return LARGEST - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
+
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
     """The rows of a record, alone: the scopes in it may be long."""
@@ -183,10 +209,38 @@ def _rows(text: str) -> Iterator[Mapping[str, Any]]:
     return (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
 
 
-def _scopes(value: dict[str, Any]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Scopes by instance; an entry that cannot be read is left out, since everything in a record can be found again."""
-    for text, entry in value.items():
-        match text.split("/"), entry:
-            case [group, kind, namespace, name], [list(kinds), list(namespaces)]:
+def _alike(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[ObjectKey]]:
+    found: dict[Scope, list[ObjectKey]] = {}
+    for key, scope in scopes.items():
+        found.setdefault(scope, []).append(key)
+    return found
+
+
+def _row(having: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
+    """A scope with the names of those that have it, by kind and namespace."""
+    scope, instances = having
+    of: dict[str, dict[str, list[str]]] = {}
+    for key in sorted(instances):
+        of.setdefault(f"{key.group}/{key.kind}", {}).setdefault(key.namespace, []).append(key.name)
+    return {"kinds": sorted(map(str, scope.kinds)), "namespaces": sorted(scope.namespaces), "of": of}
+
+
+def _scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
+    """Scopes by instance; what cannot be read of them is left out, since everything in a record can be found again."""
+    for row in rows:
+        match row:
+            case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:
                 scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
-                yield ObjectKey(group, kind, namespace, name), scope
+                yield from ((key, scope) for key in _instances(of))
+
+
+def _instances(of: Mapping[str, Any]) -> Iterator[ObjectKey]:
+    for kind, places in of.items():
+        match kind.split("/"), places:
+            case [group, name], dict():
+                yield from (
+                    ObjectKey(group, name, namespace, instance)
+                    for namespace, names in places.items()
+                    for instance in (names if isinstance(names, list) else ())
+                    if isinstance(instance, str)
+                )

@@ -235,3 +235,31 @@ def test_a_suspended_object_is_left_alone_and_told(platform: Platform) -> None:
     platform.settle()
     assert platform.cluster.objects[key("x-a")]["data"]["text"] == "by hand"
     assert [row["reason"] for row in status(platform)["levelgate"]["blocked"]] == ["Suspended"]
+
+
+def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ConfigMap holds 1 MiB. What was recorded stays, the commit and all else is recorded as ever, and nothing that somebody deletes by hand is
+    let go before it is on record.
+    """
+    commit(platform, config_map("a"))
+    platform.settle()
+    before = record(platform).scopes.text
+    monkeypatch.setattr("gitops.records.record.MOST_SCOPES", len(before))
+    commit(platform, config_map("a"), more={"y.json": instance("Link", "y")})
+    platform.settle()
+    said = record(platform)
+    assert (said.scopes.text, said.state) == (before, "Failed")
+    assert said.applied == platform.sources["platform"].catalog.revision
+    assert [row["reason"] for row in said.causes] == ["ApplyFailed"]
+    assert f"that takes {len(before) + len(',') + len('y') + 2} bytes" in said.causes[0]["message"]
+    y = X._replace(name="y")
+    platform.cluster.take_away(y)
+    platform.settle()
+    assert platform.cluster.objects[y]["metadata"]["finalizers"] == ["levelgate.dev/prune"]
+    assert key("y-a") in platform.cluster.objects
+    monkeypatch.undo()
+    platform.settle()
+    assert record(platform).state == "Settled"
+    assert platform.cluster.objects[y]["metadata"].get("deletionTimestamp") is None

@@ -67,6 +67,17 @@ def test_a_gate_is_met_once_and_waiting_for_ones_turn_is_no_gate() -> None:
     assert after(first, happened(holds=holds), state="Held", minutes=9) == first
 
 
+def test_the_oldest_passes_go_where_the_record_has_room_for_fewer() -> None:
+    """A source of very many instances needs the room for them; a pass that did nothing frees it as well."""
+    text = ""
+    for number in range(9):
+        text = after(text, happened(Result(SHOP, CHILD, "updated", 0, "config")), commit=f"c{number}", minutes=number)
+    fewer = noted(text, happened(), commit="c8", state="Settled", now=NOON, room=len(text) // 2)
+    assert 0 < len(fewer) <= len(text) // 2
+    assert [one.commit for one in read(fewer)][-2:] == ["c8", "c8"]
+    assert noted(fewer, happened(), commit="c8", state="Settled", now=NOON, room=len(text) // 2) == fewer
+
+
 def test_a_thousand_gates_are_told_once_as_far_as_there_is_room() -> None:
     closed = Blocked(Reason.WINDOW_CLOSED, "waits")
     holds: list[passes.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(MOST + 200)]

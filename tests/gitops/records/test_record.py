@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from applier.inventory import Scope
-from gitops.records.record import Scopes, SourceRecord
+from gitops.records.record import LARGEST, Scopes, SourceRecord
 from renderer.identity import GroupKind, ObjectKey
 
 X = ObjectKey("g.test", "Link", "default", "x")
@@ -41,8 +43,44 @@ def test_a_record_that_cannot_be_read_is_empty(data: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": []}', '{"g/K/n/x": []}', '{"g/K/n/x": [1, 2]}', '{"g/K/n/x": [["A"]]}', '{"g/K/n/x": null}']
+    "row",
+    [
+        '{"a": []}',
+        '{"kinds": [], "namespaces": [], "of": []}',
+        '{"kinds": 1, "namespaces": [], "of": {"g/K": {"n": ["x"]}}}',
+        '{"kinds": [], "namespaces": [], "of": {"K": {"n": ["x"]}}}',
+        '{"kinds": [], "namespaces": [], "of": {"g/K": {"n": "x"}}}',
+        '{"kinds": [], "namespaces": [], "of": {"g/K": [["x"]]}}',
+        '{"kinds": [], "namespaces": [], "of": {"g/K": {"n": [null]}}}',
+    ],
 )
-def test_instances_that_cannot_be_read_are_left_out(text: str) -> None:
+def test_instances_that_cannot_be_read_are_left_out(row: str) -> None:
     """Everything in a record can be found again."""
-    assert SourceRecord.read({"data": {"instances": text}}).scopes == {}
+    good = '{"kinds": ["ConfigMap"], "namespaces": [], "of": {"g.test/Link": {"default": ["x"]}}}'
+    found = SourceRecord.read({"data": {"instances": f"[{row}, 7, {good}]"}}).scopes
+    assert found == {X: Scope(frozenset({GroupKind("", "ConfigMap")}))}
+
+
+def fleet(number: int, name: str) -> Scopes:
+    return Scopes({X._replace(name=name.format(count)): SCOPE for count in range(number)})
+
+
+def test_instances_that_are_alike_are_told_by_name_alone() -> None:
+    """Nearly all instances of a kind have the same scope: 50,000 fit into one ConfigMap, and a person can read where they are."""
+    assert Scopes({X: SCOPE, X._replace(name="y"): SCOPE}).text == (
+        '[{"kinds":["ConfigMap","Deployment.apps"],"namespaces":["team"],"of":{"g.test/Link":{"default":["x","y"]}}}]'
+    )
+    many = fleet(50_000, "instance-{:05d}")
+    assert not many.excess
+    assert Scopes(many.text) == many
+
+
+def test_scopes_that_no_record_can_hold_say_how_many_can() -> None:
+    assert fleet(50_000, "the-instance-of-{:05d}").excess.startswith(
+        "its record cannot hold where the members of its 50000 instances are: that takes 1200100 bytes, and there is room for 851968;"
+    )
+
+
+def test_passes_get_the_room_that_the_rest_of_a_record_leaves() -> None:
+    record = SourceRecord(scopes=fleet(50_000, "instance-{:05d}"), passes="x" * 1000)
+    assert sum(map(len, replace(record, passes="x" * record.room).data().values())) == LARGEST
