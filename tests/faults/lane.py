@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from applier.cluster import Cluster
 from applier.errors import ClusterError
 from applier.kube import connect
 from gitops.clock import SystemClock
+from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
@@ -175,23 +178,44 @@ class Lane:
         memory: dict[str, Answer] | None = None,
     ) -> Life:
         """A new process that runs as `run --once --wait` does, so often in a row; its end, or the one that the rules bring."""
+        async with self._behind(rules, {} if memory is None else memory) as (proxy, cluster):
+            clock = FastClock()
+            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock), clock)
+            task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
+            proxy.kill = task.cancel
+            found, error = await _end(task, proxy)
+        return Life(proxy.killed, proxy.writes, len(proxy.befallen), found, error)
+
+    @asynccontextmanager
+    async def daemon(self, *rules: Rule) -> AsyncIterator[tuple[Follower, Proxy]]:
+        """A new process that follows its sources and watches the cluster as `run` does, but for timers; at the end it is stopped in good order."""
+        async with self._behind(rules, {}) as (proxy, cluster):
+            clock = SystemClock()
+            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock), clock)
+            async with Attention(cluster, follower.wake, lambda _: None) as follower.attention:
+                running = asyncio.ensure_future(follower.forever())
+                try:
+                    yield follower, proxy
+                finally:
+                    follower.stop.set()
+                    await running
+
+    @asynccontextmanager
+    async def _behind(self, rules: Sequence[Rule], memory: dict[str, Answer]) -> AsyncIterator[tuple[Proxy, Cluster]]:
+        """A connection of its own to the server, through a proxy with these rules."""
         with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-            async with Proxy(self.upstream, rules, {} if memory is None else memory) as proxy:
+            async with Proxy(self.upstream, rules, memory) as proxy:
                 config.write(proxy.kubeconfig())
                 config.flush()
                 cluster = await connect(kubeconfig=config.name, concurrency=self.concurrency)
                 try:
-                    clock = FastClock()
-                    reconciler = Reconciler(cluster, "0.1.0", clock)
-                    mirrors = cast(Mapping[str, Mirror], self.branches)
-                    task = asyncio.ensure_future(
-                        _passes(Follower(mirrors, reconciler, clock), wait=wait, passes=passes)
-                    )
-                    proxy.kill = task.cancel
-                    found, error = await _end(task, proxy)
+                    yield proxy, cluster
                 finally:
                     await cluster.close()
-        return Life(proxy.killed, proxy.writes, len(proxy.befallen), found, error)
+
+    @property
+    def _mirrors(self) -> Mapping[str, Mirror]:
+        return cast(Mapping[str, Mirror], self.branches)
 
     async def quiet(self) -> list[Request]:
         """What a new process writes in five passes; nothing, if all is done.

@@ -11,7 +11,8 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
@@ -21,6 +22,7 @@ import aiohttp
 from aiohttp import web
 
 from applier.kube.transport import cut
+from gitops.clock import any_of
 from tests.controlplane.server import ControlPlane
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -93,13 +95,20 @@ class Older:
 
 
 @dataclass(frozen=True, slots=True)
+class Unheard:
+    """Of a watch: events that say this `text` somewhere do not arrive; all others do."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Meanwhile:
     """Somebody else does something (`act`) just before the request is forwarded."""
 
     act: Callable[[], Any]
 
 
-Fault = Kill | Reset | Status | Lost | Delay | Drop | Truncate | Garble | Older | Meanwhile
+Fault = Kill | Reset | Status | Lost | Delay | Drop | Truncate | Garble | Older | Unheard | Meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,16 @@ class Upstream:
                 return Answer(response.status, _kept(response.headers), await response.read())
             finally:
                 cut(response)
+
+    @asynccontextmanager
+    async def watch(self, request: Request, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that goes on for as long as it is wanted."""
+        url = self.control_plane.url + request.path
+        async with self._session.get(url, headers=headers, timeout=aiohttp.ClientTimeout(total=None)) as response:
+            try:
+                yield response
+            finally:
+                response.close()
 
     async def ask(
         self, method: str, path: str, body: object = None, *, user: str = "person", kind: str = "application/json"
@@ -261,6 +280,10 @@ class Proxy:
                 await asyncio.sleep(seconds)
             case Meanwhile(act):
                 await act()
+            case Unheard(text):
+                return await self._watch(request, http, without=text.encode())
+        if "watch=" in request.path:
+            return await self._watch(request, http)
         return _response(await self._forward(request, http))
 
     def _befalling(self, request: Request) -> Fault | None:
@@ -285,6 +308,16 @@ class Proxy:
         if request.method == "GET":
             self.memory.setdefault(request.path, answer)
         return answer
+
+    async def _watch(
+        self, request: Request, http: web.BaseRequest, *, without: bytes | None = None
+    ) -> web.StreamResponse:
+        """Events as they come, until either side or the proxy ends."""
+        async with self.upstream.watch(request, _kept(http.headers)) as answer:
+            response = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
+            await response.prepare(http)
+            await any_of(_passed_on(answer, response, without), self._closing.wait())
+        return response
 
     def _die(self) -> None:
         self.dead = self.killed = True
@@ -317,6 +350,16 @@ async def _answered(http: web.BaseRequest, answer: Answer) -> None:
     response = _response(answer)
     await response.prepare(http)
     await response.write_eof()
+
+
+async def _passed_on(answer: aiohttp.ClientResponse, response: web.StreamResponse, without: bytes | None) -> None:
+    rest = b""
+    with suppress(aiohttp.ClientError, ConnectionError):  # either side may leave at any time
+        async for part in answer.content.iter_any():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if without is None or without not in line:
+                    await response.write(line + b"\n")
 
 
 async def _truncated(http: web.BaseRequest, answer: Answer) -> web.StreamResponse:

@@ -194,6 +194,15 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         assert given["one"].catalog.revision == commit
 
 
+async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(platform: Platform) -> None:
+    """T8, I7: an event that never arrives costs time, for as long as `resync` says."""
+    platform.repository("one")
+    platform.configure("name: one, url: one", more="resync: 1s\n")
+    async with platform.running() as run:
+        for _ in range(3):
+            await run.passed(lambda given: set(given) == {"one"})
+
+
 async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_last(platform: Platform) -> None:
     """Surface 2.5, S2-12: two replicas see one file; a takeover brings back nothing that had been changed before."""
     platform.repository("one")
