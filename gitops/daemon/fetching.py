@@ -7,62 +7,40 @@ left out, which touches nothing of it.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, ParamSpec, TypeVar
 
-from applier.cluster import STATUS, Cluster, Object
+from applier.cluster import Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
-from gitops.errors import SourceError, Stopped, Throttled, Unreachable
+from gitops.daemon.patience import Patience
+from gitops.daemon.source_records import SourceRecords, alike
+from gitops.errors import SourceError, Stopped
 from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, lost, state_of
-from gitops.records.causes import MAX_MESSAGE, timestamp
-from gitops.records.pins import Pin, pin_of
-from gitops.records.record import SourceRecord, Unreadable, is_approval
-from gitops.records.standing import everything_suspended
+from gitops.records.pins import Pin
+from gitops.records.record import SourceRecord, is_approval
 from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
 from renderer import keys
-from renderer.identity import source_parent
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FREE: Final = 3
-LONGEST_REST: Final = 300.0
-THROTTLED_REST: Final = 60.0
-LONGEST_WANTED: Final = 3600.0
-"""Seconds; see `rest`."""
-
 AT_ONE_SERVER: Final = 4
 """Questions at once."""
-
-_NUMBER: Final = re.compile(r"\d+")
 
 
 def _doors() -> defaultdict[Hashable, asyncio.Semaphore]:
     return defaultdict(lambda: asyncio.Semaphore(AT_ONE_SERVER))
-
-
-@dataclass(frozen=True, slots=True)
-class _Failing:
-    """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself. `access` is that of the
-    mirror that asked.
-    """
-
-    times: int
-    until: datetime
-    by_wish: bool
-    access: tuple[object, ...]
 
 
 @dataclass
@@ -85,12 +63,11 @@ class Fetcher:
     _read_by: dict[str, Mirror] = field(default_factory=dict)
     _requested: Requests = field(default_factory=dict)
     _synced: Requests = field(default_factory=dict)
-    _pins: dict[str, Pin | None] = field(default_factory=dict)
-    _looked_up: dict[str, Object | None] = field(default_factory=dict)
-    _urged: set[str] = field(default_factory=set)
-    _failures: dict[Hashable, _Failing] = field(default_factory=dict)
-    _told: dict[str, Unreadable | None] = field(default_factory=dict)
+    _patience: Patience = field(default_factory=Patience)
     _doors: defaultdict[Hashable, asyncio.Semaphore] = field(default_factory=_doors)
+
+    def __post_init__(self) -> None:
+        self._records = SourceRecords(self.cluster, self.clock)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
         """Read these from now on; answers which of them are to be read anew."""
@@ -126,17 +103,16 @@ class Fetcher:
         """Ask one server for all of these, but for those that are pinned."""
         try:
             requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
-            await self._learn_pins(due)
-            pinned = {name: pin for name in due if (pin := self._pins.get(name))}
-            asked = {
-                name: mirror for name, mirror in due.items() if name not in pinned and not self._rests(name, mirror)
-            }
+            await self._records.learn(due)
+            pinned = {name: pin for name in due if (pin := self._records.pin(name))}
+            now, free = self.clock.now(), {name: mirror for name, mirror in due.items() if name not in pinned}
+            asked = {name: mirror for name, mirror in free.items() if not self._patience.rests(name, mirror, now)}
             await asyncio.gather(
                 *([self._ask(asked)] if asked else []),
                 *(self._stay(name, due[name], pin) for name, pin in pinned.items()),
             )
             self._answer(requested)
-            await asyncio.gather(*map(self._tell, due))
+            await asyncio.gather(*(self._records.tell(name, self.errors.get(name)) for name in due))
         finally:
             self._asking -= due.keys()
 
@@ -167,17 +143,9 @@ class Fetcher:
             known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
             if not wanted.items() <= known.items():
                 self._requested[name] = wanted
-                self._urged.add(name)
+                self._patience.urge(name)
                 due.add(name)
-        for name in self.mirrors.keys() & self._pins.keys():
-            if not found.observed.is_known(source_parent(name)):
-                del self._pins[name]  # a pass without this source has not looked; who asks its server does
-                continue
-            pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
-            if pin != self._pins[name]:
-                self._pins[name] = pin
-                due.add(name)
-        return due
+        return due | self._records.pinned_otherwise(self.mirrors, found)
 
     @property
     def unread(self) -> list[str]:
@@ -187,7 +155,7 @@ class Fetcher:
     @property
     def wake_at(self) -> datetime | None:
         """When the next pin ends by itself."""
-        return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
+        return self._records.wake_at
 
     def _answer(self, requested: Requests) -> None:
         """People who wanted sources to be looked at have been heard, where the server has answered."""
@@ -196,39 +164,6 @@ class Fetcher:
             self.has_moved = True
             if self._requested.get(name) is requested[name]:
                 del self._requested[name]
-
-    async def _learn_pins(self, names: Iterable[str]) -> None:
-        """Of sources that no pass has seen yet."""
-        for name in names:
-            if name not in self._pins:
-                try:
-                    record = self._looked_up[name] = await self.cluster.get(source_parent(name))
-                except ClusterError:
-                    continue  # the pass will say what is wrong with the cluster
-                self._pins[name] = pin_of(record, self.clock.now())
-                self._told[name] = Unreadable.of(record) if record else None
-
-    async def _record(self, name: str) -> Object | None:
-        """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
-        return self._looked_up.pop(name) if name in self._looked_up else await self.cluster.get(source_parent(name))
-
-    def _rests(self, name: str, mirror: Mirror) -> bool:
-        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever, and so is, once, what a
-        person wants to be looked at now, or with other credentials: unless it is the server that wants to be left alone.
-        """
-        is_urged, failing = name in self._urged, self._failures.get(mirror.server)
-        self._urged.discard(name)
-        if failing is None or mirror.target.scheme == "file":
-            return False
-        is_other = is_urged or mirror.access != failing.access
-        return self.clock.now() < failing.until and (failing.by_wish or not is_other)
-
-    def _leave_alone(self, mirror: Mirror, access: tuple[object, ...], error: SourceError) -> None:
-        before = self._failures.get(mirror.server)
-        times = before.times + 1 if before else 1
-        wanted, throttled = error.retry_after if isinstance(error, Unreachable) else None, isinstance(error, Throttled)
-        until = self.clock.now() + timedelta(seconds=rest(times, throttled=throttled, wanted=wanted))
-        self._failures[mirror.server] = _Failing(times, until, throttled or wanted is not None, access)
 
     async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
@@ -239,11 +174,11 @@ class Fetcher:
             with self.stage("ask"):
                 refs = await self._in_thread(mirror, mirror.refs, *names)
         except SourceError as error:
-            self._leave_alone(mirror, access, error)
+            self._patience.failed(mirror, access, error, self.clock.now())
             for name, one in mirrors.items():
                 await self._failed(name, one, error)
             return
-        self._failures.pop(mirror.server, None)
+        self._patience.answered(mirror)
         await asyncio.gather(*(self._follow(name, one, refs) for name, one in mirrors.items()))
 
     async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
@@ -261,7 +196,7 @@ class Fetcher:
 
     async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
-        record = await self._record(name)
+        record = await self._records.record(name)
         if known is None and not await self._in_thread(mirror, mirror.holds, tip.commit):
             await self._go_on(name, mirror)  # who knows how long it takes to come
         is_new = known is None or self._read_by[name] is not mirror
@@ -283,21 +218,13 @@ class Fetcher:
         if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
             offer = await self._unplanned(name, mirror, commit, record, known)
         if offer is None:
-            await self._lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
+            await self._records.lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
         if offer is None or known is None:
             known = await self._stand(name, mirror, before.commit if offer else commit, known, offer)
             known = replace(known, version=(before if offer else after).version)
         if offer:
             self.notice(name, f"HELD: {offer.why}; {_advice(name, offer)}")
         self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
-
-    async def _lapse(self, name: str, record: Object | None, left: str, commit: str) -> None:
-        """An approval of a commit ends when the source goes on from it: who sets the server back to it asks again. Raises ClusterError."""
-        said = annotation(record, keys.APPROVED) if record else ""
-        if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
-            return
-        gone = {"metadata": {"annotations": {keys.APPROVED: None}}}
-        await self.cluster.merge(source_parent(name), gone, manager=STATUS)
 
     async def _stand(
         self, name: str, mirror: Mirror, commit: str, known: SourceState | None, offer: Offer | None
@@ -354,23 +281,9 @@ class Fetcher:
         """Where the source was when it was pinned; what this process does not know, the record tells."""
         if known:
             return Stand(known.unpinned or known.catalog.revision, known.version)
-        record = await self._record(name)
+        record = await self._records.record(name)
         before = accepted(record, mirror.target)
         return before._replace(commit=SourceRecord.read(record or {}).unpinned or before.commit)
-
-    async def _tell(self, name: str) -> None:
-        """Say in the record of a source that it cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
-        told, error = self._told.get(name), self.errors.get(name)
-        since = told.since if told else timestamp(self.clock.now())
-        due = Unreadable(since, str(error)[:MAX_MESSAGE]) if error else None
-        if due == told or (due and told and _alike(due.why, told.why)):
-            return
-        said = {"metadata": {"annotations": {keys.UNREADABLE: due.text() if due else None}}}
-        with suppress(ClusterError):  # it is tried again when the server is asked the next time
-            if await everything_suspended(self.cluster, self.clock.now()):
-                return
-            if await self.cluster.merge(source_parent(name), said, manager=STATUS):
-                self._told[name] = due
 
     def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
         self._read_by[name], self._states[name], self.has_moved = mirror, state, True
@@ -385,7 +298,7 @@ class Fetcher:
             return
         if name not in self._states:
             await self._go_on(name, mirror)
-        if not _alike(str(error), str(self.errors.get(name, ""))):
+        if not alike(str(error), str(self.errors.get(name, ""))):
             kept = "; going on with what was read last" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{kept}")
         self.errors[name] = error
@@ -401,7 +314,7 @@ class Fetcher:
     async def _go_on(self, name: str, mirror: Mirror) -> None:
         """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
         with suppress(SourceError, ClusterError):
-            record = await self._record(name)
+            record = await self._records.record(name)
             before = accepted(record, mirror.target)
             if not before.commit or not await self._in_thread(mirror, mirror.holds, before.commit):
                 return
@@ -414,18 +327,3 @@ class Fetcher:
 
 def _advice(name: str, offer: Offer) -> str:
     return f"to go there: levelgate approve source/{name} --commit {offer.commit[:12]}"
-
-
-def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> float:
-    """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
-    wants to be asked less often has a minute at once. `wanted` is what it says itself in `Retry-After` (RFC 9110, 10.2.3), heeded up to an hour.
-    """
-    patience = 0.0 if failures < FREE else min(2.0 ** (failures - FREE), LONGEST_REST)
-    if wanted is not None:
-        return max(patience, min(wanted, LONGEST_WANTED))
-    return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience
-
-
-def _alike(one: str, other: str) -> bool:
-    """Do they say the same, but for numbers? How many bytes were missing is no news, and news costs a write and a pass."""
-    return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)

@@ -12,7 +12,7 @@ from applier.inventory import Scope
 from applier.plan import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
-from gitops.daemon.fetching import Fetcher, rest
+from gitops.daemon.fetching import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
 from renderer import keys
 from renderer.identity import source_parent
@@ -59,18 +59,6 @@ def test_a_server_that_does_not_answer_is_asked_less_and_less_and_the_others_as_
 def test_a_server_that_wants_to_be_asked_less_often_is_left_alone_at_once() -> None:
     bad, _ = asked(Throttled("https://x", "429"), minutes=3)
     assert len(bad) == 2  # at once, after a minute; then two minutes
-
-
-@pytest.mark.parametrize(
-    ("failures", "throttled", "wanted", "seconds"),
-    [
-        *((1, False, None, 0), (2, False, None, 0), (3, False, None, 1), (5, False, None, 4), (60, False, None, 300)),
-        *((1, True, None, 60), (9, True, None, 300)),
-        *((1, True, 7.0, 7), (1, True, 900.0, 900), (1, False, 7.0, 7), (60, False, 7.0, 300), (1, True, 1e6, 3600)),
-    ],
-)
-def test_how_long_a_server_rests(failures: int, throttled: bool, wanted: float | None, seconds: float) -> None:
-    assert rest(failures, throttled=throttled, wanted=wanted) == seconds
 
 
 def test_what_a_server_wants_counts() -> None:

@@ -1,0 +1,107 @@
+"""What the records of sources in the cluster say before a pass has read them, and what is told there where no pass is run.
+
+A person's word counts from the start: a source that is pinned is not fetched otherwise first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from applier.cluster import STATUS, Cluster, Object
+from applier.errors import ClusterError
+from applier.observed import annotation
+from gitops.clock import Clock
+from gitops.errors import SourceError
+from gitops.passes.known import Pass
+from gitops.records.causes import MAX_MESSAGE, timestamp
+from gitops.records.pins import Pin, pin_of
+from gitops.records.record import Unreadable, is_approval
+from gitops.records.standing import everything_suspended
+from renderer import keys
+from renderer.identity import source_parent
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class SourceRecords:
+    """Of the sources of one cluster."""
+
+    cluster: Cluster
+    clock: Clock
+    _pins: dict[str, Pin | None] = field(default_factory=dict)
+    _looked_up: dict[str, Object | None] = field(default_factory=dict)
+    _told: dict[str, Unreadable | None] = field(default_factory=dict)
+
+    async def learn(self, sources: Iterable[str]) -> None:
+        """Look up those that no pass has seen yet."""
+        for name in sources:
+            if name not in self._pins:
+                try:
+                    record = self._looked_up[name] = await self.cluster.get(source_parent(name))
+                except ClusterError:
+                    continue  # the pass will say what is wrong with the cluster
+                self._pins[name] = pin_of(record, self.clock.now())
+                self._told[name] = Unreadable.of(record) if record else None
+
+    async def record(self, source: str) -> Object | None:
+        """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
+        if source in self._looked_up:
+            return self._looked_up.pop(source)
+        return await self.cluster.get(source_parent(source))
+
+    def pin(self, source: str) -> Pin | None:
+        """The one that held when it was last looked at."""
+        return self._pins.get(source)
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When the next pin ends by itself."""
+        return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
+
+    def pinned_otherwise(self, sources: Iterable[str], found: Pass) -> set[str]:
+        """Those of which this pass has seen that a pin began, ended or was changed."""
+        due = set[str]()
+        for name in self._pins.keys() & set(sources):
+            if not found.observed.is_known(source_parent(name)):
+                del self._pins[name]  # a pass without this source has not looked; who asks its server does
+                continue
+            pin = pin_of(found.observed.objects.get(source_parent(name)), self.clock.now())
+            if pin != self._pins[name]:
+                self._pins[name] = pin
+                due.add(name)
+        return due
+
+    async def lapse(self, source: str, record: Object | None, left: str, commit: str) -> None:
+        """An approval of a commit ends when the source goes on from it: who sets the server back to it asks again. Raises ClusterError."""
+        said = annotation(record, keys.APPROVED) if record else ""
+        if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
+            return
+        await self._annotate(source, keys.APPROVED, None)
+
+    async def tell(self, source: str, error: SourceError | None) -> None:
+        """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
+        told = self._told.get(source)
+        since = told.since if told else timestamp(self.clock.now())
+        due = Unreadable(since, str(error)[:MAX_MESSAGE]) if error else None
+        if due == told or (due and told and alike(due.why, told.why)):
+            return
+        with suppress(ClusterError):  # it is tried again when the server is asked the next time
+            if await everything_suspended(self.cluster, self.clock.now()):
+                return
+            if await self._annotate(source, keys.UNREADABLE, due.text() if due else None):
+                self._told[source] = due
+
+    async def _annotate(self, source: str, key: str, value: str | None) -> Object | None:
+        said = {"metadata": {"annotations": {key: value}}}
+        return await self.cluster.merge(source_parent(source), said, manager=STATUS)
+
+
+def alike(one: str, other: str) -> bool:
+    """Do they say the same, but for numbers? How many bytes were missing is no news, and news costs a write and a pass."""
+    return _NUMBER.sub("0", one) == _NUMBER.sub("0", other)
