@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from gitops.clock import Clock
 from gitops.errors import GitopsError
@@ -15,6 +15,7 @@ from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
+from gitops.source.target import is_loopback, redact
 
 
 class Kind(StrEnum):
@@ -55,10 +56,10 @@ class Place:
         project = project or server.path
         if not project or not (api or server.host):
             raise UnknownForge(
-                f"{url}: does not say where its forge is; name the URL of its API (--api, or `url`), "
+                f"{redact(url)}: does not say where its forge is; name the URL of its API (--api, or `url`), "
                 "and what it calls the repository (--project, or `repository`)"
             )
-        return cls(found, (api or _api(found, server)).rstrip("/"), project, token_file, login)
+        return cls(found, _checked(api or _api(found, server)), project, token_file, login)
 
     def connect(self, clock: Clock) -> tuple[Forge, Rest]:
         """The forge, and its connection, to be closed by the caller."""
@@ -74,6 +75,28 @@ class Place:
                 return GitLab(rest, self.project, self.login), rest
 
 
+def _checked(api: str) -> str:
+    """A place that a token may be sent to. Raises UnknownForge."""
+    parts = _parts(api)
+    scheme, host = parts.scheme.lower(), parts.hostname or ""
+    if parts.username is not None:
+        raise UnknownForge(
+            f"{redact(api)}: holds a credential; put the token in a file and name that (--token-file, or `tokenFile`)"
+        )
+    if not host or parts.query or parts.fragment or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
+        raise UnknownForge(f"{api}: a token is not sent there; write the URL of an API, https://HOST/PATH")
+    return api.rstrip("/")
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH") from None
+    return parts
+
+
 class _Server(NamedTuple):
     """What a URL says; `port` only where the web is asked at it, too."""
 
@@ -85,7 +108,7 @@ class _Server(NamedTuple):
 def _server(url: str) -> _Server:
     if scp := _SCP.fullmatch(url):
         return _Server(scp["host"].lower(), None, scp["path"].strip("/").removesuffix(".git"))
-    parts = urlsplit(url)
+    parts = _parts(url)
     port = parts.port if parts.scheme in {"http", "https"} else None
     return _Server((parts.hostname or "").lower(), port, parts.path.strip("/").removesuffix(".git"))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gitops.forge.port import Comment, PullRequest, PullState
-from gitops.forge.rest import Rest
+from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
 
 
@@ -28,40 +28,46 @@ class GitHub:
         return f"refs/pull/{number}/head"
 
     async def login(self) -> str:
-        return self.known_as or str((await self.rest.get("/user"))["login"])
+        return self.known_as or await self.rest.get("/user", lambda found: str(found["login"]))
+
+    def seal(self, text: str) -> str:
+        return self.rest.seal(text)
 
     async def open_pulls(self) -> Sequence[PullRequest]:
-        return [_pull(one) for one in await self.rest.pages(f"{self._at}/pulls", state="open", **self.page)]
+        return await self.rest.pages(f"{self._at}/pulls", _pull, state="open", **self.page)
 
     async def pull(self, number: int) -> PullRequest:
-        return _pull(await self.rest.get(f"{self._at}/pulls/{number}"))
+        return await self.rest.get(f"{self._at}/pulls/{number}", _pull)
 
     async def comments(self, number: int) -> Sequence[Comment]:
-        return [_comment(one) for one in await self.rest.pages(f"{self._at}/issues/{number}/comments", **self.page)]
+        return await self.rest.pages(f"{self._at}/issues/{number}/comments", _comment, **self.page)
 
     async def comment(self, number: int, body: str) -> Comment:
-        return _comment(await self.rest.send("POST", f"{self._at}/issues/{number}/comments", {"body": body}))
+        return await self.rest.send("POST", f"{self._at}/issues/{number}/comments", {"body": body}, _comment)
 
     async def edit(self, number: int, comment: Comment, body: str) -> None:
-        await self.rest.send("PATCH", f"{self._at}/issues/comments/{comment.id}", {"body": body})
+        await self.rest.send("PATCH", f"{self._at}/issues/comments/{comment.id}", {"body": body}, unread)
 
     async def delete(self, number: int, comment: Comment) -> None:
-        await self.rest.send("DELETE", f"{self._at}/issues/comments/{comment.id}")
+        await self.rest.send("DELETE", f"{self._at}/issues/comments/{comment.id}", None, unread)
 
     async def tell(self, status: Status) -> None:
-        await self.rest.send("POST", *status.at_github(self.project))
+        await self.rest.send("POST", *status.at_github(self.project), unread)
 
     async def default_branch(self) -> str:
-        return str((await self.rest.get(self._at))["default_branch"])
+        return await self.rest.get(self._at, lambda found: str(found["default_branch"]))
 
     async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
         owner = self.project.partition("/")[0]
-        found = await self.rest.pages(f"{self._at}/pulls", state="all", head=f"{owner}:{branch}", **self.page)
-        return [_pull(one) for one in found if _is_from(one, self.project, branch)]
+        asked: dict[str, str | int] = {"state": "all", "head": f"{owner}:{branch}", **self.page}
+        found = await self.rest.pages(
+            f"{self._at}/pulls", lambda one: _pull(one) if _is_from(one, self.project, branch) else None, **asked
+        )
+        return [one for one in found if one]
 
     async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
         asked = {"head": branch, "base": base, "title": title, "body": body}
-        return _pull(await self.rest.send("POST", f"{self._at}/pulls", asked))
+        return await self.rest.send("POST", f"{self._at}/pulls", asked, _pull)
 
     @property
     def _at(self) -> str:
@@ -79,12 +85,13 @@ class Gitea(GitHub):
 def _pull(found: Mapping[str, Any]) -> PullRequest:
     merged = found.get("merged_at") or found.get("merged")
     state = PullState.OPEN if found["state"] == "open" else PullState.MERGED if merged else PullState.CLOSED
-    return PullRequest(found["number"], found["head"]["sha"], found["base"]["ref"], state, found.get("html_url", ""))
+    head, base = str(found["head"]["sha"] or ""), str(found["base"]["ref"])
+    return PullRequest(int(found["number"]), head, base, state, str(found.get("html_url") or ""))
 
 
 def _comment(found: Mapping[str, Any]) -> Comment:
     author = (found.get("user") or {}).get("login", "")
-    return Comment(found["id"], author, found.get("body") or "", found.get("html_url", ""))
+    return Comment(int(found["id"]), str(author), str(found.get("body") or ""), str(found.get("html_url") or ""))
 
 
 def _is_from(found: Mapping[str, Any], project: str, branch: str) -> bool:

@@ -6,12 +6,12 @@ Source: GitLab's REST reference ("Merge requests", "Notes", "Commits", "Rate lim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gitops.forge.port import Comment, PullRequest, PullState
-from gitops.forge.rest import Rest
+from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
@@ -30,42 +30,45 @@ class GitLab:
         return f"refs/merge-requests/{number}/head"
 
     async def login(self) -> str:
-        return self.known_as or str((await self.rest.get("/user"))["username"])
+        return self.known_as or await self.rest.get("/user", lambda found: str(found["username"]))
+
+    def seal(self, text: str) -> str:
+        return self.rest.seal(text)
 
     async def open_pulls(self) -> Sequence[PullRequest]:
-        return [_pull(one) for one in await self.rest.pages(self._requests, state="opened", per_page=100)]
+        return await self.rest.pages(self._requests, _pull, state="opened", per_page=100)
 
     async def pull(self, number: int) -> PullRequest:
-        return _pull(await self.rest.get(f"{self._requests}/{number}"))
+        return await self.rest.get(f"{self._requests}/{number}", _pull)
 
     async def comments(self, number: int) -> Sequence[Comment]:
-        found = await self.rest.pages(f"{self._requests}/{number}/notes", sort="asc", per_page=100)
+        found = await self.rest.pages(f"{self._requests}/{number}/notes", _comment, sort="asc", per_page=100)
         url = (await self.pull(number)).url
-        return [_comment(one, url) for one in found if not one.get("system")]
+        return [_linked(one, url) for one in found if one]
 
     async def comment(self, number: int, body: str) -> Comment:
-        found = await self.rest.send("POST", f"{self._requests}/{number}/notes", {"body": body})
-        return _comment(found, (await self.pull(number)).url)
+        found = await self.rest.send("POST", f"{self._requests}/{number}/notes", {"body": body}, _note)
+        return _linked(found, (await self.pull(number)).url)
 
     async def edit(self, number: int, comment: Comment, body: str) -> None:
-        await self.rest.send("PUT", f"{self._requests}/{number}/notes/{comment.id}", {"body": body})
+        await self.rest.send("PUT", f"{self._requests}/{number}/notes/{comment.id}", {"body": body}, unread)
 
     async def delete(self, number: int, comment: Comment) -> None:
-        await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}")
+        await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}", None, unread)
 
     async def tell(self, status: Status) -> None:
-        await self.rest.send("POST", *status.at_gitlab(self.project))
+        await self.rest.send("POST", *status.at_gitlab(self.project), unread)
 
     async def default_branch(self) -> str:
-        return str((await self.rest.get(self._at))["default_branch"])
+        return await self.rest.get(self._at, lambda found: str(found["default_branch"]))
 
     async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        found = await self.rest.pages(self._requests, source_branch=branch, state="all", per_page=100)
-        return [_pull(one) for one in found if one.get("source_project_id") == one.get("target_project_id")]
+        found = await self.rest.pages(self._requests, _own, source_branch=branch, state="all", per_page=100)
+        return [one for one in found if one]
 
     async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
         asked = {"source_branch": branch, "target_branch": base, "title": title, "description": body}
-        return _pull(await self.rest.send("POST", self._requests, asked))
+        return await self.rest.send("POST", self._requests, asked, _pull)
 
     @property
     def _at(self) -> str:
@@ -77,10 +80,26 @@ class GitLab:
 
 
 def _pull(found: Mapping[str, Any]) -> PullRequest:
+    """One without a commit has no `sha`."""
     state = _STATES.get(found["state"], PullState.CLOSED)
-    return PullRequest(found["iid"], found["sha"], found["target_branch"], state, found.get("web_url", ""))
+    head, base = str(found["sha"] or ""), str(found["target_branch"])
+    return PullRequest(int(found["iid"]), head, base, state, str(found.get("web_url") or ""))
 
 
-def _comment(found: Mapping[str, Any], url: str) -> Comment:
+def _own(found: Mapping[str, Any]) -> PullRequest | None:
+    """None for one of a fork: whoever forks may have a branch of the same name."""
+    return _pull(found) if found["source_project_id"] == found["target_project_id"] else None
+
+
+def _comment(found: Mapping[str, Any]) -> Comment | None:
+    """None for what GitLab itself tells among the notes."""
+    return None if found.get("system") else _note(found)
+
+
+def _note(found: Mapping[str, Any]) -> Comment:
     author = (found.get("author") or {}).get("username", "")
-    return Comment(found["id"], author, found.get("body") or "", f"{url}#note_{found['id']}" if url else "")
+    return Comment(int(found["id"]), str(author), str(found.get("body") or ""), "")
+
+
+def _linked(comment: Comment, url: str) -> Comment:
+    return replace(comment, url=f"{url}#note_{comment.id}" if url else "")

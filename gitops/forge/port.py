@@ -74,6 +74,9 @@ class Forge(Protocol):
     async def login(self) -> str:
         """The name under which we write."""
 
+    def seal(self, text: str) -> str:
+        """What nobody can tell of a text who does not have our token."""
+
     async def open_pulls(self) -> Sequence[PullRequest]: ...
 
     async def pull(self, number: int) -> PullRequest: ...

@@ -1,15 +1,18 @@
 """Asking a forge by HTTP: pages, answers that have not changed, limits, and refusals in words.
 
 The token is read from its file for each request, is sent to the one server that is configured, and stands in no message. Redirects are not followed.
+What is answered is read by a function that the caller gives; whatever that cannot read is a ForgeError.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from gitops.clock import Clock
@@ -23,14 +26,20 @@ if TYPE_CHECKING:
 _LARGEST: Final = 32 << 20
 _MOST_PAGES: Final = 50
 _SECONDS: Final = 30.0
-_REMEMBERED: Final = 1000
+_REMEMBERED: Final = 64 << 20
+"""Bytes of answers that are kept for when they have not changed; anybody may write comments of any number and length."""
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
+    """`found` is what was read from `size` bytes."""
+
     status: int
     headers: Mapping[str, str]
-    document: Any
+    found: Any
+    size: int
     following: str
 
 
@@ -53,27 +62,33 @@ class Rest:
             await self._session.close()
             self._session = None
 
-    async def get(self, path: str, **query: str | int) -> Any:
-        """The document at this path. Raises ForgeError."""
-        return (await self._get(self._url(path, query))).document
+    async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
+        """What is at this path. Raises ForgeError."""
+        found: _Read = (await self._get(self._url(path, query), read)).found
+        return found
 
-    async def pages(self, path: str, **query: str | int) -> list[Any]:
+    async def pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
         """The items of a list, of all its pages. Raises ForgeError."""
-        url, found = self._url(path, query), list[Any]()
+        url, found = self._url(path, query), list[_Read]()
         full = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MOST_PAGES):
-            answer = await self._get(url)
-            found += answer.document
-            if not answer.following and len(answer.document) >= full:
+            answer = await self._get(url, lambda document: _items(document, read))
+            found += answer.found
+            if not answer.following and len(answer.found) >= full:
                 self._unchanged.pop(url, None)  # it may get a page after it, and be itself unchanged
             if not answer.following:
                 return found
             url = self._here(answer.following, path)
         raise ForgeRefused(f"{self.api}{path}: more than {_MOST_PAGES} pages")
 
-    async def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Write, and give the answer. Raises ForgeError."""
-        return (await self._ask(method, self._url(path, {}), body)).document
+    async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
+        """Write, and give what is answered. Raises ForgeError."""
+        found: _Read = (await self._ask(method, self._url(path, {}), body, read)).found
+        return found
+
+    def seal(self, text: str) -> str:
+        """What only those can tell of a text who have the token. Raises ForgeError."""
+        return hmac.new(self._token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -84,19 +99,25 @@ class Rest:
             return url
         return f"{self.api}{path}?{urlsplit(url).query}"
 
-    async def _get(self, url: str) -> _Answer:
+    async def _get(self, url: str, read: Callable[[Any], Any]) -> _Answer:
         tag, known = self._unchanged.get(url, ("", None))
-        answer = await self._ask("GET", url, None, {"If-None-Match": tag} if tag else {})
+        answer = await self._ask("GET", url, None, read, {"If-None-Match": tag} if tag else {})
         if answer.status == 304 and known:
             return replace(known, following=answer.following or known.following)
+        self._unchanged.pop(url, None)
         if fresh := answer.headers.get("ETag"):
-            if len(self._unchanged) >= _REMEMBERED:
+            if sum(one.size for _, one in self._unchanged.values()) + answer.size > _REMEMBERED:
                 self._unchanged.clear()
             self._unchanged[url] = fresh, answer
         return answer
 
     async def _ask(
-        self, method: str, url: str, body: Mapping[str, Any] | None, more: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None,
+        read: Callable[[Any], Any],
+        more: Mapping[str, str] | None = None,
     ) -> _Answer:
         import aiohttp
 
@@ -115,7 +136,8 @@ class Rest:
                 answer = _Answer(
                     response.status,
                     response.headers,
-                    _document(data, where) if response.status < 300 and data else None,
+                    _understood(data, read, where) if response.status < 300 else None,
+                    len(data),
                     _following(response),
                 )
         except TimeoutError:
@@ -131,11 +153,14 @@ class Rest:
 
     def _token(self) -> str:
         try:
-            return secret_in(self.token_file)
+            token = secret_in(self.token_file)
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise ForgeRefused(f"{self.token_file}: is no text, so no token is in it") from None
+        if not (token.isascii() and token.isprintable() and token):
+            raise ForgeRefused(f"{self.token_file}: its first line is no token: write the token there and nothing else")
+        return token
 
     def _limited(self) -> RateLimited:
         until = self._limits.resumes or self.clock.now()
@@ -159,13 +184,17 @@ class Rest:
         return ForgeError(told) if status >= 500 else ForgeRefused(told)
 
 
+def unread(_: Any) -> None:
+    """For answers that tell nothing new."""
+
+
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    data = b""
+    data = bytearray()
     async for chunk in response.content.iter_any():
         data += chunk
         if len(data) > _LARGEST:
             raise ForgeRefused(f"the answer of {response.url.host} is larger than {_LARGEST >> 20} MiB")
-    return data
+    return bytes(data)
 
 
 def _following(response: aiohttp.ClientResponse) -> str:
@@ -176,11 +205,20 @@ def _following(response: aiohttp.ClientResponse) -> str:
     return str(response.url.update_query(page=number)) if number.isdecimal() else ""
 
 
-def _document(data: bytes, where: str) -> Any:
+def _items(document: Any, read: Callable[[Any], _Read]) -> list[_Read]:
+    if not isinstance(document, list):
+        raise TypeError("no list")
+    return [read(one) for one in document]
+
+
+def _understood(data: bytes, read: Callable[[Any], _Read], where: str) -> _Read:
     try:
-        return json.loads(data)
-    except ValueError:
-        raise ForgeError(f"{where}: the answer is no JSON") from None
+        return read(json.loads(data) if data else None)
+    except RecursionError:
+        raise ForgeError(f"{where}: the answer is nested too deep") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = "is no JSON" if isinstance(error, json.JSONDecodeError) else "is not what such a forge answers"
+        raise ForgeError(f"{where}: the answer {why}; check what kind of forge it is, and the URL of its API") from None
 
 
 def _message(data: bytes) -> str:
@@ -188,6 +226,6 @@ def _message(data: bytes) -> str:
     try:
         found = json.loads(data)
         text = str(found.get("message") or found.get("error") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:200]

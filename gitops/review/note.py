@@ -1,12 +1,14 @@
 """The one comment that is kept on a pull request: what stands in it beside the plan, and how it is known again.
 
-Its second line says, for the program alone, which commits it was made of; so nothing is kept anywhere else, and nothing is planned twice.
+Its second line says, for the program alone, which commits it was made of; so nothing is kept anywhere else, and nothing is planned twice. It is
+sealed with the token: a text that somebody else has changed, who may edit what we wrote, does not count as made of anything.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +17,12 @@ from gitops.forge.statuses import Verdict
 from gitops.review import markdown
 from gitops.review.report import Report
 
-_STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->$", re.MULTILINE)
-_ROOM: Final = 600
+_STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
+_SEAL: Final = " seal="
+_ROOM: Final = 800
 """Bytes for what stands beside the plan."""
+
+Seal = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,11 @@ def refused(source: str, commits: Commits, why: str) -> str:
     return _with(text, str(commits), "")
 
 
+def sealed(body: str, seal: Seal) -> str:
+    """The same, so that it is known again."""
+    return _STATE.sub(lambda found: f"<!-- levelgate:state {found[1]}{_SEAL}{seal(_content(body))} -->", body, count=1)
+
+
 def unfinished(body: str) -> str:
     """The same, saying of no commits that it is theirs."""
     return _STATE.sub("<!-- levelgate:state  -->", body, count=1)
@@ -71,9 +81,11 @@ def ours(comments: Iterable[Comment], source: str, author: str) -> list[Comment]
     return sorted(found, key=lambda one: one.id)
 
 
-def is_of(body: str, commits: Commits) -> bool:
-    """Was this comment made of these commits?"""
-    return _said(body) == str(commits)
+def is_of(body: str, commits: Commits, seal: Seal) -> bool:
+    """Was this comment made of these commits, and is it as we wrote it?"""
+    state, _, told = _said(body).partition(_SEAL)
+    plain = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
+    return state == str(commits) and hmac.compare_digest(told, seal(_content(plain)))
 
 
 def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
@@ -90,6 +102,11 @@ def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
 def _said(body: str) -> str:
     match = _STATE.search(body)
     return match[1] if match else ""
+
+
+def _content(body: str) -> str:
+    """Without what forges do to the ends of lines."""
+    return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 
 def _over(state: PullState) -> str:

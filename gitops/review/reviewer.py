@@ -117,7 +117,7 @@ class Reviewer:
             raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
         commits = await asyncio.to_thread(self._commits, pull)
         found = await self._ours(pull.number)
-        if found and note.is_of(found[0].body, commits):
+        if found and note.is_of(found[0].body, commits, self.forge.seal):
             self._done[pull.number] = commits
             return True
         try:
@@ -170,8 +170,9 @@ class Reviewer:
         if not found:
             found = [await _first_taken(map(note.unfinished, bodies), partial(self.forge.comment, number))]
         await self.forge.tell(replace(status, url=found[0].url or pull.url))
-        if not await _first_taken(bodies, partial(self._edited, number, found[0])):
-            await _first_taken(bodies, partial(self.forge.comment, number))
+        sealed = [note.sealed(body, self.forge.seal) for body in bodies]
+        if not await _first_taken(sealed, partial(self._edited, number, found[0])):
+            await _first_taken(sealed, partial(self.forge.comment, number))
         for one in found[1:]:
             await self.forge.delete(number, one)
 

@@ -56,6 +56,7 @@ class FakeForge:
     refusal: Refusal = Refusal()
     world: str = ""
     links: bool = True
+    token: str = TOKEN
     url: str = ""
 
     @asynccontextmanager
@@ -78,7 +79,7 @@ class FakeForge:
     @web.middleware
     async def _door(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         self.asked.append(f"{request.method} {request.raw_path}")
-        token = {"github": f"Bearer {TOKEN}", "gitea": f"token {TOKEN}", "gitlab": TOKEN}[self.kind]
+        token = {"github": f"Bearer {self.token}", "gitea": f"token {self.token}", "gitlab": self.token}[self.kind]
         if request.headers.get("PRIVATE-TOKEN" if self.kind == "gitlab" else "Authorization") != token:
             return web.json_response({"message": "Bad credentials"}, status=401)
         if self.left is not None:

@@ -245,6 +245,39 @@ async def _known(comments: list[Comment], _number: int) -> list[Comment]:
     return comments
 
 
+def test_a_comment_of_ours_that_somebody_else_has_changed_is_written_again(review: Review) -> None:
+    """Who may edit comments of others can say there that all is well, and of which commits that is; not with our seal, which is the token's."""
+    review.pull(config("b"))
+    review.run(everything)
+    (written,) = review.forge.bodies(1)
+    for old, new in (("1 create", "no changes"), ("+ level 0", "  level 0"), (" seal=", " seal=0")):
+        assert old in written
+        review.forge.comments[1]["body"] = written.replace(old, new)
+        review.run(everything)
+        assert review.forge.bodies(1) == [written]
+
+
+def test_what_a_forge_does_to_the_ends_of_lines_is_no_change(on_github: Review) -> None:
+    on_github.pull(config("b"))
+    on_github.run(everything)
+    on_github.forge.comments[1]["body"] = on_github.forge.bodies(1)[0].replace("\n", " \r\n") + "\r\n"
+    before = len(on_github.forge.asked)
+    on_github.run(everything)
+    assert not [one for one in on_github.forge.asked[before:] if not one.startswith("GET")]
+
+
+def test_another_token_plans_once_more_and_keeps_the_comment(on_github: Review) -> None:
+    on_github.pull(config("b"))
+    on_github.run(everything)
+    (first,) = on_github.forge.bodies(1)
+    on_github.token.write_text("an0ther")
+    on_github.forge.token = "an0ther"
+    on_github.run(everything)
+    (second,) = on_github.forge.bodies(1)
+    assert first != second
+    assert first.splitlines()[2:] == second.splitlines()[2:]
+
+
 def test_of_two_comments_of_ours_one_stays(on_github: Review) -> None:
     for text in ("older", "newer"):
         on_github.forge.say(1, BOT, f"{MARK}\n{text}")
@@ -411,6 +444,24 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
 def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: str, api: str, project: str) -> None:
     place = Place.of(url, tmp_path, kind=kind)
     assert (place.api, place.project) == (api, project)
+
+
+@pytest.mark.parametrize(
+    ("url", "api", "why"),
+    [
+        ("https://git.example.com/a/b", "https://me:s3cret@git.example.com/api", "holds a credential"),
+        ("https://git.example.com/a/b", "http://git.example.com/api/v1", "a token is not sent there"),
+        ("https://git.example.com/a/b", "git.example.com/api/v1", "a token is not sent there"),
+        ("https://git.example.com/a/b", "https://git.example.com/api?x=1", "a token is not sent there"),
+        ("https://me:s3cret@/", "", "does not say where its forge is"),
+        ("https://git.example.com:99999/a/b", "", "cannot be read as a URL"),
+        ("https://[git/a/b", "", "cannot be read as a URL"),
+    ],
+)
+def test_where_a_token_may_not_go_is_refused_without_telling_one(tmp_path: Path, url: str, api: str, why: str) -> None:
+    with pytest.raises(UnknownForge, match=why) as refused:
+        Place.of(url, tmp_path, kind="gitea", api=api)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_which_forge_it_is_has_to_be_said_otherwise(tmp_path: Path) -> None:
