@@ -24,7 +24,7 @@ from gitops.records.refs import Ref
 from gitops.records.standing import Pair, everything_suspended
 from gitops.status.explain import explain
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
-from gitops.words.reasons import actions, links, unread
+from gitops.words.reasons import actions, left, links, unread
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
 
@@ -172,8 +172,8 @@ def _source(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
     assert record is not None
     count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
     how_far = f"{found.state}, {settled} of {count} instances settled"
-    yield f"{found.unit} follows {record.ref} at {record.target[:7]}: {how_far}."
-    yield from unread(found.unit, record, times)
+    yield f"{found.unit} {'followed' if found.is_left else 'follows'} {record.ref} at {record.target[:7]}: {how_far}."
+    yield from left(found.unit) if found.is_left else unread(found.unit, record, times)
     yield from _waiting(found, times)
 
 

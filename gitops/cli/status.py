@@ -21,7 +21,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.refs import Ref, RefError, locate
 from gitops.records.standing import Standing, State, everything_suspended
 from gitops.status.overview import Overview, Rollout
-from gitops.words.reasons import blocker, reference, unread
+from gitops.words.reasons import blocker, left, reference, unread
 from gitops.words.text import age, aligned
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
@@ -99,7 +99,7 @@ def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -
         header = ("SOURCE", "REF", "COMMIT", "AGE", "STATE", "INSTANCES", "HELD", "FAILED")
         yield from aligned([header, *(_source(name, record, now) for name, record in found.sources.items())])
         for name, record in found.sources.items():
-            if lines := [*unread(f"source/{name}", record, times)]:
+            if lines := [*(left(f"source/{name}") if name in found.left else unread(f"source/{name}", record, times))]:
                 yield from ("", *lines)
     under_way = [one for one in found.rollouts if everything or one.state is not State.SETTLED]
     if under_way:
@@ -135,7 +135,7 @@ def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wi
     rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
     others = [(_object(name, cause), cause) for name, cause in found.causes]
     if not (rows or others):
-        unknown = any(record.unreadable for record in found.sources.values())
+        unknown = any(name in found.left or record.unreadable for name, record in found.sources.items())
         yield from ("", "Everything is as Git said when it was read last." if unknown else "Everything is as Git says.")
         return
     header: tuple[str, ...] = ("NOT AS GIT SAYS", "REASON", "BY", "NOT BEFORE")
@@ -178,6 +178,7 @@ def _as_json(cluster: str, found: Overview) -> dict[str, Any]:
                 "applied": record.applied,
                 "since": record.since,
                 "state": record.state,
+                "configured": name not in found.left,
                 "unreadable": record.unreadable._asdict() if record.unreadable else None,
                 "causes": list(record.causes),
                 **record.counts,

@@ -118,6 +118,7 @@ class Follower:
         """
         self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
+        self.reconciler.follows = mirrors.keys()
 
     def poll(self, *names: str) -> None:
         """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
@@ -186,6 +187,7 @@ class Follower:
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
         self.reconciler.leave_open(self._again, lambda _: self.wake(None))
+        self.reconciler.follows = self.mirrors.keys()
         try:
             await any_of(self._first_answers(), self.stop.wait())
             if self.attention is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -73,9 +73,11 @@ async def conclude(
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
     mine: Mine = lambda _: True,
+    follows: Collection[str] | None = None,
 ) -> Concluded:
     """Write what differs, of sources that are `mine`; the `plan` is that of their sets alone, the `ledger` is of all. `windows` is the calendar as it
-    was published last, `results` is what the pass did, and `earlier` what was done before it and is not in the records yet.
+    was published last, `results` is what the pass did, and `earlier` what was done before it and is not in the records yet. `follows`: see
+    `installation`.
     """
     sources = [state for state in sources if mine(state.catalog.source)]
     due, known = _statuses(plan, sources, propagation, results, now)
@@ -83,8 +85,9 @@ async def conclude(
         status = not_in_git(stray, now=timestamp(now))
         news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
         due.append(told(_body(stray, status=status), news))
-    install = installation(version)
-    if mine(COMMON) and install["data"] != (observed.objects.get(INSTALLATION) or {}).get("data"):
+    installed = observed.objects.get(INSTALLATION)
+    install = installation(version, follows, installed)
+    if mine(COMMON) and install["data"] != (installed or {}).get("data"):
         due.append(told(install))
     if mine(COMMON) and (published := calendar.due(propagation.rules, windows)):
         due.append(stored(published, force=True))

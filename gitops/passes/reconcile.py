@@ -64,7 +64,8 @@ class Reconciler:
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
-    processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `whole` is what the last pass over
+    processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are
+    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over
     everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
     last. `conflicts` are of deletions, see Executor. `underway` is what is being written, across passes: one that `insists` waits at its
     end until all is answered, and tries again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed
@@ -82,6 +83,7 @@ class Reconciler:
     announced: Callable[[Sequence[Transition]], None] = lambda _: None
     mine: Mine | None = None
     apart: Callable[[Sequence[SourceState]], Sequence[SourceState]] = lambda states: states
+    follows: Collection[str] | None = None
     whole: Whole | None = None
     deeds: list[Result] = field(default_factory=list)
     memo: Memo = field(default_factory=Memo)
@@ -208,6 +210,7 @@ class Reconciler:
                 results=results,
                 earlier=self.deeds,
                 mine=self.share.has,
+                follows=self.follows,
             )
         self.deeds.clear()
         await self.records.announce(end.transitions, known.now)

@@ -1,7 +1,10 @@
-"""Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster, and whether a person has stopped it altogether."""
+"""Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster and which sources it follows, and whether a person
+has stopped it altogether.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
@@ -16,8 +19,10 @@ FORMAT: Final = "1"
 """Number of the form in which records are kept."""
 
 
-def installation(version: str) -> Object:
-    """As it is to be; what people annotate stays theirs."""
+def installation(version: str, follows: Collection[str] | None, before: Object | None) -> Object:
+    """As it is to be; what people annotate stays theirs. Who `follows` no sources for good (None) leaves what was said of them `before`."""
+    said = followed(before) if follows is None else follows
+    sources = {} if said is None else {"sources": " ".join(sorted(said))}
     return {
         "apiVersion": "v1",
         "kind": INSTALLATION.kind,
@@ -26,8 +31,14 @@ def installation(version: str) -> Object:
             "namespace": INSTALLATION.namespace,
             "labels": {keys.RECORD: "installation"},
         },
-        "data": {"version": version, "format": FORMAT},
+        "data": {"version": version, "format": FORMAT, **sources},
     }
+
+
+def followed(installed: Object | None) -> frozenset[str] | None:
+    """The names of the sources that the daemon is configured with; None where no daemon has said so."""
+    said = ((installed or {}).get("data") or {}).get("sources")
+    return None if said is None else frozenset(said.split())
 
 
 def check_format(installed: Object | None) -> None:

@@ -99,7 +99,8 @@ class SourceRecord:
     the tag that `target` was taken by, where a range of versions is followed.
 
     `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `passes` is the text of `passes.py`,
-    `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another.
+    `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. `kinds` are
+    those of the members of its set, by the inventory.
     """
 
     url: str = ""
@@ -119,6 +120,7 @@ class SourceRecord:
     unpinned: str = ""
     version: str = ""
     unreadable: Unreadable | None = None
+    kinds: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, parent: Object) -> SourceRecord:
@@ -141,10 +143,11 @@ class SourceRecord:
             unpinned=data.get("unpinned", ""),
             version=data.get("version", ""),
             unreadable=Unreadable.of(parent),
+            kinds=tuple(filter(None, annotation(parent, keys.GROUP_KINDS).split(","))),
         )
 
     def data(self) -> dict[str, str]:
-        """As stored; equal records give equal text. `unreadable` stands beside it."""
+        """As stored; equal records give equal text. `unreadable` and `kinds` stand beside it."""
         return {
             "url": self.url,
             "path": self.path,

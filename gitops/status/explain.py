@@ -20,6 +20,7 @@ from gitops.propagation.state import State as Rollout
 from gitops.propagation.window import Kind, Target, Window
 from gitops.records import calendar
 from gitops.records.causes import Cause
+from gitops.records.installation import INSTALLATION, followed
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
 from gitops.records.rollouts import rollout_key
@@ -86,7 +87,9 @@ class _World:
         causes = [Cause.read(row) for row in record.causes]
         found = await self._of(source_parent(ref.name), causes)
         state = State.of([*(one.reason for one in mine), *(cause.reason for cause in causes)])
-        return replace(found, unit=str(ref), state=state, record=record, instances=mine)
+        configured = followed(await self.cluster.get(INSTALLATION))
+        is_left = configured is not None and ref.name not in configured
+        return replace(found, unit=str(ref), state=state, record=record, is_left=is_left, instances=mine)
 
     async def rollout(self, ref: Ref) -> Explanation:
         """Of a definition, that of all its instances."""

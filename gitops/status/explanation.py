@@ -59,7 +59,8 @@ class Explanation:
 
     `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass,
     `externals` the external facts that its definition asks for and that are so, with since when. `record` is that of a
-    source, `rollout` that of a rollout; `instances` are those of these, or behind a window.
+    source, which `is_left` where the daemon is not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or
+    behind a window.
     """
 
     unit: str
@@ -71,6 +72,7 @@ class Explanation:
     open: tuple[Window, ...] = ()
     externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
+    is_left: bool = False
     rollout: Rollout | None = None
     instances: tuple[Standing, ...] = ()
 

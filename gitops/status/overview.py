@@ -12,6 +12,7 @@ from applier.cluster import Cluster
 from gitops.propagation.state import State as Record
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause
+from gitops.records.installation import INSTALLATION, followed
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
@@ -52,17 +53,25 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
+    """`left` are those of the sources that the daemon is not configured with any more; where nothing is left of one it is none."""
+
     sources: Mapping[str, SourceRecord]
     rollouts: tuple[Rollout, ...]
     instances: tuple[Standing, ...]
+    left: frozenset[str] = frozenset()
 
     @classmethod
     async def read(cls, cluster: Cluster, *, now: datetime) -> Overview:
         """Raises ClusterError."""
-        records, stored = await asyncio.gather(read_records(cluster), Rollouts.observe(cluster))
+        records, stored, installed = await asyncio.gather(
+            read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
+        )
         instances = await all_instances(cluster, [record for _, record in records])
         rollouts = [_rollout(name, state, instances) for name, state in sorted(stored.states(now).items())]
-        return cls(dict(records), tuple(rollouts), tuple(instances))
+        configured = followed(installed)
+        left = frozenset(name for name, _ in records if configured is not None and name not in configured)
+        sources = {name: record for name, record in records if name not in left or record.kinds}
+        return cls(sources, tuple(rollouts), tuple(instances), left & sources.keys())
 
     def of(self, key: ObjectKey) -> Overview:
         """What concerns one source, rollout or instance, by the key of its object."""

@@ -46,6 +46,12 @@ def unread(source: str, record: SourceRecord, times: Times) -> Iterator[str]:
         yield f"What was read last ({record.target[:7]}) stays in force and is healed."
 
 
+def left(source: str) -> Iterator[str]:
+    """That a source is followed no more, and what to do about what it deployed."""
+    yield f"{source} is configured no more: what it deployed stays as it is, and nobody heals or deletes it."
+    yield "To hand it to another source, configure this one once more with a path that holds nothing; to delete it, approve that as well."
+
+
 def _subject(link: Waiting, times: Times, now: datetime) -> str:
     """`wave prod of webapp.kro.run, exponential 2`, or `prod/cart, node database, StatefulSet/cart-db, since 14:45`."""
     cause, standing = link.cause, link.standing

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import STATUS
+from applier.cluster import PARENT, STATUS
 from applier.sandbox.wire import Request
 from gitops.cli import USAGE
 from gitops.records.record import Unreadable
@@ -143,6 +143,30 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
             assert "What was read last (0000000) stays in force and is healed.\n" in answer
         (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
         assert source["unreadable"] == {"since": told.since, "why": told.why}
+
+
+def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Typed) -> None:
+    """Rulings, *Sources*: it is left alone; its last state is not how it is."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        left = (
+            "source/platform is configured no more: what it deployed stays as it is, and nobody heals or deletes it.\n"
+        )
+        assert left not in typed(fleet, "status")
+        for configured, is_left in (({"other", "platform"}, False), ({"other"}, True)):
+            fleet.reconciler.follows = configured
+            fleet.step()
+            fleet.restart()
+            fleet.step()  # as `run --once`, which follows nothing for good
+            assert (left in typed(fleet, "status")) is is_left
+            assert (left in typed(fleet, "explain", "source/platform")) is is_left
+            (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
+            assert source["configured"] is not is_left
+        assert typed(fleet, "status").splitlines()[-1] == "Everything is as Git said when it was read last."
+        assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")
+        nothing = {"metadata": {"annotations": {keys.GROUP_KINDS: ""}}}
+        fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT))
+        assert "source/platform" not in typed(fleet, "status")
 
 
 @pytest.fixture

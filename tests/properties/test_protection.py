@@ -14,8 +14,9 @@ from applier.cluster import PARENT, Object
 from applier.errors import Denied
 from applier.inventory import read_scope
 from applier.observed import label
+from gitops.records.record import SourceRecord
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
@@ -78,6 +79,28 @@ def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_source_is_h
         platform.cluster.take_away(X)
         platform.settle()
         assert platform.members() == {"x-a", "x-b"}
+
+
+def test_a_source_gets_another_name_without_a_deletion() -> None:
+    """docs/configuration.md: both names for a moment, the old one with a path that holds nothing: all is handed over, and of the old one nothing
+    is left.
+    """
+    files = {"link.json": LINK, "x.json": instance("Link", "x"), "p.json": plain("p")}
+    with Platform() as platform:
+        platform.commit(files, source="old")
+        platform.settle()
+        before = {one: obj["metadata"]["uid"] for one, obj in platform.cluster.objects.items() if one.name[0] in "lpx"}
+        platform.commit(files, source="new")
+        platform.commit({}, source="old", hold="the path does not exist", approved=False)
+        platform.settle()
+        assert SourceRecord.read(platform.cluster.objects[source_parent("old")]).kinds == ()
+        del platform.sources["old"]
+        platform.settle()
+        sets = {label(platform.cluster.objects[one], keys.PART_OF) for one in (X, key("p"))}
+        assert sets == {applyset_id(source_parent("new"))}
+        assert {one: platform.cluster.objects[one]["metadata"]["uid"] for one in before} == before
+        assert platform.deleted() == []
+        assert platform.members() == {"x-a", "x-b", "p"}
 
 
 def test_the_status_of_an_instance_in_an_unreadable_file_keeps_what_it_said() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +48,7 @@ class Passes:
     found: Pass = field(default_factory=found)
     share: Share = field(default_factory=Share)
     refused: dict[object, object] = field(default_factory=dict)
+    follows: Collection[str] | None = None
 
     pending = ()
 
@@ -154,12 +155,14 @@ async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_l
     platform.configure("name: one, url: one")
     async with platform.running() as run:
         await run.passed(lambda given: set(given) == {"one"})
+        assert run.passes.follows == {"one"}
         platform.configure("name: one, url: one", "name: two, url: two, policies: All")
         given = await run.passed(lambda given: set(given) == {"one", "two"})
         assert (given["one"].governors, given["two"].governors) == (frozenset({"two"}), frozenset())
         platform.configure("name: two, url: two")
         assert "what it deployed stays as it is" in await run.says("one: not followed any more")
         await run.passed(lambda given: set(given) == {"two"})
+        assert run.passes.follows == {"two"}
 
 
 async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform: Platform) -> None:
