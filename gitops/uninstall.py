@@ -19,7 +19,7 @@ from applier.ownership import apply_entry
 from applier.release import released
 from applier.traces import Survey, is_ours, our_sets, survey
 from gitops.clock import Clock
-from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, in_flight
+from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState

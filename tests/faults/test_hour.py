@@ -18,7 +18,8 @@ import pytest
 from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse, Reset
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.attention import Attention
-from gitops.daemon.follow import LAST_LOOK_WATCHED, Follower
+from gitops.daemon.follow import Follower
+from gitops.daemon.looks import LAST_LOOK_WATCHED
 from gitops.errors import Unreachable
 from gitops.source import Mirror
 from tests.faults.extent import WHOLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,10 +18,12 @@ from applier.sandbox.transport import cluster_of
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.state import Target as Revision
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
+from renderer.identity import ObjectKey
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, OWN, Fleet
 
@@ -93,8 +95,8 @@ def fleet() -> Iterator[Fleet]:
 
 
 @asynccontextmanager
-async def operating(fleet: Fleet, **more: Any) -> AsyncIterator[Operation]:
-    reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **more: Any) -> AsyncIterator[Operation]:
+    reconciler = reconciling(fleet.cluster, "0", fleet.clock)
     follower = Follower(
         {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
     )
@@ -251,35 +253,24 @@ def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
 
 
 def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> None:
+    failures = [ClusterError("down")] * 3
+
+    class Failing(Reconciler):
+        """Its passes over parts fail for a while."""
+
+        async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+            if failures:
+                raise failures.pop()
+            return await super().part(roots)
+
     async def story() -> None:
-        down = Faulty(fleet.sandbox.answer, [])
-        fleet.cluster = cluster_of(down.answer)
         told: list[str] = []
-        async with operating(fleet, notice=lambda _, text: told.append(text)) as found:
-            part = found.follower.reconciler.part
-            failures = [ClusterError("down")] * 3
-
-            async def failing(roots: Any) -> Any:
-                if failures:
-                    raise failures.pop()
-                return await part(roots)
-
-            found.follower.reconciler = cast(Reconciler, _Failing(found.follower.reconciler, failing))
+        async with operating(fleet, Failing, notice=lambda _, text: told.append(text)) as found:
             fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
             await found.until(lambda: exists(fleet, "b-app"))
             assert [text for text in told if "trying again" in text] == ["down; trying again"] * 3
 
     fleet.call(story())
-
-
-class _Failing:
-    """A reconciler whose passes over parts fail for a while."""
-
-    def __init__(self, reconciler: Reconciler, part: Any) -> None:
-        self._reconciler, self.part = reconciler, part
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reconciler, name)
 
 
 def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:

@@ -23,7 +23,8 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon import follow
 from gitops.daemon.fetching import AT_ONE_SERVER
-from gitops.daemon.follow import FIRST_LOOK, LAST_LOOK, Follower
+from gitops.daemon.follow import Follower
+from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK
 from gitops.errors import Unreachable
 from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
