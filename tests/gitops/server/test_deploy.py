@@ -1,14 +1,15 @@
-"""What `deploy/` has for Prometheus and Grafana asks for metrics that there are, with labels that they have."""
+"""What `deploy/` has for Prometheus and Grafana asks for what there is; what it has for Kubernetes gives what is needed."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from applier.cluster import Discovery, Resource
 from applier.reasons import Reason
@@ -20,54 +21,107 @@ from gitops.config.address import address
 from gitops.records.standing import State
 from gitops.stages import STAGES
 from renderer.kinds import CRD
+from tests.gitops.server.promql import Scraped
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_metrics import KEY, ROOT
 from tests.gitops.server.test_page import held
 
 DEPLOY = ROOT / "deploy"
-KNOWN_VALUES = {
-    "state": {*State, "active", "inactive", "settled", "moving", "held", "failed", "waiting"},
-    "stage": set(STAGES),
-    "reason": set(Reason),
+ROLLOUT_STATES = {"settled", "moving", "held", "failed", "waiting"}
+VALUES = {
+    ("levelgate_instances", "state"): set(State),
+    ("levelgate_source_state", "state"): set(State),
+    ("levelgate_rollout_instances", "state"): ROLLOUT_STATES,
+    ("levelgate_windows", "state"): {"active", "inactive"},
+    ("levelgate_blocked", "reason"): set(Reason),
+    ("levelgate_stage_failures_total", "stage"): set(STAGES),
+    ("levelgate_stage_duration_seconds_bucket", "stage"): set(STAGES),
+    ("levelgate_stage_duration_seconds_sum", "stage"): set(STAGES),
+    ("levelgate_api_requests_total", "code"): {str(code) for code in range(600)},
 }
+"""Labels whose values are a closed vocabulary, by metric."""
 
 
-async def labels() -> dict[str, set[str]]:
-    """Names of all samples, each with its labels."""
+@dataclass(frozen=True)
+class Asked:
+    """An expression, and which labels are named where its result is shown."""
+
+    expression: str
+    shown: frozenset[str]
+    where: str
+
+
+@pytest.fixture
+async def scraped() -> Scraped:
+    """What a daemon that has seen everything tells."""
     async with scene(names=("i0",)) as seen:
         await held(seen)
         seen.seen.metrics.hook("github", "accepted")
         seen.seen.report(Result(KEY, KEY, "healed"))
-        text = await seen.metrics()
-    found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+        return Scraped.of(await seen.metrics(), VALUES)
 
 
-def expressions() -> list[str]:
+def panels() -> list[Asked]:
     board: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    return [
+        Asked(target["expr"], shown(r"\{\{\s*(\w+)\s*\}\}", target.get("legendFormat", "")), panel["title"])
+        for panel in board["panels"]
+        for target in panel["targets"]
+    ]
+
+
+def alerts() -> list[Asked]:
     rules = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    asked += [one["definition"] for one in board["templating"]["list"] if "definition" in one]
-    return asked + [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    return [
+        Asked(rule["expr"], shown(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())), rule["alert"])
+        for group in rules["groups"]
+        for rule in group["rules"]
+    ]
 
 
-async def test_every_metric_that_is_asked_for_is_there_with_these_labels() -> None:
-    known = await labels()
-    asked = expressions()
+def shown(pattern: str, text: str) -> frozenset[str]:
+    return frozenset(re.findall(pattern, text))
+
+
+async def test_every_query_has_an_answer(scraped: Scraped) -> None:
+    """Names, types and labels are those of a daemon, and what is shown of a result is in it."""
+    asked = panels() + alerts()
     assert len(asked) > 25
-    for expression in asked:
-        for name, matchers in re.findall(r"\b((?:levelgate|process)_\w+)(?:\{([^}]*)\})?", expression):
-            assert name in known, expression
-            for label, value in re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"]*)"', matchers):
-                assert label in known[name] | {"job"}, expression
-                if label in KNOWN_VALUES and "$" not in value:
-                    assert set(value.split("|")) <= KNOWN_VALUES[label], expression
-        grouped = [label for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(", ")]
-        names = re.findall(r"\b(levelgate_\w+)", expression)
-        assert all(any(label in known[name] for name in names) for label in grouped), expression
+    for one in asked:
+        assert one.shown <= scraped.labels(one.expression), one
+
+
+async def test_the_choices_of_the_dashboard_are_labels(scraped: Scraped) -> None:
+    board: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
+    asked = [one["definition"] for one in board["templating"]["list"] if "definition" in one]
+    assert asked
+    for one in asked:
+        metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", one).groups()  # type: ignore[union-attr]
+        assert label in scraped.labels(metric)
+
+
+@pytest.mark.parametrize(
+    ("expression", "mistake"),
+    [
+        ("levelgate_instance", "no metric levelgate_instance"),
+        ("sum by (name) (levelgate_instances)", "name is no label"),
+        ('levelgate_instances{namespace="a"}', "namespace is no label"),
+        ('levelgate_instances{state="settled"}', "settled is no state"),
+        ('levelgate_blocked{reason=~"Held|Holding"}', "Holding is no reason"),
+        ("rate(levelgate_instances[5m])", "rate of a gauge"),
+        ("increase(levelgate_last_pass_timestamp_seconds[5m])", "increase of a gauge"),
+        ("histogram_quantile(0.5, sum by (stage) (rate(levelgate_stage_duration_seconds_bucket[5m])))", "without le"),
+        ("histogram_quantile(0.5, sum by (stage) (rate(levelgate_stage_duration_seconds_sum[5m])))", "without le"),
+        ("levelgate_source_readable unless on (definition) levelgate_instances", "definition is no label"),
+        ("levelgate_source_lag_seconds unless levelgate_next_opening_timestamp_seconds * on (verb) levelgate_leader", "verb"),
+        ("sum by (source) (levelgate_blocked) / sum by (reason) (levelgate_blocked)", "never match"),
+        ("sum(rate(levelgate_actions_total))", "expected type matrix"),
+        ("levelgate_source_readable{", "unexpected"),
+    ],
+)  # fmt: skip
+async def test_a_query_that_has_none_is_found(scraped: Scraped, expression: str, mistake: str) -> None:
+    with pytest.raises(ValueError, match=mistake):
+        scraped.labels(expression)
 
 
 def test_alerts_say_what_and_how_bad() -> None:
