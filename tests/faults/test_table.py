@@ -444,10 +444,13 @@ async def test_a_label_stolen_for_another_set_is_taken_for_that_set(lane: Lane) 
     """Row "label stolen": with the label of a set that nobody knows the object is left to it (I2)."""
     await settled(lane, platform(lane))
     other = "applyset-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA-v1"
-    await lane.patch(lane.config_map("one-d"), {"metadata": {"labels": {"applyset.kubernetes.io/part-of": other}}})
+    place = f"{path_of(lane.config_map('one-d'))}?fieldManager=kubectl-label"
+    label = {"metadata": {"labels": {"applyset.kubernetes.io/part-of": other}}}
+    await lane.ask("PATCH", place, label, kind="application/merge-patch+json")
     start = await lane.objects()
-    await lane.commit(platform(lane, {}))
-    await lane.live(wait=0.0)
+    for commit in (platform(lane, text="two"), platform(lane, {})):
+        await lane.commit(commit)
+        await lane.live(wait=0.0)
     assert disturbed(start, await lane.objects(), [lane.config_map("one-d")]) == []
 
 
