@@ -1,8 +1,10 @@
 """`make faults`: everything that the bench can do, on a control plane of its own. The last line is the result.
 
-Kills at every write of every scenario at each of three moments, random histories, mutants, the model with all histories of three commits over
-four objects and a second writer, and the tests of this directory, whole. `--only kills,model` runs some of these parts; `--seed N` plays one random
-history again; `--scenario TEXT` runs the kills of one.
+Kills at every write of every scenario at each of three moments, random histories, mutants, and the tests of this directory, whole; beside them, in
+a process of its own that asks no server, the model with all histories of three commits over four objects and a second writer. `--only kills,model`
+runs some of these parts; `--seed N` plays one random history again; `--scenario TEXT` runs the kills of one.
+
+What cannot be tried counts as a violation, and all else goes on. Interrupted, it leaves nothing running.
 """
 
 from __future__ import annotations
@@ -10,21 +12,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
-from tests.faults.mutants import MUTANTS, verdict
+from tests.faults.mutants import MUTANTS, Mutant, verdict
 from tests.faults.proxy import Upstream
 from tests.faults.random_walks import walk
 from tests.faults.reduction import explore_all
@@ -33,6 +40,10 @@ from tests.faults.scenarios import SCENARIOS, Scenario
 SIDE_BY_SIDE = 4
 WALKS = 40
 PARTS = ("kills", "histories", "mutants", "model", "tests")
+ON_CLUSTER = {"kills", "histories", "mutants"}
+SIZES = ((3, 3), (4, 2), (4, 3))
+"""Objects and commits of the model, the smaller ones first: what they breach has a shorter way."""
+INTERRUPTED = 130
 
 
 @dataclass
@@ -68,6 +79,13 @@ class Run:
         yield found
         await found.close()
 
+    async def tried(self, what: str, trying: Awaitable[object]) -> None:
+        """Whatever keeps it from being tried is a violation."""
+        try:
+            await trying
+        except Exception as error:
+            self.report.violated(what, [f"could not be tried: {error!r}"])
+
     async def kills(self, scenarios: Sequence[Scenario]) -> None:
         limit = asyncio.Semaphore(SIDE_BY_SIDE)
 
@@ -77,56 +95,100 @@ class Run:
                 await bench.prepare()
                 async for point in bench.points():
                     points, wrong = points + 1, wrong + len(point.violations)
+                    self.report.points += 1
                     self.report.violated(point, point.violations)
-                self.report.points += points
                 spent = time.monotonic() - start
                 print(f"  {scenario.name:45}{points:4} points{wrong:4} violations  {spent:4.0f} s", flush=True)
 
-        await asyncio.gather(*map(one, scenarios))
+        await asyncio.gather(*(self.tried(scenario.name, one(scenario)) for scenario in scenarios))
 
     async def walks(self, seeds: Sequence[int]) -> None:
         limit = asyncio.Semaphore(SIDE_BY_SIDE)
 
         async def one(seed: int) -> None:
             async with limit, self.lane() as lane:
-                self.report.violated(f"random history, seed {seed}", await walk(lane, seed))
+                found = await walk(lane, seed)
+                self.report.violated(f"random history, seed {seed}", found)
+                print(f"  seed {seed}: {len(found)} violations", flush=True)
 
-        await asyncio.gather(*map(one, seeds))
+        await asyncio.gather(*(self.tried(f"random history, seed {seed}", one(seed)) for seed in seeds))
         self.report.seeds += seeds
 
     async def mutants(self) -> None:
         """One after the other: a mutant changes the code of the whole process."""
         for mutant in MUTANTS:
-            async with self.lane() as lane:
-                self.report.violated(f"{mutant.name} is on", await mutant.probe(lane))
-            async with self.lane() as lane:
-                found = await verdict(mutant, lane)
-            self.report.caught += bool(found)
-            print(f"  {mutant.name:24}-> {mutant.probe.__name__:24}{found[0] if found else 'NOT CAUGHT'}", flush=True)
+            await self.tried(mutant.name, self._mutant(mutant))
+
+    async def _mutant(self, mutant: Mutant) -> None:
+        async with self.lane() as lane:
+            self.report.violated(f"{mutant.name} is on", await mutant.probe(lane))
+        async with self.lane() as lane:
+            found = await verdict(mutant, lane)
+        self.report.caught += bool(found)
+        print(f"  {mutant.name:24}-> {mutant.probe.__name__:24}{found[0] if found else 'NOT CAUGHT'}", flush=True)
 
 
-def model(report: Report) -> None:
-    """All histories at once, the smaller ones first: what they breach has a shorter way."""
+class Model:
+    """The model, explored in a process of its own, which ends with this one."""
+
+    def __init__(self) -> None:
+        self._found, told = multiprocessing.Pipe(duplex=False)
+        self._process = multiprocessing.Process(target=_explore, args=(told,), daemon=True)
+        self._process.start()
+        told.close()
+
+    def breaches(self) -> list[str]:
+        """What it found, once it has been through all."""
+        try:
+            found: list[str] = self._found.recv()
+        except EOFError:
+            self._process.join()
+            return [f"its process ended with code {self._process.exitcode}"]
+        return found
+
+
+def _explore(told: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that has started us ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.nice(5)  # nothing here is timed
     gc.disable()  # no state leads back to itself, and millions of them would be looked at again and again
-    for size, commits in [(3, 3), (4, 2), (4, 3)]:
-        start = time.process_time()
-        found = explore_all(size, commits, meddle=True)
-        name = f"{size} objects, {commits} commits, second writer"
+    breaches: list[str] = []
+    for size, commits in SIZES:
+        name = f"model, {size} objects, {commits} commits, second writer"
+        found = explore_all(size, commits, meddle=True, explored=partial(_progress, name))
         if found.breach:
-            report.violated(f"model, {name}", [f"{found.breach} after {', '.join(found.path)}"])
-        print(f"  {name:40}{found.states:9} states{time.process_time() - start:6.0f} s of CPU", flush=True)
-    gc.enable()
+            breaches.append(f"{name}: {found.breach} after {', '.join(found.path)}")
+        print(f"  {name}: {found.states} states, {time.process_time():.0f} s of CPU by now", flush=True)
+    told.send(breaches)
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+    os._exit(1)
+
+
+def _progress(name: str, commit: int, graphs: int, of: int, states: int) -> None:
+    if graphs % 10 == 0:
+        print(f"  {name}: commit {commit}, graph {graphs} of {of}, {states} states", flush=True)
 
 
 def tests(report: Report) -> None:
     """The tests of this directory in full; each that fails is a violation."""
-    command = [sys.executable, "-m", "pytest", "tests/faults", "-rf", "--no-header"]
-    done = subprocess.run(
-        command, env={**os.environ, "LEVELGATE_FAULTS": "all"}, capture_output=True, text=True, check=False
-    )
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    print(done.stdout if done.returncode else done.stdout.splitlines()[-1], flush=True)
-    report.violated("tests/faults", failed or (["pytest did not run"] if done.returncode else []))
+    command = [sys.executable, "-m", "pytest", "tests/faults", "-vv", "-rfE", "--no-header"]
+    own = {"LEVELGATE_FAULTS": "all", "CI": "true", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        failed = []
+        try:
+            for line in running.stdout:
+                print(f"  {line}", end="", flush=True)
+                failed += [line.strip()] if line.startswith(("FAILED", "ERROR")) else []
+        finally:
+            running.terminate()  # of no effect where it has ended; else its servers go with it
+    code = running.returncode
+    report.violated("tests/faults", failed or ([f"pytest ended with code {code}"] if code else []))
 
 
 async def on_cluster(report: Report, options: argparse.Namespace, directory: Path) -> None:
@@ -155,21 +217,34 @@ def main() -> int:
     options.only = options.only or (
         ["histories"] if options.seed is not None else ["kills"] if options.scenario else PARTS
     )
+    if not any(options.scenario in scenario.name for scenario in SCENARIOS):
+        parser.error(f"no scenario {options.scenario!r}; there are {', '.join(one.name for one in SCENARIOS)}")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     report, start = Report(), time.monotonic()
-    if {"kills", "histories", "mutants"} & set(options.only):
-        with tempfile.TemporaryDirectory() as directory:
-            asyncio.run(on_cluster(report, options, Path(directory)))
-    if "model" in options.only:
-        print("model", flush=True)
-        model(report)
-    if "tests" in options.only:
-        print("tests", flush=True)
-        tests(report)
+    try:
+        run(report, options)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        return INTERRUPTED
     print(f"took {(time.monotonic() - start) / 60:.0f} minutes")
     if report.seeds:
         print(f"seeds: random histories {report.seeds[0]}-{report.seeds[-1]}")
     print(report)
     return 1 if report.violations or ("mutants" in options.only and report.caught < len(MUTANTS)) else 0
+
+
+def run(report: Report, options: argparse.Namespace) -> None:
+    """The model beside all else. The rest one after the other: parts that share two cores would find out of each other what takes long."""
+    model = Model() if "model" in options.only else None
+    if ON_CLUSTER & set(options.only):
+        with tempfile.TemporaryDirectory() as directory:
+            asyncio.run(on_cluster(report, options, Path(directory)))
+    if "tests" in options.only:
+        print("tests", flush=True)
+        tests(report)
+    if model:
+        print("model: to its end", flush=True)
+        report.violated("model", model.breaches())
 
 
 def _parts(text: str) -> list[str]:

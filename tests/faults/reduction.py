@@ -47,6 +47,9 @@ Names = tuple[int, ...]
 
 Visit = Callable[[Graph, State], None]
 
+Explored = Callable[[int, int, int, int], None]
+"""Of which commit (from 1) how many graphs, out of how many, were explored, and how many states were met by then."""
+
 _NUMBERS = itertools.count()
 
 
@@ -58,9 +61,10 @@ def explore_all(
     meddle: bool,
     forget: bool = True,
     visit: Visit = lambda graph, state: None,
+    explored: Explored = lambda commit, graphs, of, states: None,
 ) -> Found:
     """All histories of so many commits over up to `size` objects. `visit` is shown each state of the last commit; `forget`: as the last two points
-    above say.
+    above say. `explored` hears how far it has come.
     """
     boundary = {State((None,) * size, commit=1)}
     states = 0
@@ -68,12 +72,14 @@ def explore_all(
         is_last = commit == commits - 1
         starts = Starts(boundary, forget=forget and is_last)
         left: set[State] = set()
-        for graph in shapes(size):
+        every = shapes(size)
+        for number, graph in enumerate(every, 1):
             fades = wanted(graph) if forget and is_last else None
             form = partial(_formed, fades=fades, alike=Alike(automorphisms(graph)))
             begin = map(form, starts.of(graph))
             found, seen = explore_one(graph, begin, rules, form=form, meddle=meddle, forget=forget)
             states += found.states
+            explored(commit + 1, number, len(every), states)
             if found.breach:
                 return replace(found, states=states)
             for state in seen if is_last else ():
