@@ -46,7 +46,7 @@ def in_levels(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
             served = implied.serving(node.manifest, node.key, neighbours)
             healthy[node.id] = frozenset(by_key[key] for key in served if key in by_key)
     return tuple(
-        replace(nodes[name], level=level, depends_on=tuple(parents[name]), healthy_first=healthy.get(name, frozenset()))
+        nodes[name].placed(level, tuple(parents[name]), healthy.get(name, frozenset()))
         for level, names in enumerate(graph.levels(parents))
         for name in names
     )

@@ -51,11 +51,8 @@ class _Entry:
     kinds: tuple[tuple[GroupKind, Definition | None, bool | None], ...]
     seen: Mapping[ObjectKey, _Version]
     selected: Selected
+    own: ObjectKey | None
     rendered: RenderedSet
-
-    @property
-    def own(self) -> ObjectKey | None:
-        return _own(self.definition, self.manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +209,8 @@ class Memo:
         )
         known = self._new_sets.get(place) or self._sets.get(place)
         if known is None or not _holds(known, definition, manifest, around, kinds, source, owner):
-            seen = _Seen(around.live, _own(definition, manifest))
+            own = _own(definition, manifest)
+            seen = _Seen(around.live, own)
             rendered = resolve(
                 definition,
                 manifest,
@@ -223,7 +221,7 @@ class Memo:
                 source=source,
                 owner=owner,
             )
-            known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, rendered)
+            known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, own, rendered)
         self._new_sets[place] = self._used.sets[place] = known
         return known.rendered
 
@@ -237,14 +235,13 @@ def _holds(
     source: str,
     owner: ObjectKey,
 ) -> bool:
-    own = _own(definition, manifest)
     return (
         known.definition is definition
         and (known.manifest is manifest or known.manifest == manifest)
         and (known.source, known.owner) == (source, owner)
         and all(a[1] is b[1] and a[2] == b[2] for a, b in zip(known.kinds, kinds, strict=True))
         and known.selected == around.selected
-        and all(_version(around.live.get(key), key == own) == version for key, version in known.seen.items())
+        and all(_version(around.live.get(key), key == known.own) == version for key, version in known.seen.items())
     )
 
 

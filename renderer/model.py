@@ -6,7 +6,7 @@ Held, waiting, excluded and failed are values with reasons. Nothing here knows a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,14 @@ class RenderedNode:
     def hash(self) -> str:
         """`stored.render_hash` of the manifest."""
         return render_hash(self.manifest)
+
+    def placed(
+        self, level: int, depends_on: tuple[str, ...], healthy_first: frozenset[str], error: str = ""
+    ) -> RenderedNode:
+        """The node at its place in an order; itself where it stands there already, as most do. `error`: what is wrong with the place."""
+        if (level, depends_on, healthy_first) == (self.level, self.depends_on, self.healthy_first) and not error:
+            return self
+        return replace(self, level=level, depends_on=depends_on, healthy_first=healthy_first, error=self.error or error)
 
 
 @dataclass(frozen=True, slots=True)

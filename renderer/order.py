@@ -63,7 +63,7 @@ class Order:
         by_id = {node.id: node for node in ordered.values()}
         levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
         return tuple(
-            _placed(by_id[node_id], level, tuple(parents[node_id]), healthy[node_id], error=circles.get(node_id, ""))
+            by_id[node_id].placed(level, tuple(parents[node_id]), healthy[node_id], circles.get(node_id, ""))
             for level, ids in enumerate(levels)
             for node_id in ids
         )
@@ -105,13 +105,3 @@ class Order:
                     parents[node] = [other for other in parents[node] if other not in error.path]
                 origin = origins[error.path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
-
-
-def _placed(
-    node: RenderedNode, level: int, depends_on: tuple[str, ...], healthy_first: frozenset[str], *, error: str
-) -> RenderedNode:
-    """The node at its place in the order; itself where it stands there already, as most objects do that need no other."""
-    error = node.error or error
-    if (level, depends_on, healthy_first, error) == (node.level, node.depends_on, node.healthy_first, node.error):
-        return node
-    return replace(node, level=level, depends_on=depends_on, healthy_first=healthy_first, error=error)

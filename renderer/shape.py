@@ -69,8 +69,8 @@ _KINDS = {
 def mistakes(manifest: Manifest) -> list[SchemaMistake]:
     """What keeps a manifest from being handled at all; fields that are null count as absent. Paths start at the top of the manifest."""
     metadata = manifest.get("metadata")
-    if isinstance(metadata, dict):
+    if isinstance(metadata, dict) and None in metadata.values():
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}
-    present = {name: value for name, value in manifest.items() if value is not None}
-    found = schema.validate(_ANY, present)
-    return found or schema.validate(_KINDS.get(group_kind(manifest), _OPEN), present)
+    if None in manifest.values():
+        manifest = {name: value for name, value in manifest.items() if value is not None}
+    return schema.validate(_ANY, manifest) or schema.validate(_KINDS.get(group_kind(manifest), _OPEN), manifest)

@@ -6,7 +6,7 @@ server drops it silently; what Git says and the cluster ignores is never what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -21,28 +21,42 @@ _NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "nu
     "boolean": "true or false",
 }
 
+_Path = tuple[str | int, ...]
+_Tell = Callable[[_Path, str, str], None]
+"""Takes a mistake: where it is, the message, the rule. Only then is the place made a text: most values are right."""
+
 
 def validate(schema: Schema, value: Any) -> list[SchemaMistake]:
     """All mistakes, in the order of the value; paths are relative to it. Defaults are not applied first."""
-    return list(_mistakes(schema, value, ""))
+    found: list[SchemaMistake] = []
+    _check(schema, value, (), lambda path, message, rule: found.append(SchemaMistake(_text(path), message, rule)))
+    return found
 
 
-def _mistakes(schema: Schema, value: Any, path: str) -> Iterator[SchemaMistake]:
+def _text(path: _Path) -> str:
+    text = ""
+    for step in path:
+        text = f"{text}[{step}]" if isinstance(step, int) else child(text, step)
+    return text
+
+
+def _check(schema: Schema, value: Any, path: _Path, tell: _Tell) -> None:
     if value is None and schema.get("nullable"):
         return
     if schema.get("x-kubernetes-int-or-string"):
         if type(value) not in (int, str):
-            yield SchemaMistake(path, f"{shown(value)} is neither a whole number nor text", "type")
+            tell(path, f"{shown(value)} is neither a whole number nor text", "type")
         return
     kind = schema.get("type")
     if kind is None:
         return
     if not _IS_OF[kind](value):
-        yield SchemaMistake(path, _wrong_type(kind, value), "type")
+        tell(path, _wrong_type(kind, value), "type")
         return
     if "enum" in schema and value not in schema["enum"]:
-        yield SchemaMistake(path, _not_in_enum(schema["enum"], value), "enum")
-    yield from _CHECKS.get(kind, _nothing)(schema, value, path)
+        tell(path, _not_in_enum(schema["enum"], value), "enum")
+    if check := _CHECKS.get(kind):
+        check(schema, value, path, tell)
 
 
 def _wrong_type(kind: str, value: Any) -> str:
@@ -68,40 +82,36 @@ def _not_in_enum(allowed: list[Any], value: Any) -> str:
     return f"{shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
 
 
-def _nothing(_schema: Schema, _value: Any, _path: str) -> Iterator[SchemaMistake]:
-    yield from ()
-
-
-def _string(schema: Schema, value: str, path: str) -> Iterator[SchemaMistake]:
-    yield from _sized(len(value), "minLength", "maxLength", "characters", schema, path)
+def _string(schema: Schema, value: str, path: _Path, tell: _Tell) -> None:
+    _sized(len(value), "minLength", "maxLength", "characters", schema, path, tell)
     if "pattern" in schema and not matches(schema["pattern"], value):
-        yield SchemaMistake(path, f"{shown(value)} does not match the pattern {schema['pattern']}", "pattern")
+        tell(path, f"{shown(value)} does not match the pattern {schema['pattern']}", "pattern")
 
 
-def _number(schema: Schema, value: float, path: str) -> Iterator[SchemaMistake]:
+def _number(schema: Schema, value: float, path: _Path, tell: _Tell) -> None:
     if "minimum" in schema and value < schema["minimum"]:
-        yield SchemaMistake(path, f"{value} is below the minimum {schema['minimum']}", "minimum")
+        tell(path, f"{value} is below the minimum {schema['minimum']}", "minimum")
     if "maximum" in schema and value > schema["maximum"]:
-        yield SchemaMistake(path, f"{value} is above the maximum {schema['maximum']}", "maximum")
+        tell(path, f"{value} is above the maximum {schema['maximum']}", "maximum")
 
 
-def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: str) -> Iterator[SchemaMistake]:
+def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: _Path, tell: _Tell) -> None:
     if size < schema.get(low, 0):
-        yield SchemaMistake(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
+        tell(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
     if high in schema and size > schema[high]:
-        yield SchemaMistake(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
+        tell(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
 
 
-def _array(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMistake]:
-    yield from _sized(len(value), "minItems", "maxItems", "items", schema, path)
+def _array(schema: Schema, value: list[Any], path: _Path, tell: _Tell) -> None:
+    _sized(len(value), "minItems", "maxItems", "items", schema, path, tell)
     items = schema.get("items")
     for index, item in enumerate(value):
         if items is not None:
-            yield from _mistakes(items, item, f"{path}[{index}]")
-    yield from _unique(schema, value, path)
+            _check(items, item, (*path, index), tell)
+    _unique(schema, value, path, tell)
 
 
-def _unique(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMistake]:
+def _unique(schema: Schema, value: list[Any], path: _Path, tell: _Tell) -> None:
     """Sets have no two equal items, maps no two items with equal keys."""
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("set", "map") and not schema.get("uniqueItems"):
@@ -113,29 +123,27 @@ def _unique(schema: Schema, value: list[Any], path: str) -> Iterator[SchemaMista
         first = seen.setdefault(_canonical(identity), index)
         if first != index:
             what = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) if keys else shown(item)
-            yield SchemaMistake(
-                f"{path}[{index}]", f"{what} is already given at [{first}]; it must be unique", "duplicate"
-            )
+            tell((*path, index), f"{what} is already given at [{first}]; it must be unique", "duplicate")
 
 
 def _canonical(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _object(schema: Schema, value: dict[str, Any], path: str) -> Iterator[SchemaMistake]:
+def _object(schema: Schema, value: dict[str, Any], path: _Path, tell: _Tell) -> None:
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
     open_ended = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True
     for name, item in value.items():
         if name in properties:
-            yield from _mistakes(properties[name], item, child(path, name))
+            _check(properties[name], item, (*path, name), tell)
         elif isinstance(additional, Mapping):
-            yield from _mistakes(additional, item, child(path, name))
+            _check(additional, item, (*path, name), tell)
         elif not open_ended:
-            yield SchemaMistake(child(path, name), _unknown_field(name, properties), "unknown")
+            tell((*path, name), _unknown_field(name, properties), "unknown")
     for name in schema.get("required", ()):
         if name not in value:
-            yield SchemaMistake(child(path, name), "is required and not given", "required")
+            tell((*path, name), "is required and not given", "required")
 
 
 def _unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
@@ -164,7 +172,7 @@ _IS_OF: Final[dict[str, Callable[[Any], bool]]] = {
     "number": lambda value: type(value) in (int, float),
 }
 
-_CHECKS: Final[dict[str, Callable[[Schema, Any, str], Iterator[SchemaMistake]]]] = {
+_CHECKS: Final[dict[str, Callable[[Schema, Any, _Path, _Tell], None]]] = {
     "object": _object,
     "array": _array,
     "string": _string,
