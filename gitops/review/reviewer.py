@@ -13,10 +13,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
 
-from applier.errors import ApplierError
-from gitops import compose
 from gitops.clock import Clock, any_of
-from gitops.errors import GitopsError, SourceError
+from gitops.errors import SourceError
 from gitops.forge.port import (
     Comment,
     Forge,
@@ -28,14 +26,11 @@ from gitops.forge.port import (
     TooLong,
 )
 from gitops.forge.statuses import Status, Verdict
-from gitops.passes.sources import SourceState, state_of
-from gitops.propagation.gates import Fact
-from gitops.review import note, planning
+from gitops.review import note
+from gitops.review.apart import Question, Unplannable, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.source import Mirror, Tip
-from renderer.catalog import Catalog
-from renderer.errors import RendererError
 
 STATE_NAME: Final = "levelgate/plan"
 _SHORTER: Final = 4
@@ -54,6 +49,7 @@ class Reviewer:
     clock: Clock
     version: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
+    plan: Callable[[Question], Awaitable[Report]] = planned_apart
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     _login: str = ""
     _done: dict[int, Commits] = field(default_factory=dict)
@@ -122,8 +118,8 @@ class Reviewer:
             return True
         try:
             report = await self._plan(commits)
-        except (GitopsError, ApplierError, RendererError, RecursionError) as error:
-            bodies = [note.refused(self.source, commits, str(error) or type(error).__name__)]
+        except (Unplannable, SourceError) as error:
+            bodies = [note.refused(self.source, commits, str(error))]
             judged, text = Verdict.ERROR, "cannot be planned"
         else:
             judged, text = note.verdict(report, commits)
@@ -147,14 +143,8 @@ class Reviewer:
         return Commits(head, self.mirror.merge_base(tip, head) or tip, tip)
 
     async def _plan(self, commits: Commits) -> Report:
-        base, head = await asyncio.to_thread(self._read, commits)
-        names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
-        facts = {name: Fact(None, "a review does not ask") for name in names}
-        return await planning.between(base, head, clock=self.clock, version=self.version, facts=facts)
-
-    def _read(self, commits: Commits) -> tuple[Catalog, SourceState]:
-        base = compose.catalog_of(self.mirror.snapshot(commits.base), source=self.source)
-        return base, state_of(self.source, self.mirror.target, self.mirror.snapshot(commits.head), base)
+        base, head = await asyncio.to_thread(lambda: tuple(map(self.mirror.snapshot, (commits.base, commits.head))))
+        return await self.plan(Question(self.source, self.mirror.target, base, head, self.clock, self.version))
 
     @property
     def _limits(self) -> Sequence[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pytest
 
 from gitops.cli import USAGE, invoke
 from gitops.cli.review import command
+from tests.gitops.review.forges import TOKEN, FakeForge, Pull
+from tests.scenarios.conftest import repository
+from tests.scenarios.platform import Repository
+
+__all__ = ["repository"]
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "review"
 
@@ -21,6 +27,36 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "--pr goes with --once" in capsys.readouterr().err
     assert invoke(["review", place, "--token-file", str(token), "--once"]) == 1
     assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err
+
+
+def test_one_command_plans_one_pull_request(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As CI calls it: a forge by HTTP, a process for the plan, and what it exits with. The third is left alone, and no token is told."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    forge, token = FakeForge("github"), tmp_path / "token"
+    token.write_text(TOKEN)
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: prod}\n"
+    repository.commit({"a.yaml": config % "a"})
+    for number, text in ((1, config % "b"), (2, "kind: [\n"), (3, config % "c")):
+        repository.git("checkout", "--quiet", "--detach", "main")
+        head = repository.commit({"b.yaml": text})
+        repository.git("update-ref", f"refs/pull/{number}/head", head)
+        forge.pulls[number] = Pull(number, head)
+
+    async def called() -> list[int]:
+        async with forge.serving():
+            options = ["--forge", "github", "--api", forge.url, "--project", "acme/platform", "--source", "platform"]
+            line = ["review", str(repository.path), "--token-file", str(token), *options, "--once", "--pr"]
+            return [await asyncio.to_thread(invoke, [*line, number]) for number in ("1", "2")]
+
+    assert asyncio.run(called()) == [0, 1]
+    said = capsys.readouterr()
+    assert [line[:3] for line in said.out.splitlines()] == ["#1 ", "#2 "]
+    assert "1 create" in forge.bodies(1)[0]
+    assert ("1 problem" in forge.bodies(2)[0], forge.bodies(3)) == (True, [])
+    assert [one["state"] for one in forge.states] == ["success", "failure"]
+    assert TOKEN not in said.out + said.err
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.stem)

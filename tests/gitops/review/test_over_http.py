@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops.forge.connect import Place
+from gitops.review.apart import planned
 from gitops.review.reviewer import Reviewer
 from gitops.source import Credentials, Mirror, Target
 from tests.gitops.fleet import StillClock
@@ -46,7 +47,7 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
     async def go() -> None:
         async with forge.serving():
             found, rest = Place.of("", token, kind=kind, api=forge.url, project="acme/platform").connect(clock)
-            reviewer = Reviewer(found, mirror, "platform", clock, "0")
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
             assert not await reviewer.all()  # the link is told as a problem
             fetches = server.fetches
             await reviewer.all()
@@ -83,7 +84,7 @@ def test_a_token_that_git_refuses_is_told_and_the_forge_is_left_alone(
     async def go() -> None:
         async with forge.serving():
             found, rest = Place.of("", token, kind="github", api=forge.url, project="acme/platform").connect(clock)
-            reviewer = Reviewer(found, mirror, "platform", clock, "0")
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
 
             def notice(_: int, text: str) -> None:
                 notices.append(text)

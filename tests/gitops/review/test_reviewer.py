@@ -15,6 +15,8 @@ import pytest
 
 from gitops.forge.connect import Place, UnknownForge
 from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
+from gitops.review import planning
+from gitops.review.apart import planned, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
@@ -71,7 +73,9 @@ class Review:
                 found, rest = where.connect(self.clock)
                 mirror = Mirror(Target(str(self.repository.path)), self.repository.path.parent / "cache")
                 told: Forge = found
-                reviewer = Reviewer(told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one))
+                reviewer = Reviewer(
+                    told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), planned
+                )
                 try:
                     for step in steps:
                         await step(reviewer)
@@ -388,6 +392,65 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
     assert "its target 'gone' does not exist" in dict(on_github.notices)[1]
     assert "### Levelgate plan: cannot be made · `platform`" in on_github.forge.bodies(2)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
+
+
+def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review) -> None:
+    """Many instances, each of which stays below its own limits; the next one is planned, by another process."""
+    definition = {
+        "apiVersion": "kro.run/v1alpha1",
+        "kind": "ResourceGraphDefinition",
+        "metadata": {"name": "bombs.kro.run"},
+        "spec": {
+            "schema": {"apiVersion": "v1alpha1", "kind": "Bomb", "spec": {"text": "string | default=x"}},
+            "resources": [
+                {
+                    "id": "many",
+                    "forEach": [{"i": "${lists.range(1000)}"}],
+                    "template": {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "metadata": {"name": "${schema.metadata.name + '-' + string(i)}"},
+                        "data": {"long": "${lists.range(1000).map(x, string(x)).join('-')}"},
+                    },
+                }
+            ],
+        },
+    }
+    bomb = {"apiVersion": "kro.run/v1alpha1", "kind": "Bomb", "metadata": {"name": "NAME", "namespace": "prod"}}
+    bombs = {f"{number}.json": json.dumps(bomb).replace("NAME", f"b{number}") for number in range(20)}
+    on_github.pull({"bomb.json": json.dumps(definition), **bombs})
+    on_github.pull(config("c"), number=2)
+
+    async def reviewed(reviewer: Reviewer) -> None:
+        reviewer.plan = partial(planned_apart, seconds=2)
+        assert not await reviewer.all()
+
+    on_github.run(reviewed)
+    assert "it takes more than the 2s of CPU time" in on_github.forge.bodies(1)[0]
+    assert "1 create" in on_github.forge.bodies(2)[0]
+    assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "more memory than a plan may take"),
+        (ValueError("s3cret"), "Levelgate itself failed (ValueError)"),
+    ],
+)
+def test_an_error_that_nobody_foresaw_ends_no_more_than_one_plan(
+    on_github: Review, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    on_github.pull(config("b"))
+
+    async def fails(*_: object, **__: object) -> Report:
+        raise error
+
+    monkeypatch.setattr(planning, "between", fails)
+    on_github.run(lambda reviewer: reviewer.all())
+    (body,) = on_github.forge.bodies(1)
+    assert said in body
+    assert "s3cret" not in body
 
 
 def test_what_a_hostile_pull_request_holds_stays_text(on_github: Review) -> None:
