@@ -57,15 +57,35 @@ class Moves:
         self.targets = dict(before.gates.targets)
         self.states = dict(self.situation.states)
         rollouts = self._rollouts()
+        of = {
+            name: policy.rollout_of(str(next(iter(members)).group_kind)) for name, (policy, members) in rollouts.items()
+        }
         for name, (policy, members) in sorted(rollouts.items()):
             if why := self.situation.conditions.unrecorded.get(name):
                 self.unruled |= dict.fromkeys(members, Blocked.by_failure(why))
                 self.frozen |= members.keys()
             else:
-                self._rollout(name, policy, members)
+                self._rollout(name, policy, members, of[name])
+        self._forget_former(of)
         for name, asked_of in self.situation.requests.items():
             if name not in rollouts and not any(name == one or name.startswith(f"{one}.") for one in self._hidden):
                 self.states[name] = unanswerable(self.states[name], asked_of, now=self.situation.now)
+
+    def _remembered(self, name: str, of: str) -> State:
+        """What is remembered of a rollout. A definition is its kind (rulings, *One catalog per cluster*): one of another kind that has the same name
+        remembers nothing of this one, and one that has got another name goes on.
+        """
+        found = self.states.get(name)
+        if found and found.of in {"", of}:
+            return found
+        return next((state for _, state in sorted(self.states.items()) if state.of == of), State())
+
+    def _forget_former(self, of: Mapping[str, str]) -> None:
+        """Records under names that definitions had before, once what they said is stored under the new one."""
+        stored = self.situation.conditions.states
+        moved = {one for name, one in of.items() if name in stored and stored[name].of == one}
+        former = {name: State() for name, state in stored.items() if name not in of and state.of in moved}
+        self.states |= former
 
     @property
     def _hidden(self) -> Iterator[str]:
@@ -77,6 +97,7 @@ class Moves:
         """Instances, with their labels, by the rollout that they are in: those of one definition under one policy."""
         here, found = self.situation, dict[str, tuple[Policy, dict[ObjectKey, Labels]]]()
         known: dict[tuple[GroupKind, frozenset[tuple[str, str]]], Policy | Problem] = {}
+        names = self._names
         for key, rendered in here.bundle.instances.items():
             kind = key.group_kind
             definition = here.bundle.definitions.get(kind)
@@ -95,10 +116,25 @@ class Moves:
                 self.frozen.add(key)
                 continue
             self.policies[key] = policy
-            found.setdefault(policy.rollout_of(definition.name), (policy, {}))[1][key] = labels
+            found.setdefault(policy.rollout_of(names[kind]), (policy, {}))[1][key] = labels
         return found
 
-    def _rollout(self, name: str, policy: Policy, members: Mapping[ObjectKey, Labels]) -> None:
+    @property
+    def _names(self) -> Mapping[GroupKind, str]:
+        """What the rollouts of a kind are called: as its definition. Of several of one name the others have their kind after it."""
+        found, taken = dict[GroupKind, str](), set[str]()
+
+        def is_new(kind: GroupKind) -> bool:
+            return self.states.get(definitions[kind].name, State()).of != str(kind)
+
+        definitions = self.situation.bundle.definitions
+        for kind in sorted(definitions, key=lambda kind: (is_new(kind), kind)):
+            name = definitions[kind].name
+            found[kind] = f"{name}.{kind.kind.lower()}" if name in taken else name
+            taken.add(name)
+        return found
+
+    def _rollout(self, name: str, policy: Policy, members: Mapping[ObjectKey, Labels], of: str) -> None:
         here, now = self.situation, self.situation.now
         kind = next(iter(members)).group_kind
         definition = here.bundle.definitions[kind]
@@ -106,7 +142,7 @@ class Moves:
         windows = here.wave_windows(kind, policy)
         policy = paced(policy, written)
         is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
-        state = aim(policy, self.states.get(name, State()), newest(here.stored.revisions[kind]), now=now)
+        state = aim(policy, replace(self._remembered(name, of), of=of), newest(here.stored.revisions[kind]), now=now)
         baking = bakes(policy, state)
         shut = dict(closed.waves(policy, windows, now))
         found: dict[ObjectKey, Item] = {}

@@ -125,11 +125,13 @@ TOLD: Final = frozenset({"waves", "externals"})
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
-    order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided by
-    these two (`TOLD`).
+    """`of` is what it is the rollout of, whatever that is called: a kind, with the name of its policy where that selects instances; empty where
+    nobody said. `targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in
+    their order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided
+    by these two (`TOLD`).
     """
 
+    of: str = ""
     targets: Mapping[str, Target] = field(default_factory=dict)
     passed: Mapping[str, Target] = field(default_factory=dict)
     completed: Target | None = None
