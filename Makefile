@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Or each of a few hundred processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv check test fuzz controlplane cluster schemas demo faults bench format lock clean
+.PHONY: help venv check test fuzz controlplane cluster schemas grammar demo faults bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ cluster: controlplane ## a control plane in the foreground, to try things by han
 
 schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
 	$(BIN)/python -m tests.controlplane.schemas
+
+grammar: venv ## the tables of the parser of expressions, made anew from its grammar
+	$(BIN)/python -m tests.renderer.cel.grammar_tables
 
 demo: venv ## the main job on sample-repo, without a cluster: deploy, change, roll out, prune, break
 	$(BIN)/python -m tests.demo

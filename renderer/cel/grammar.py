@@ -7,13 +7,24 @@ language definition, "Syntax"); the rules for operators, one per level instead o
 that it takes to build the parser.
 
 celpy itself is never imported, only its grammar file is read; Lark is imported when the first expression is compiled.
+
+The tables of the parser are package data, made by `make grammar`: to find them again takes some 70 ms, the greater part of a short command. They
+count for exactly the grammars and the Lark that they were made from; beside any other the parser is made from the grammar.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 from functools import cache
+from importlib import resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
+
+from renderer.identity import digest
+
+TABLES: Final = "tables.json.gz"
 
 GRAMMAR: Final = r"""
 %import cel (expr, conditionalor, conditionaland, relation, addition, multiplication, unary)
@@ -80,7 +91,20 @@ def grammar_folder() -> str:
 
 
 def make_parser(callbacks: Any) -> Any:
-    """A Lark parser that calls `callbacks` for each rule while it parses. Takes some 70 ms."""
+    """A Lark parser that calls `callbacks` for each rule while it parses."""
+    from lark import Lark
+
+    stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES).read_bytes()))
+    if stored["made_from"] != made_from():
+        return built(callbacks)
+    data, memo = stored["data"], _numbered(stored["memo"])
+    table = data["parser"]["parser"]
+    table["states"] = _numbered(table["states"])
+    return Lark._load_from_dict(data, memo, transformer=callbacks)
+
+
+def built(callbacks: Any) -> Any:
+    """As `make_parser`, from the grammar."""
     from lark import Lark
 
     return Lark(
@@ -92,3 +116,27 @@ def make_parser(callbacks: Any) -> Any:
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
+
+
+def made_from() -> str:
+    """Stands for all that the tables depend on: the two grammars, the version of Lark."""
+    import lark
+
+    theirs = (Path(grammar_folder()) / "cel.lark").read_text(encoding="utf-8")
+    return digest([GRAMMAR, theirs, lark.__version__])
+
+
+def tables() -> bytes:
+    """The content of the file of tables, for the grammar as it is now."""
+    from lark.grammar import Rule
+    from lark.lexer import TerminalDef
+
+    data, memo = built(None).memo_serialize([TerminalDef, Rule])
+    del data["options"]["import_paths"]
+    stored = {"made_from": made_from(), "data": data, "memo": memo}
+    return gzip.compress(json.dumps(stored).encode(), mtime=0)
+
+
+def _numbered(table: dict[str, Any]) -> dict[int, Any]:
+    """With the keys that JSON cannot have."""
+    return {int(number): item for number, item in table.items()}
