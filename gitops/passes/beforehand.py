@@ -13,7 +13,9 @@ from typing import Final
 
 from applier.errors import ClusterError, StaleWrite, Unanswered
 from applier.results import Result
+from gitops.passes.known import Known
 from gitops.passes.recording import Due, RecordWriter, stored
+from gitops.propagation import governor
 from gitops.propagation.state import State
 from gitops.records.revisions import Archive, definition_body
 from gitops.records.rollouts import Rollouts, rollout_key
@@ -52,3 +54,25 @@ async def decide(
         raise stale
     why = {name: errors.get(key, Unanswered(_UNANSWERED)) for key, name in names.items()}
     return rollouts.storing(obj for obj, _ in answers if obj), {name: error for name, error in why.items() if error}
+
+
+async def keep(
+    records: RecordWriter, known: Known, states: Mapping[str, State], *, is_told: bool
+) -> tuple[Known, bool]:
+    """Store what was decided of rollouts, before it is acted on, and at the end how far they are. False where that did not succeed: where somebody
+    wrote there meanwhile nothing of this pass's decisions stands, and what is not on record may not be acted on.
+    """
+    states = {name: one for name, one in states.items() if name not in known.conditions.unrecorded}
+    try:
+        rollouts, failed = await decide(records, known.rollouts, states, is_told=is_told)
+    except StaleWrite:
+        known, failed = known.hearing(await Rollouts.observe(records.cluster)), {}
+    else:
+        needed = rollouts.due(states, is_told=False)
+        failed = {name: why for name, why in failed.items() if name in needed}
+        if not failed:
+            return known if rollouts == known.rollouts else known.hearing(rollouts), True
+        known = known.hearing(rollouts)
+    unrecorded = {**known.conditions.unrecorded, **failed}
+    begun = governor.begin(known.observed, known.archive.stored)
+    return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False

@@ -6,25 +6,24 @@ A pass may be called again at any time; it does what is possible and says what i
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite
-from applier.execute import Executor, Outcome
+from applier.execute import Executor
 from applier.inventory import epoch_of
 from applier.observed import Observed
 from applier.plan import Plan
 from applier.reads import Reads
-from applier.results import Answer, Result
-from applier.underway import Batch, Underway
+from applier.results import Result
+from applier.underway import Underway
 from gitops.clock import Clock
 from gitops.passes import beforehand, conclude
 from gitops.passes.accounts import Ledger
+from gitops.passes.acting import ContentWriter
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted
 from gitops.passes.known import Known, Pass
@@ -32,12 +31,10 @@ from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all, 
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
 from gitops.passes.recording import RecordWriter
 from gitops.passes.share import Mine, Share
-from gitops.passes.sources import SourceState, revisions_of, users_of
+from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
-from gitops.propagation import governor
 from gitops.records.installation import ensure_namespace
 from gitops.records.revisions import KIND, Archive
-from gitops.records.rollouts import Rollouts
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
 from renderer.catalog import Catalog
@@ -66,10 +63,8 @@ class Reconciler:
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
     processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are
     followed for good, read or not; None: nobody follows any. `whole` is what the last pass over
-    everything knew, if parts may rest on it; `deeds` are what parts did since the records of sources were written; `memo` is what was rendered
-    last. `conflicts` are of deletions, see Executor. `underway` is what is being written, across passes: one that `insists` waits at its
-    end until all is answered, and tries again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed
-    by them.
+    everything knew, if parts may rest on it; `memo` is what was rendered last. One that `insists` waits at its end until all is answered, and tries
+    again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -85,22 +80,31 @@ class Reconciler:
     apart: Callable[[Sequence[SourceState]], Sequence[SourceState]] = lambda states: states
     follows: Collection[str] | None = None
     whole: Whole | None = None
-    deeds: list[Result] = field(default_factory=list)
     memo: Memo = field(default_factory=Memo)
-    conflicts: Counter[str] = field(default_factory=Counter)
-    underway: Underway = field(default_factory=Underway)
     insists: bool = True
     reads: Reads = field(init=False)
+    content: ContentWriter = field(init=False)
     records: RecordWriter = field(init=False)
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
     ledger: Ledger = field(init=False, default_factory=Ledger)
-    _synced: Sequence[Mapping[ObjectKey, str]] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        self.reads = Reads(self.cluster, lambda: self.insists, self.underway.has_written, sleep=self.clock.sleep)
+        underway = Underway()
+        self.reads = Reads(self.cluster, lambda: self.insists, underway.has_written, sleep=self.clock.sleep)
         self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
-        self.underway.heard = self._heard
+        self.content = ContentWriter(
+            self.cluster,
+            self.reads,
+            self.version,
+            self.clock,
+            lambda: self.insists,
+            self._reported,
+            self.stage,
+            self.decider.fights,
+            self.decider.refusals,
+            underway,
+        )
         self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)
 
     def leave_open(self, again: Callable[[Result, float], None], readable: Callable[[GroupKind], None]) -> None:
@@ -108,21 +112,21 @@ class Reconciler:
         that answer again.
         """
         self.insists, self.reads.heard = False, readable
-        self.underway.again = self.records.underway.again = again
+        self.content.underway.again = self.records.underway.again = again
 
     @property
     def pending(self) -> list[tuple[Result, float]]:
         """Writes that were put off, and in how many seconds they are worth another look."""
-        return [*self.underway.pending, *self.records.underway.pending]
+        return [*self.content.underway.pending, *self.records.underway.pending]
 
     async def idle(self) -> None:
         """Until the writes that are open now are answered."""
-        await asyncio.gather(self.underway.idle(), self.records.underway.idle())
+        await asyncio.gather(self.content.underway.idle(), self.records.underway.idle())
 
     async def end(self, seconds: float) -> None:
         """Wait at most so long for writes that are open, then break them off."""
         await self.reads.end()
-        await asyncio.gather(self.underway.end(seconds), self.records.underway.end(seconds))
+        await asyncio.gather(self.content.underway.end(seconds), self.records.underway.end(seconds))
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
@@ -137,9 +141,9 @@ class Reconciler:
         self.share = Share.of(self.mine, sources)
         sources = await heeding_kro(self.reads, self.apart(sources), self.clock.now())
         catalogs, known = await self._observe(sources)
-        known = self._hindered(await self._in_term(known))
-        self._heed_what_refuses(sources, known.observed)
-        with self._executor(sources, known) as executor:
+        known = self.content.hindered(await self._in_term(known))
+        self.content.heed(sources, known.observed)
+        with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         self.ledger = Ledger.of(decided, self.ledger)
         self.decider.refusals.heed(known.observed)
@@ -178,14 +182,15 @@ class Reconciler:
                 continue
             asked = self.share.of_rollouts(bundle, known.rollouts.requests)
             due = self.share.of_plan(decided)
-            known, is_stored = await self._keep(known, bundle, is_told=due.is_idle)
+            states = self.share.of_rollouts(bundle, known.propagation.states)
+            known, is_stored = await beforehand.keep(self.records, known, states, is_told=due.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
             new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
                 continue
-            if (outcome := await self._act(executor, due, known)) is None:
+            if (outcome := await self.content.act(executor, due, known.observed)) is None:
                 break
             known = replace(known, observed=outcome.observed)
             results += outcome.results
@@ -194,6 +199,7 @@ class Reconciler:
     async def _conclude(
         self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
     ) -> Pass:
+        earlier = tuple(self.content.deeds)
         with self.stage("conclude"):
             end = await conclude.conclude(
                 self.records,
@@ -208,11 +214,11 @@ class Reconciler:
                 version=self.version,
                 now=known.now,
                 results=results,
-                earlier=self.deeds,
+                earlier=earlier,
                 mine=self.share.has,
                 follows=self.follows,
             )
-        self.deeds.clear()
+        del self.content.deeds[: len(earlier)]
         await self.records.announce(end.transitions, known.now)
         observed = known.observed.seen([*known.rollouts.records.values(), *end.live])
         self.decider.seen.archive = known.archive.storing(end.objects)
@@ -262,19 +268,19 @@ class Reconciler:
         sources, due = whole.sources, dict(whole.due)
         with self.stage("observe"):
             known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
-        known = self._hindered(await self._in_term(known), part.instances | part.roots)
+        known = self.content.hindered(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
-        with self._executor(sources, known) as executor:
+        with self.content.executor(sources, known) as executor:
             for _ in range(MAX_ROUNDS):
                 bundle, decided, known = await decider.decide(catalogs, await heeding(self.reads, known))
                 if why := exceeded(whole, part, bundle, decided, known):
                     return Wider(why)
                 if self.stopping() or (
-                    (outcome := await self._act(executor, self.share.of_plan(decided), known)) is None
+                    (outcome := await self.content.act(executor, self.share.of_plan(decided), known.observed)) is None
                 ):
                     break
                 known = replace(known, observed=outcome.observed)
-                self.deeds += outcome.results
+                self.content.deeds += outcome.results
                 results += outcome.results
         end = await conclude.conclude_part(
             self.records,
@@ -328,68 +334,19 @@ class Reconciler:
         now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
         states = self.share.of_rollouts(whole.bundle, told.states)
         rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, states)
-        deeds, self.deeds, whole.is_untold = self.deeds, [], False
+        deeds, self.content.deeds, whole.is_untold = self.content.deeds, [], False
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
         end = await conclude.tell(self.records, whole.ledger, sources, whole.observed, told, deeds, now.now)
         whole.told(rollouts, end.objects)
         await self.records.announce(end.transitions, now.now)
 
-    @contextmanager
-    def _executor(self, sources: Sequence[SourceState], known: Known) -> Iterator[Executor]:
-        """For one pass. What it has begun and nobody has answered at the end stays under way."""
-        batch = Batch(self.underway, self.clock.sleep, self.insists)
-        try:
-            yield Executor(
-                self.cluster.at_once(),
-                self.reads,
-                self.version,
-                revisions_of(sources),
-                batch,
-                known.records.epoch,
-                users_of(sources),
-                self.conflicts,
-            )
-        finally:
-            batch.leave()
-
-    def _hindered(self, known: Known, part: Collection[ObjectKey] | None = None) -> Known:
-        """With what may not be written now because of what earlier passes have begun."""
-        return replace(known, observed=known.observed.failed(self.underway.hindrances(part)))
-
-    async def _act(self, executor: Executor, due: Plan, known: Known) -> Outcome | None:
-        """One round of what the plan allows; where it allows nothing, what comes of what is open. None where nothing does."""
-        with self.stage("apply"):
-            outcome = await (executor.rest(known.observed) if due.is_idle else executor.execute(due, known.observed))
-        if outcome is not None:
-            self._note(outcome.results)
-            if not self.insists:
-                self.decider.refusals.note(due, known.observed, outcome.results, self.clock.now())
-        return outcome
-
-    def _heed_what_refuses(self, sources: Sequence[SourceState], observed: Observed) -> None:
-        """What was refused is tried at once where that may have changed, and where a person wants everything to be looked at."""
-        self.decider.refusals.heed(observed)
-        synced = [state.synced for state in sources]
-        if synced != self._synced:
-            self.decider.refusals.forget()
-        self._synced = synced
-
     @property
     def refused(self) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
         """When what was refused is tried again although nothing has changed: by the parent of the set, by object."""
-        return self.decider.refusals.due(self.clock.now())
+        return self.content.refused
 
-    def _note(self, results: Sequence[Result]) -> None:
-        self.decider.fights.note(results, self.clock.now())
-        for result in results:
-            self.report(result)
-
-    def _heard(self, answer: Answer) -> None:
-        """What was answered after the pass that began it."""
-        result = answer[1]
-        self._note((result,))
-        self.decider.refusals.heard(result)
-        self.deeds.append(result)
+    def _reported(self, result: Result) -> None:
+        self.report(result)
 
     def _announced(self, transitions: Sequence[Transition]) -> None:
         self.announced(transitions)
@@ -412,26 +369,6 @@ class Reconciler:
         if last > self.lead.epoch:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
-
-    async def _keep(self, known: Known, bundle: Bundle, *, is_told: bool) -> tuple[Known, bool]:
-        """Store what was decided of rollouts, before it is acted on, and at the end how far they are. False where that did not succeed: where
-        somebody wrote there meanwhile nothing of this pass's decisions stands, and what is not on record may not be acted on.
-        """
-        decided = self.share.of_rollouts(bundle, known.propagation.states)
-        states = {name: one for name, one in decided.items() if name not in known.conditions.unrecorded}
-        try:
-            rollouts, failed = await beforehand.decide(self.records, known.rollouts, states, is_told=is_told)
-        except StaleWrite:
-            known, failed = known.hearing(await Rollouts.observe(self.cluster)), {}
-        else:
-            needed = rollouts.due(states, is_told=False)
-            failed = {name: why for name, why in failed.items() if name in needed}
-            if not failed:
-                return known if rollouts == known.rollouts else known.hearing(rollouts), True
-            known = known.hearing(rollouts)
-        unrecorded = {**known.conditions.unrecorded, **failed}
-        begun = governor.begin(known.observed, known.archive.stored)
-        return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False
 
     async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():
