@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version as distribution_version
 from typing import Any
 
 import click
+
+from gitops import __version__
 
 NOT_YET, USAGE, INTERRUPTED = 3, 64, 130
 """Exit codes beside 0 (done), 1 (an error) and 2 (changes)."""
@@ -94,7 +95,7 @@ def group() -> None:
 
 
 def program_version() -> str:
-    return distribution_version("levelgate")
+    return __version__
 
 
 @contextmanager
