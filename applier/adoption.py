@@ -51,16 +51,27 @@ class Tool:
 TOOLS: Mapping[str, Tool] = {
     "kubectl": Tool(HANDS, ()),
     "flux": Tool(
-        ("kustomize-controller", "helm-controller"), ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name")
+        ("kustomize-controller", "helm-controller"),
+        ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"),
+        (".metadata.labels.kustomize.toolkit.fluxcd.io/", ".metadata.labels.helm.toolkit.fluxcd.io/"),
     ),
-    "argocd": Tool(("argocd-",), ("argocd.argoproj.io/tracking-id",)),
-    "helm": Tool(("helm",), ("meta.helm.sh/release-name",)),
+    "argocd": Tool(
+        ("argocd-",),
+        ("argocd.argoproj.io/tracking-id",),
+        (".metadata.annotations.argocd.argoproj.io/tracking-id",),
+    ),
+    "helm": Tool(
+        ("helm",),
+        ("meta.helm.sh/release-name",),
+        (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{keys.MANAGED_BY}"),
+    ),
     kro.TOOL: Tool(
         (kro.MEMBERS,),
         (kro.OWNED,),
         (".metadata.labels.kro.run/", ".metadata.annotations.internal.kro.run/", f".metadata.labels.{keys.MANAGED_BY}"),
     ),
 }
+_SET = f".metadata.labels.{keys.PART_OF}"
 _KEPT = "f:kro.run/"
 """Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
 
@@ -104,13 +115,15 @@ class Adoption:
 
     def refusal(self, live: Object) -> str:
         """Why this object, which is in no set, may not be adopted; empty when it may."""
-        key = ObjectKey.of(live)
-        if self.policy is AdoptPolicy.NEVER:
-            return f"{key} exists and is not managed by Levelgate; delete it, take it out of Git, or adopt it (--adopt)"
+        key, tool = ObjectKey.of(live), _tool_of(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
                 return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
-        tool = _tool_of(live)
+        if self.policy is AdoptPolicy.NEVER and tool:
+            way = f"stop it there and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
+            return f"{key} exists and is managed by {tool}; take it out of Git, or {way}"
+        if self.policy is AdoptPolicy.NEVER:
+            return f"{key} exists and is not managed by Levelgate; delete it, take it out of Git, or adopt it (--adopt)"
         if tool == kro.TOOL and self.kro:
             return f"{key} is managed by kro, which runs: {self.kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:
@@ -183,14 +196,25 @@ def inherited(parent: Object) -> Object:
 def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
     changed = _differing(_comparable(live), _comparable(applied))
-    said = orjson.loads(annotation(live, LAST_APPLIED) or "{}")
-    removed = [*_unsaid(said, manifest)]
+    return tuple(sorted({*changed, *unsaid(live, manifest, managers)}))
+
+
+def unsaid(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
+    """Fields that these managers applied and Git does not say: adopting removes them, which no dry run shows. What tools record for themselves, and
+    whose set it was, is none of them.
+    """
+    metadata = manifest.get("metadata") or {}
+    texts = {
+        name: metadata.get(name) or {} for name in ("labels", "annotations")
+    }  # else all of them would be one field
+    manifest = {**manifest, "metadata": {**metadata, **texts}}
+    found = [*_unsaid(orjson.loads(annotation(live, LAST_APPLIED) or "{}"), manifest)]
     for entry in applied_by(live, managers):
         if entry.get("operation") == "Apply":
-            found = ownership(live, manifest, entry["manager"])
-            records = tuple(path for tool in TOOLS.values() for path in tool.records)
-            removed += [path for path in found.surplus if not path.startswith(records)] if found else ()
-    return tuple(sorted({*changed, *removed}))
+            theirs = ownership(live, manifest, entry["manager"])
+            found += theirs.surplus if theirs else ()
+    records = (_SET, *(path for tool in TOOLS.values() for path in tool.records))
+    return tuple(sorted({path for path in found if not path.startswith(records)}))
 
 
 def applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:

@@ -159,11 +159,11 @@ class Changes:
         answer = self.preview.answers.get(key) if key else None
         if answer is None:
             return self._intended(node) if node.live and action is Action.UPDATE else ()
-        live, wanted = answer
+        live, _ = answer
         found = differences(*map(self.masks.object, answer))
         if action is not Action.ADOPT:
             return found
-        goes = {path.removeprefix(".") for path in adoption.differences(live, wanted, manifest, node.adoption.managers)}
+        goes = {path.removeprefix(".") for path in adoption.unsaid(live, manifest, node.adoption.managers)}
         told = tuple(one.path for one in found)
         unsaid = sorted(
             path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)

@@ -75,6 +75,8 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
     ("rule", "metadata", "told"),
     [
         ("Never", {}, "is not managed by Levelgate"),
+        ("Never", {"labels": {"kro.run/owned": "true"}}, "managed by kro; take it out of Git, or stop it there"),
+        ("Never", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
         ("IfEqual", {}, ""),
         ("IfUnowned", {}, ""),
         ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
@@ -115,6 +117,37 @@ def test_equal_means_that_nothing_changes_and_nothing_goes(
         (),
     )
     assert found == tuple(expected)
+
+
+MARKS = [
+    ("flux", "kustomize-controller", "labels", ["kustomize.toolkit.fluxcd.io/name"]),
+    ("argocd", "argocd-controller", "annotations", ["argocd.argoproj.io/tracking-id"]),
+    ("helm", "helm", "annotations", ["meta.helm.sh/release-name", "meta.helm.sh/release-namespace"]),
+    ("kro", "kro.run/applyset", "labels", ["kro.run/owned", "applyset.kubernetes.io/part-of"]),
+]
+
+
+@pytest.mark.parametrize("said", [{}, {"team": "shop"}], ids=["nothing of that in Git", "others in Git"])
+@pytest.mark.parametrize(("tool", "manager", "place", "marks"), MARKS)
+def test_what_a_tool_records_for_itself_is_no_difference(
+    tool: str, manager: str, place: str, marks: list[str], said: dict[str, str]
+) -> None:
+    """Else nothing of a tool could be adopted as equal; a field of its own that Git does not say is one."""
+    texts = dict.fromkeys(marks, "x") | said
+    owned = {"f:metadata": {f"f:{place}": {f"f:{name}": {} for name in texts}}, "f:data": {"f:a": {}}}
+    obj = live(entry(manager, "Apply") | {"fieldsV1": owned}, **{place: texts})
+    git = {"metadata": {"name": "x", **({place: said} if said else {})}, "data": {"a": "1"}}
+    managers = Adoption.parse(f"IfEqual:{tool}").managers
+    assert differences(obj, obj, git, managers) == ()
+    owned["f:metadata"][f"f:{place}"]["f:mine"] = {}
+    assert differences(obj, obj, git, managers) == (f".metadata.{place}.mine",)
+
+
+def test_argo_cd_records_in_what_was_last_applied_too() -> None:
+    """It applies client-side unless told otherwise."""
+    said = {"data": {"a": "1"}, "metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "x", "mine": "y"}}}
+    obj = live(annotations={LAST_APPLIED: json.dumps(said)})
+    assert differences(obj, obj, {"metadata": {"name": "x"}, "data": {"a": "1"}}, ()) == (".metadata.annotations.mine",)
 
 
 def test_what_we_record_ourselves_is_no_difference() -> None:
