@@ -1,0 +1,81 @@
+"""What is looked at right before a write that nothing could take back, whatever the plan said."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from applier.cluster import Cluster, Object
+from applier.errors import StaleWrite
+from applier.execute import Executor
+from applier.inventory import Scope, parent_body, read_scope
+from applier.observed import Observed
+from applier.plan import Plan, SetPlan
+from applier.reads import Reads
+from applier.results import Result
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from applier.underway import Batch, Underway
+from renderer import keys
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.model import RenderedSet
+
+PARENT = ObjectKey("", "ConfigMap", "default", "parent")
+SECRETS = Scope(frozenset({GroupKind("", "Secret")}))
+LATE: Object = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "late", "namespace": "default", "labels": {keys.PART_OF: applyset_id(PARENT)}},
+}
+"""A member that came after the pass had listed its kind: a write that was given up, and carried out all the same."""
+
+THEIRS = "example.com/theirs"
+
+
+async def parent_in(cluster: Cluster) -> Object:
+    body = parent_body(PARENT, "v1", SECRETS, version="0", finalizer=True)
+    body["metadata"]["finalizers"].append(THEIRS)
+    return await cluster.apply(body, manager="m")
+
+
+async def execute(cluster: Cluster, **due: Any) -> Result:
+    """One round of a plan that has this in store for the parent, made of what is live now."""
+    found = await cluster.get(PARENT)
+    assert found is not None
+    plan = Plan((SetPlan(RenderedSet(parent=PARENT), found, SECRETS, **due),))
+    batch = Batch(Underway(lambda _: None, lambda _, __: None), asyncio.sleep, insists=True)
+    executor = Executor(cluster, Reads(cluster), "0", {}, batch)
+    (result,) = (await executor.execute(plan, Observed(await cluster.discover()))).results
+    return result
+
+
+@pytest.mark.parametrize("due", [{"finish": True}, {"exact": Scope()}], ids=["let go", "narrowed"])
+async def test_a_parent_loses_nothing_of_which_a_member_has_appeared(due: dict[str, Any]) -> None:
+    """I1: the list that counts is one that is asked for at the end."""
+    cluster = cluster_of(Sandbox().answer)
+    before = await parent_in(cluster)
+    await cluster.apply(LATE, manager="m")
+    assert isinstance((await execute(cluster, **due)).error, StaleWrite)
+    assert await cluster.get(PARENT) == before
+
+
+async def test_a_scope_is_narrowed_where_nothing_is_left() -> None:
+    cluster = cluster_of(Sandbox().answer)
+    await parent_in(cluster)
+    assert (await execute(cluster, exact=Scope())).error is None
+    found = await cluster.get(PARENT)
+    assert found is not None
+    assert read_scope(found) == Scope()
+
+
+@pytest.mark.parametrize("due", [{"finish": True}, {"detach": True}], ids=["deleted", "deleted by hand"])
+async def test_finalizers_of_others_stay(due: dict[str, Any]) -> None:
+    """S0-16: what others wait for is theirs to say; never taken away by force."""
+    cluster = cluster_of(Sandbox().answer)
+    await parent_in(cluster)
+    assert (await execute(cluster, **due)).error is None
+    found = await cluster.get(PARENT)
+    assert found is not None
+    assert found["metadata"]["finalizers"] == [THEIRS]
