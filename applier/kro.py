@@ -22,6 +22,9 @@ MEMBERS, PARENTS, LABELLER = "kro.run/applyset", "kro.run/applyset-parent", "kro
 LEASE = "6f0f64a5.kro.run"
 """Name of the Lease by which its controllers elect a leader, in whichever namespace they run."""
 
+DEFINITION = GroupKind("kro.run", "ResourceGraphDefinition")
+"""What kro makes kinds of, where it runs. Ours come from Git and are never in the cluster."""
+
 _LEASE, _DEPLOYMENT = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
 _SELECTOR = "app.kubernetes.io/name=kro"
 
@@ -32,6 +35,15 @@ async def running(cluster: Reader, now: datetime) -> str:
     held = [f"{ObjectKey.of(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)]
     wanted = [f"{ObjectKey.of(obj)} has replicas" for obj in deployments if _has_replicas(obj)]
     return ", ".join([*wanted, *held])
+
+
+async def definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
+    """Its definitions in this cluster, with the kinds that they make. Raises ClusterError."""
+    found = {}
+    for one in await _listed(cluster, DEFINITION):
+        schema = (one.get("spec") or {}).get("schema") or {}
+        found[ObjectKey.of(one)] = GroupKind(schema.get("group") or DEFINITION.group, schema.get("kind") or "")
+    return found
 
 
 async def _listed(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:

@@ -37,8 +37,8 @@ class Examined(Cluster, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a cluster answered. `version` is this program's; `crds` are those of definitions, whole; `kro` says what shows that it runs;
-    `missing` are permissions that we need and do not have.
+    """What a cluster answered. `version` is this program's; `crds` are those of definitions, whole; `kro` says what shows that it runs,
+    `kro_definitions` of which kinds it has definitions; `missing` are permissions that we need and do not have.
     """
 
     version: str
@@ -47,6 +47,7 @@ class Facts:
     records: Mapping[str, SourceRecord]
     crds: Mapping[ObjectKey, Object]
     kro: str
+    kro_definitions: Mapping[ObjectKey, GroupKind]
     missing: tuple[Permission, ...]
     now: datetime
 
@@ -65,6 +66,7 @@ async def examine(cluster: Examined, *, version: str, now: datetime) -> Facts:
         records=dict(await _or(read_records(cluster), [])),
         crds={ObjectKey.of(crd): crd for crd in crds if crd},
         kro=await _or(kro.running(cluster, now), ""),
+        kro_definitions=await _or(kro.definitions(cluster), {}),
         missing=await _missing(cluster, needed(found)),
         now=now,
     )

@@ -130,7 +130,8 @@ class _Judge:
         for key, obj in self.objects:
             if label(obj, keys.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
                 yield from self._set(key, obj)
-        unproven = (key for key, obj in self.members if not is_proven(obj))
+        awaited = {key for key, obj in self.members if not apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS)}
+        unproven = (key for key, obj in self.members if not is_proven(obj) and key not in awaited)
         unrecorded = (key for key, obj in self.members if is_proven(obj) and not annotation(obj, keys.SELF))
         shared = (key for key, obj in self.members if apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS))
         yield from _of(
@@ -138,6 +139,13 @@ class _Judge:
             "sets",
             "members that we did not apply ourselves, or that another controller owns: they are never deleted",
             f"remove the label {keys.PART_OF} from what does not belong there",
+        )
+        yield from _of(
+            sorted(awaited),
+            "sets",
+            "members that another tool applied, and we have not: they are not deleted",
+            "where the set is being taken over let `levelgate run` go on, `levelgate status` says what waits; "
+            f"else remove the label {keys.PART_OF}",
         )
         yield from _of(
             unrecorded,
@@ -236,6 +244,13 @@ class _Judge:
             "kro",
             "instances with kro's finalizer, and kro does not run: deleting one would hang",
             "start kro, or take them over with `levelgate run --adopt IfUnowned:kro`",
+        )
+        ours = set(map(defined_kind, self.facts.crds.values()))
+        yield from _of(
+            (key for key, kind in sorted(self.facts.kro_definitions.items()) if kind in ours),
+            "kro",
+            "definitions of kro's for kinds that we manage: a kro that is started would take their instances back",
+            "delete them while kro is stopped, and take off the finalizer that only kro would",
         )
 
     def _is_served(self, kind: GroupKind) -> bool:

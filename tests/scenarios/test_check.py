@@ -98,15 +98,18 @@ def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> Non
     part_of = applied.kubectl("get", "configmap", "one-a", "-n", applied.namespace, "-o", selector)
     forged = json.loads(config_map(applied.namespace, "forged", a="b"))
     forged["metadata"]["labels"] = {f"{APPLYSET}part-of": part_of}
+    applied.kubectl("create", "-f", "-", stdin=json.dumps(forged))
+    forged["metadata"]["name"] = "theirs"
     applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(forged))
     shared = config_map(applied.namespace, "plain", a="b")
     applied.kubectl("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-", stdin=shared)
     applied.kubectl("annotate", "configmap", "one-b", "-n", applied.namespace, "internal.levelgate.dev/self-")
     found = check(applied)
-    assert [names(finding) for finding in found] == [["forged"], ["one-b"], ["plain"]]
+    assert [names(finding) for finding in found] == [["forged"], ["theirs"], ["one-b"], ["plain"]]
     assert "did not apply ourselves" in found[0]["message"]
-    assert "without a recorded place" in found[1]["message"]
-    assert "another tool applies" in found[2]["message"]
+    assert "where the set is being taken over let `levelgate run` go on" in found[1]["advice"]
+    assert "without a recorded place" in found[2]["message"]
+    assert "another tool applies" in found[3]["message"]
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
