@@ -186,7 +186,8 @@ class Bundle:
 
     `leaving` are instances that nothing wants any more and that may not go yet, as they were applied.
     `definitions` are those that kinds are rendered from, and `owners` the sources that they come from. `issued` are the definition revisions that
-    are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first.
+    are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first. `commits` are
+    those that the sources were read at.
     """
 
     sources: Mapping[str, RenderedSet]
@@ -197,6 +198,7 @@ class Bundle:
     unread: frozenset[str] = frozenset()
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[RenderedSet, ...]:

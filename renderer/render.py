@@ -65,6 +65,7 @@ class _Render:
             unread=frozenset(self.definitions.unread),
             definitions=self.definitions.current,
             owners=self.definitions.owner,
+            commits={catalog.source: catalog.revision for catalog in self.catalogs},
         )
 
     def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedSet]]:

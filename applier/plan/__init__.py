@@ -110,7 +110,9 @@ class _Planner:
         kinds = frozenset(key.group_kind for key in self.bundle.instances)
         self.asked: list[Answered] = []
         gates = self.gates.noting(self.asked)
-        self.judge = Judge(self.observed, self.wanted, self.sets, kinds, self.records, gates, self.comparisons)
+        self.judge = Judge(
+            self.observed, self.wanted, self.sets, kinds, self.bundle.commits, self.records, gates, self.comparisons
+        )
         common = self.comparisons.carried.under(Common.of(self.observed, self.records, kinds, self.to_the_end))
         refused = frozenset(parent for parent, _ in self.records.refused)
         self.around = Around(common, self.observed, self.gates, self.wanted, frozenset(contested), refused)

@@ -36,13 +36,14 @@ _NOT_FRESH = "its status does not speak of the newest generation yet"
 @dataclass(frozen=True)
 class Judge:
     """`wanted` maps a key to the ids of the sets that want it, in order; `sets` are all sets of the plan by id; `instance_kinds` the kinds of
-    our instances.
+    our instances; `commits` those of the sources.
     """
 
     observed: Observed
     wanted: Mapping[ObjectKey, Sequence[str]]
     sets: Mapping[str, RenderedSet]
     instance_kinds: Collection[GroupKind]
+    commits: Mapping[str, str]
     records: Records
     gates: Gates
     comparisons: Comparisons
@@ -98,7 +99,7 @@ class Judge:
         that is this commit; in an instance its revision, and its own manifest as it was written.
         """
         if rendered.is_source:
-            commit = member.short(self.records.commits.get(rendered.source, ""))
+            commit = member.short(self.commits.get(rendered.source, ""))
             return lambda live, _: bool(commit) and annotation(live, keys.COMMIT) == commit
         parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
         since = _written(parent) if parent and carries(parent, rendered.manifest) else None

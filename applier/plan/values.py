@@ -322,7 +322,7 @@ class Records:
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
     what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
     of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
-    narrowed. What was `refused` is not written again as long as nothing has changed of it. `commits` are those of sources.
+    narrowed. What was `refused` is not written again as long as nothing has changed of it.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -336,4 +336,3 @@ class Records:
     epoch: int = 0
     partial: frozenset[ObjectKey] = frozenset()
     refused: Mapping[Place, Refused] = field(default_factory=dict)
-    commits: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from applier.reads import Reader
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.passes.parts import Part
-from gitops.passes.sources import SourceState, revisions_of
+from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
 from gitops.propagation.gates import Fact
@@ -57,12 +57,10 @@ async def observe_all(
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
     rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
-    commits = {catalog.source: catalog.revision for catalog in catalogs}
     conditions = Conditions(
         rules,
         {},
         reading,
-        commits=commits,
         suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
         governors=governors,
         externals=facts(reading.now) if facts else None,
@@ -96,7 +94,6 @@ async def observe_part(
     conditions = replace(
         known.conditions,
         reading=reading,
-        commits=revisions_of(whole.sources),
         states=whole.propagation.states,
         requests={},
         externals=facts(reading.now) if facts else None,
@@ -105,7 +102,7 @@ async def observe_part(
     archive = whole.archive(part.instances)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
     begun = governor.begin(observed, archive.stored, targets)
-    records = replace(known.records, scopes={}, partial=parents, commits=revisions_of(whole.sources))
+    records = replace(known.records, scopes={}, partial=parents)
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
@@ -164,5 +161,4 @@ def _records(
         adoption={state.catalog.source: state.adoption for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
         keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
-        commits=revisions_of(sources),
     )

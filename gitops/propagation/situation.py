@@ -31,8 +31,8 @@ from renderer.revision import Stored
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, one `reading` of
-    the clock for all of it, and the commit of each source. `suspended` says why, of sources that the configuration suspends, `depends_on` after
+    """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, and one
+    `reading` of the clock for all of it. `suspended` says why, of sources that the configuration suspends, `depends_on` after
     which others a source is applied for the first time, `governors` whose rules govern it beside its own.
     `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
     rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
@@ -43,7 +43,6 @@ class Conditions:
     reading: Reading
     cluster: str = ""
     requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
-    commits: Mapping[str, str] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)

@@ -70,7 +70,7 @@ class Verdicts:
         asked = self.situation.asked.get(instance)
         if asked is None or not (named := ", ".join(map(closed.named, windows))):
             return None
-        commit = self.situation.conditions.commits.get(source, "")
+        commit = self.situation.bundle.commits.get(source, "")
         by = asked.glass_by or f"commit {commit[:12]}"
         return Entry(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
 
