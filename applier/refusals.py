@@ -8,10 +8,9 @@ of others cannot be seen, so time has to do.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, Final
 
 from applier.errors import Altered, ClusterError, Denied, FieldConflict, Invalid
@@ -64,18 +63,20 @@ class Refusals:
         self._known = {place: one for place, one in self._known.items() if now < one.until + LONGEST_WAIT}
         for result in results:
             self.heard(result)
-        for result in results:
-            if result.error is not None and _is_refusal(result.error):
+        refused = [(result, error) for result in results if (error := result.error) and _is_refusal(error)]
+        intents = dict(_intents(plan, {result.set for result, _ in refused}))
+        for result, error in refused:
+            place = result.set, result.key
+            if place in intents:  # else it is the answer to an earlier plan
                 live = observed.objects.get(result.key)
-                for intent in islice(_intents(plan, result), 1):
-                    self._refused(result, Refused(result.error, intent, essence(live)), now)
+                self._refused(place, Refused(error, intents[place], essence(live)), now)
 
-    def _refused(self, result: Result, refused: Refused, now: datetime) -> None:
-        before = self._known.get((result.set, result.key))
+    def _refused(self, place: Place, refused: Refused, now: datetime) -> None:
+        before = self._known.get(place)
         is_again = before is not None and (before.refused.intent, before.refused.live) == (refused.intent, refused.live)
         times = before.times + 1 if before and is_again else 1
         wait = min(FIRST_WAIT * 2 ** min(times - 1, 12), LONGEST_WAIT)
-        self._known[result.set, result.key] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
+        self._known[place] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
 
     def heed(self, observed: Observed) -> None:
         """Forget everything where what decides on writes has changed since it was looked at last, as far as a whole pass sees that."""
@@ -114,11 +115,11 @@ def _is_refusal(error: ClusterError) -> bool:
     return isinstance(error, Altered) or (isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0)
 
 
-def _intents(plan: Plan, result: Result) -> Iterator[Any]:
-    """What a plan wanted to bring about by the action with this result; nothing where it was not this plan's."""
+def _intents(plan: Plan, parents: Collection[ObjectKey]) -> Iterator[tuple[Place, Any]]:
+    """What a plan wants to bring about of each object of these sets: a manifest, for what it deletes None."""
     for one in plan.sets:
-        if one.rendered.parent == result.set:
-            if result.key == result.set:
-                yield one.due_for_parent
-            yield from (node.node.manifest for node in one.writes if node.node.key == result.key)
-            yield from (None for orphan in one.orphans if orphan.member.key == result.key)
+        parent = one.rendered.parent
+        if parent in parents:
+            yield from (((parent, orphan.member.key), None) for orphan in one.orphans)
+            yield from (((parent, node.node.key), node.node.manifest) for node in one.writes if node.node.key)
+            yield (parent, parent), one.due_for_parent
