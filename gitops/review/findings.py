@@ -6,7 +6,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from gitops.review.report import Action, Report
@@ -46,7 +48,7 @@ def as_sarif(report: Report, version: str) -> dict[str, Any]:
 
 
 def _result(one: Finding) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": one.file or "."}, "region": {"startLine": max(one.line, 1)}}
+    place = {"artifactLocation": {"uri": quote(one.file) or "."}, "region": {"startLine": max(one.line, 1)}}
     return {
         "ruleId": one.rule,
         "level": "warning" if one.is_warning else "error",
@@ -61,24 +63,28 @@ def _unlinked(message: str) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """JUnit's XML: the plan is one test that passes, every problem and all that cannot be done one that fails; warnings are their output."""
+    """JUnit's XML: the plan is one test that passes, every problem and all that cannot be done one that fails; warnings are their output.
+
+    All that the schemas of Jenkins (junit-10.xsd) and of Apache Ant (JUnit.xsd) ask for is there, in their order.
+    """
     found = list(findings(report))
     failures = [one for one in found if not one.is_warning]
-    cases = [_case(one) for one in failures] or [f"  <testcase classname={_quoted(report.source)} name='plan'/>"]
+    cases = [_case(one) for one in failures] or [
+        f"  <testcase classname={_quoted(report.source)} name='plan' time='0'/>"
+    ]
     warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
-    counts = f'tests="{len(cases)}" failures="{len(failures)}"'
-    output = [f"  <system-out>{_text(warnings)}</system-out>"] if warnings else []
-    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts}>'
-    return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, *output, "</testsuite>\n</testsuites>"))
+    counts = f'tests="{len(cases)}" failures="{len(failures)}" errors="0" time="0"'
+    made = f'id="0" package="levelgate" hostname="localhost" timestamp="{report.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"'
+    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts} {made}>\n  <properties/>'
+    output = f"  <system-out>{_text(warnings)}</system-out>\n  <system-err/>"
+    return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
 
 
 def _case(one: Finding) -> str:
     failure = (
         f"<failure type={_quoted(one.rule)} message={_quoted(one.message)}>{_text(_place(one) + one.message)}</failure>"
     )
-    return (
-        f"  <testcase classname={_quoted(one.file or 'cluster')} name={_quoted(one.message[:200])}>{failure}</testcase>"
-    )
+    return f"  <testcase classname={_quoted(one.file or 'cluster')} name={_quoted(one.message[:200])} time='0'>{failure}</testcase>"
 
 
 def _place(one: Finding) -> str:

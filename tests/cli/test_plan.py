@@ -90,7 +90,7 @@ def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
         ("json", '"action": "create"'),
         ("markdown", "### Levelgate plan: 1 create · `platform`"),
         ("sarif", '"version": "2.1.0"'),
-        ("junit", '<testsuite name="levelgate plan" tests="1" failures="0">'),
+        ("junit", '<testsuite name="levelgate plan" tests="1" failures="0" errors="0"'),
     ],
 )
 def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[str], form: str, sign: str) -> None:

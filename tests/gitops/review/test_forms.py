@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema_rs
@@ -17,6 +19,40 @@ from gitops.review.report import Hazard, Report
 from renderer.errors import Problem
 from tests.gitops.review.commits import planned
 from tests.gitops.review.test_cases import CASES, commits
+
+
+def closed(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
+
+
+def many(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+TEXT = {"type": "string"}
+URI = {"type": "string", "format": "uri-reference"}
+PLACE = closed(
+    "artifactLocation",
+    artifactLocation=closed("uri", uri=URI),
+    region=closed("startLine", startLine={"type": "integer", "minimum": 1}),
+)
+RESULT = closed(
+    *("ruleId", "message"),
+    ruleId=TEXT,
+    level={"enum": ["none", "note", "warning", "error"]},
+    message=closed("text", text=TEXT),
+    locations=many(closed(physicalLocation=PLACE)),
+)
+DRIVER = closed("name", name=TEXT, version=TEXT, rules=many(closed("id", id=TEXT)) | {"uniqueItems": True})
+SARIF = closed(
+    *("version", "runs"),
+    **{"$schema": {"type": "string", "format": "uri"}, "version": {"const": "2.1.0"}},
+    runs=many(closed("tool", tool=closed("driver", driver=DRIVER), results=many(RESULT))),
+)
+"""Of the schema of SARIF 2.1.0 (OASIS, sarif-schema-2.1.0.json) what a plan makes use of; nothing else may be there."""
+
+SUITE = ["name", "tests", "failures", "errors", "time", "id", "package", "hostname", "timestamp"]
+"""What JUnit.xsd of Apache Ant requires of a suite among others; junit-10.xsd of Jenkins allows it, and requires the first four."""
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "plan.schema.json").read_text())
 
@@ -52,6 +88,27 @@ def test_a_message_in_sarif_holds_no_link() -> None:
     (run,) = as_sarif(wrong, "1.0")["runs"]
     told = run["results"][0]["message"]["text"]
     assert told == r"data\[a\]: \[click\](javascript:alert(1)) \\\[x\]"
+
+
+@pytest.mark.parametrize("case", [case.name for case in sorted(CASES.iterdir())])
+def test_sarif_and_junit_are_as_their_schemas_say(case: str) -> None:
+    """Whatever a file is called: its name is a URI in SARIF, and no letter that XML does not know stands in JUnit."""
+    strange = [Problem(file, 0, "x", "a\x00\x1b\ufffe<b>") for file in ("a b/ü#%.yaml", "a:1.yaml", "")]
+    wrong = replace(report(case), problems=tuple(strange))
+    found = orjson.loads(orjson.dumps(as_sarif(wrong, "1.0")))
+    jsonschema_rs.validator_for(SARIF, validate_formats=True).validate(found)
+    assert [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in found["runs"][0]["results"]][
+        :3
+    ] == ["a%20b/%C3%BC%23%25.yaml", "a%3A1.yaml", "."]
+    suite = ElementTree.fromstring(as_junit(wrong))[0]
+    assert list(suite.keys()) == SUITE
+    assert datetime.fromisoformat(suite.get("timestamp", "")) == wrong.at.replace(tzinfo=None)
+    order = {"properties": 0, "testcase": 1, "system-out": 2, "system-err": 3}
+    tags = [one.tag for one in suite]
+    assert sorted(tags, key=order.__getitem__) == tags
+    assert [tags.count(tag) for tag in order] == [1, int(suite.get("tests", "")), 1, 1]
+    assert all(one.keys() == ["classname", "name", "time"] and one.get("name") for one in suite.iter("testcase"))
+    assert all(one.get("type") for one in suite.iter("failure"))
 
 
 def test_junit_has_a_failure_for_what_cannot_be_done() -> None:
