@@ -13,7 +13,7 @@ from http import HTTPStatus
 from applier import member
 from applier.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, Cluster, Object
-from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, StaleWrite
+from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, KindNotServed, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey
@@ -57,17 +57,17 @@ class Writer:
         return self.cluster.impersonating(user) if user else self.cluster
 
     async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
-        """Ask the server what it would say to every change of a live object, as dry runs. Nothing is written.
+        """Ask the server what it would say to every change, as dry runs. Nothing is written.
 
-        Kept are the answers that would be the same later: a conflict, a refusal. A new object is not asked about: its kind or namespace may be
-        as new as it is. Nor is one whose kind changes with it.
+        Kept are the answers that would be the same later: a conflict, a refusal, a kind that neither the server nor this plan knows. What cannot be
+        told of a new object before others exist is not: its namespace may be as new as it is. An object whose kind changes with it is not asked about.
         """
         changing = set(redefined(plan))
         nodes = [
             (one, node)
             for one in plan.sets
             for node in one.nodes
-            if node.verb in {Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
+            if node.verb in {Verb.CREATE, Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
             and node.node.group_kind not in changing
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
@@ -81,11 +81,10 @@ class Writer:
     async def _answer(self, plan: SetPlan, node: NodePlan) -> tuple[Object, Object] | ClusterError | None:
         """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
         assert node.node.key is not None
-        assert node.live is not None
         try:
             live = await self.cluster.get(node.node.key) if node.verb is Verb.ADOPT else node.live
             wanted = await self.write(plan, node, dry_run=True)
-        except (Altered, FieldConflict, Immutable, Differs) as error:
+        except (Altered, FieldConflict, Immutable, Differs, KindNotServed) as error:
             return error
         except ClusterError as error:
             return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None

@@ -17,7 +17,7 @@ from applier.completion import JOB, is_completed
 from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.health import health_of, rests_on
 from applier.observed import Observed, annotation, is_terminating, label
-from applier.ownership import apply_entry
+from applier.ownership import annotators, apply_entry
 from applier.plan.comparing import Comparisons, Verdict
 from applier.plan.values import Barrier, Begun, Change, Effect, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
@@ -282,7 +282,7 @@ class Judge:
                     f"{node.key} {member.departure(live)}; it is created again once it is gone",
                     at=node.key,
                 )
-            if "disabled" in {annotation(live, keys.RECONCILE), annotation(node.manifest, keys.RECONCILE)}:
+            if _is_disabled(node, live):
                 return (
                     Blocked(Reason.SUSPENDED, f"{keys.RECONCILE}: disabled on {node.key}")
                     if verb is not Verb.NONE
@@ -381,6 +381,13 @@ def _is_foreign(live: Object) -> bool:
 def _word(node: RenderedNode, live: Object | None, key: str) -> str:
     """What an annotation says: in Git, else on the live object."""
     return annotation(node.manifest, key) or (annotation(live, key) if live else "")
+
+
+def _is_disabled(node: RenderedNode, live: Object) -> bool:
+    """Git says that it is not to be written, or a person on the live object. What only our own last write says there, Git has taken back."""
+    if annotation(node.manifest, keys.RECONCILE) == "disabled":
+        return True
+    return annotation(live, keys.RECONCILE) == "disabled" and set(annotators(live, keys.RECONCILE)) != {CONTENT}
 
 
 def _takes(node: RenderedNode, live: Object | None) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class Changes:
             wanted.origin.file,
             wanted.origin.line,
             difference,
-            self._all_gates(due, wanted.hash, action) if due and action.is_change else (),
+            self._all_gates(due, node, action) if due and action.is_change else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),
             meanwhile=self._meanwhile(due, wanted, difference, action) if due else None,
@@ -203,10 +203,11 @@ class Changes:
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
         return self._users.get(key_hash(key), ())
 
-    def _all_gates(self, due: Due, content: str, action: Action) -> tuple[Gate, ...]:
-        """What is replaced is created again, and has to be allowed to."""
+    def _all_gates(self, due: Due, node: NodePlan, action: Action) -> tuple[Gate, ...]:
+        """What people have said of the object, and the gates. What is replaced is created again, and has to be allowed to."""
+        said = [_gate(node.blocked)] if node.blocked and node.is_held else []
         effects = (due, replace(due, effect=Effect.CREATE)) if action is Action.REPLACE else (due,)
-        return tuple(dict.fromkeys(gate for one in effects for gate in self._gates(one, content)))
+        return tuple(dict.fromkeys([*said, *(gate for one in effects for gate in self._gates(one, node.node.hash))]))
 
     def _gates(self, due: Due, content: str) -> Iterator[Gate]:
         """That an instance does not have its turn comes first; it holds nothing that is written all the same."""

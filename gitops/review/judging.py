@@ -13,14 +13,14 @@ from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 
 
-async def refusals(due: Plan, head: Catalog, judge: Judging, *, everything: bool) -> Mapping[ObjectKey, ClusterError]:
-    """What would be refused, by object. Judged are custom objects that the commit describes; `everything`: what is built into Kubernetes as well."""
+async def refusals(due: Plan, head: Catalog, judge: Judging) -> Mapping[ObjectKey, ClusterError]:
+    """What would be refused of custom objects that the commit describes, by object."""
     described = head.types.described
     changing = set(redefined(due))
     found: dict[ObjectKey, ClusterError] = {}
     for node in _nodes(due):
         kind, key = node.node.group_kind, node.node.key
-        is_new = node.verb is Verb.CREATE and (everything or kind in described)
+        is_new = node.verb is Verb.CREATE and kind in described
         if key is None or not (is_new or (kind in changing and node.verb in {Verb.UPDATE, Verb.HEAL})):
             continue
         try:

@@ -102,7 +102,7 @@ async def against(
     foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo())
     judge = judge_of(head.catalog)
     try:
-        refused = await refusals(foreseen.due, head.catalog, judge, everything=isinstance(cluster, Judging))
+        refused = await refusals(foreseen.due, head.catalog, judge)
     finally:
         await judge.close()
     masks = Masks()

@@ -64,7 +64,7 @@ class Judging(Recorded):
     async def judge(self, manifest: Object, live: Object | None = None) -> Object:
         """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
 
-        Raises ClusterError where a server would not store it.
+        Raises ClusterError where a server would not store it, KindNotServed where a cluster was seen not to have the kind.
         """
         key = ObjectKey.of(manifest)
         for known in (self.crds.get(key.group_kind), _namespace(key)):
@@ -75,6 +75,8 @@ class Judging(Recorded):
         try:
             found = await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
         except KindNotServed:
+            if self.is_whole and key.group_kind not in self.discovery.resources:
+                raise
             return manifest
         return found if self.is_whole and live is not None else manifest
 

@@ -300,6 +300,16 @@ def test_reconcile_disabled_leaves_an_object_alone(place: str) -> None:
     assert (one.writes, blocked(one, "a")) == ((), Reason.SUSPENDED)
 
 
+def test_what_git_alone_has_disabled_git_enables_again() -> None:
+    """The annotation is on the live object because we wrote it there: nobody but Git ever said so."""
+    text = plain("a").replace('"name": "a",', '"name": "a", "annotations": {"levelgate.dev/reconcile": "disabled"},')
+    obj = live(bundle(text).sources["platform"], "a")
+    assert decided(obj, of=bundle(plain("a"))).writes
+    entries = obj["metadata"]["managedFields"]
+    entries.append({**entries[0], "manager": "kubectl-annotate", "operation": "Update"})
+    assert blocked(decided(obj, of=bundle(plain("a"))), "a") is Reason.SUSPENDED
+
+
 @pytest.mark.parametrize(
     ("wait_for", "works", "ready"),
     [

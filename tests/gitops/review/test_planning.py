@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops.review.report import Action, Difference
-from tests.gitops.review.commits import changed, planned, sample, told
+from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
 
 DOCS = "apps/staging/docs.yaml"
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {a: %s}\n"
@@ -105,3 +105,45 @@ def test_a_new_instance_of_a_definition_that_is_rolled_out_waits_for_nobody() ->
     report = planned(sample(), {**sample(), "apps/prod/blog.yaml": blog.replace("name: docs", "name: blog")})
     assert {one.action for one in report.changes} == {Action.CREATE}
     assert not [gate for one in report.changes for gate in one.gates]
+
+
+def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
+    """A kind that nobody serves, and what the server refuses whatever comes before it; a namespace that is new as well is no reason."""
+    widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n"
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: new}\nspec: {type: Nothing, ports: [{port: 80}]}\n"
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: new}\n"
+    inside = (MAP % ("inside", "x")).replace("default", "new")
+    files = {"w.yaml": widget, "s.yaml": service.replace("new", "default"), "n.yaml": namespace, "i.yaml": inside}
+    report = planned_beside({"a.yaml": MAP % ("a", "one")}, {"a.yaml": MAP % ("a", "one"), **files}, {})
+    assert told(report) == [
+        "create 0 Namespace/new",
+        "failed 0 Service/default/s",
+        "failed 0 Widget.free.example.com/default/w",
+        "create 1 ConfigMap/new/inside",
+    ]
+    refused, unserved = (change.why for change in report.changes if change.action is Action.FAILED)
+    assert 'spec.type: Unsupported value: "Nothing"' in refused
+    assert "the cluster does not serve this kind" in unserved
+
+
+def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
+    """Between two commits nobody knows what else a cluster serves."""
+    widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n"
+    assert told(planned({}, {"w.yaml": widget})) == ["create 0 Widget.free.example.com/default/w"]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None:
+    """`reconcile: disabled` of `levelgate.dev/`, in Git or by `kubectl annotate`."""
+    note = "metadata: {annotations: {levelgate.dev/reconcile: disabled}, "
+    base = {"a.yaml": MAP % ("a", "one")}
+    head = (
+        {"a.yaml": MAP % ("a", "two")}
+        if live
+        else changed({"a.yaml": MAP % ("a", "two")}, "a.yaml", "metadata: {", note)
+    )
+    beside = {"a.yaml": (MAP % ("a", "one")).replace("metadata: {", note)} if live else {}
+    (change,) = planned_beside(base, head, beside).changes
+    assert [(gate.reason, gate.message) for gate in change.gates] == [
+        ("Suspended", "levelgate.dev/reconcile: disabled on ConfigMap/default/a")
+    ]
