@@ -38,10 +38,13 @@ def behind(
     failed = {key for key, change in held.items() if change.action is Action.FAILED}
     for node, more in _all_barriers(due, barriers, failed):
         waits[node] += more
+    owners = dict(_owners(due))
     repairs = {plan.node.key for one in due.sets for plan in one.nodes if plan.verb not in BEHIND_THE_BARRIER}
     for change in changes:
         key = change.key
-        found = ancestors(waits, [key]) - {key} if key and change.action.is_change and key not in repairs else set()
+        found = set[ObjectKey]()
+        if key and change.action.is_change and key not in repairs:
+            found = ancestors(waits, [key]) - {key} | set(_above(key, owners))
         before = [one for other in sorted(found & held.keys()) if not _is_same_turn(change, one := held[other])]
         gate = _gate(before) if before else None
         yield replace(change, gates=(*change.gates, gate)) if gate and _is_news(change, gate) else change
@@ -76,6 +79,20 @@ def _all_waits(due: Plan, users: Users) -> dict[ObjectKey, list[ObjectKey]]:
                 waits[key] += waits[one.rendered.parent]
             waits[one.rendered.parent] += members
     return waits
+
+
+def _owners(due: Plan) -> Iterator[tuple[ObjectKey, ObjectKey]]:
+    """Members of instances that go, each with its instance: while that is held they stay as well."""
+    going = {orphan.member.key for one in due.sets for orphan in one.orphans}
+    for one in due.sets:
+        if one.rendered.parent in going:
+            yield from ((orphan.member.key, one.rendered.parent) for orphan in one.orphans)
+
+
+def _above(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) -> Iterator[ObjectKey]:
+    while owner := owners.get(key):
+        yield owner
+        key = owner
 
 
 def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:

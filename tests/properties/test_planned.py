@@ -11,18 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.adoption import Adoption
 from applier.cluster import Object
 from applier.observed import label
+from applier.plan import Brake
 from applier.reasons import Reason
 from gitops.review.report import Action, Report
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id
 from tests.properties.platform import VOLATILE, Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
+from tests.properties.test_convergence import MEDDLED, examples, meddle
 from tests.properties.world import Write
 
 SHARED = "shared"
@@ -33,7 +35,25 @@ GOVERNED = (
     {"instances": {"matchLabels": {"name": "x"}}},
     {"rgds": [f"links.{GROUP}"]},
 )
+POLICIES: tuple[Rule, ...] = (
+    {},
+    {},
+    {"barrier": "Level"},
+    {"barrier": "All"},
+    {"governs": "All"},
+    {"waves": [{"name": "first", "selector": {"matchLabels": {"name": "x"}}}, {"name": "rest"}]},
+    {"approvals": [{"after": {"settled": 1}}]},
+)
 PACE = {"shape": {"linear": {"n": 1}}, "bake": "1h"}
+SAID: tuple[Mapping[str, str], ...] = (
+    {keys.HOLD: "not yet"},
+    {keys.SUSPEND: "INC-7"},
+    {keys.RECONCILE: "disabled"},
+    {keys.PRUNE: "disabled"},
+    {keys.DELETION_POLICY: "orphan"},
+)
+"""What people write into a file of what is not to be done with its object."""
+
 Rule = Mapping[str, Any]
 _OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 
@@ -73,8 +93,47 @@ def commits(draw: st.DrawFn) -> Files:
         verbs = draw(st.sampled_from([{}, {"verbs": ["prune"]}, {"verbs": ["create"]}]))
         files["window.json"] = rule("PropagationWindow", {"kind": "Deny", **schedule, "selector": selected, **verbs})
     if draw(st.booleans()):
-        files["policy.json"] = rule("PropagationPolicy", PACE)
+        files["policy.json"] = rule("PropagationPolicy", {**PACE, **draw(st.sampled_from(POLICIES))})
+    for name in draw(st.lists(st.sampled_from(["x", "h", "p", "outside"]), unique=True, max_size=2)):
+        if f"{name}.json" in files:
+            files[f"{name}.json"] = annotated(files[f"{name}.json"], draw(st.sampled_from(SAID)))
+    if draw(st.integers(0, 3)) == 0:  # the kind is the same: nothing changes but the name
+        files["link.json"] = files["link.json"].replace(f'"links.{GROUP}"', '"renamed"')
     return files
+
+
+def annotated(text: str, said: Mapping[str, str]) -> str:
+    found = json.loads(text)
+    is_instance = found["apiVersion"].startswith(GROUP)
+    found["metadata"]["annotations"] = {
+        **found["metadata"].get("annotations", {}),
+        **{
+            name: word
+            for name, word in said.items()
+            if is_instance or name not in {keys.HOLD, keys.SUSPEND, keys.DELETION_POLICY}
+        },
+    }
+    return json.dumps(found)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A commit, and what is so when it is planned: how objects may be adopted, a brake that a person has not let go, what somebody did by hand."""
+
+    files: Files
+    adopt: str
+    is_braked: bool
+    by_hand: tuple[tuple[str, int], ...]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Turn]:
+    adopt = draw(st.sampled_from(["Never", "IfUnowned"]))
+    hands = st.tuples(st.sampled_from(MEDDLED), st.integers(0, 9))
+    return [
+        Turn(files, adopt, draw(st.integers(0, 3)) == 0, tuple(draw(st.lists(hands, max_size=2))))
+        for files in draw(st.lists(commits(), min_size=2, max_size=3))
+    ]
 
 
 @dataclass(frozen=True)
@@ -150,15 +209,18 @@ def _content(obj: Object) -> Object:
     return {**kept, "labels": metadata.get("labels"), "annotations": annotations}
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(st.lists(commits(), min_size=2, max_size=3), st.sampled_from(["Never", "IfUnowned"]))
-def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Files], adopt: str) -> None:
+@examples(12)
+@given(stories())
+def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Turn]) -> None:
     with Platform() as platform:
         platform.cluster.put(json.loads(plain("found")))
-        for files in story:
-            platform.commit(files)
-            platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse(adopt))
-            said = Said.of(platform.plan(), is_slow="policy.json" in files)
+        for turn in story:
+            for what, which in turn.by_hand:
+                meddle(platform, what, which)
+            platform.commit(turn.files, approved=not turn.is_braked)
+            source = replace(platform.sources["platform"], adoption=Adoption.parse(turn.adopt))
+            platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if turn.is_braked else source
+            said = Said.of(platform.plan(), is_slow="policy.json" in turn.files)
             writes = run(platform)
             late = {
                 write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late
