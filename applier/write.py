@@ -59,8 +59,8 @@ class Writer:
     async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
         """Ask the server what it would say to every change, as dry runs. Nothing is written.
 
-        Kept are the answers that would be the same later: a conflict, a refusal, a kind that neither the server nor this plan knows. What cannot be
-        told of a new object before others exist is not: its namespace may be as new as it is. An object whose kind changes with it is not asked about.
+        Kept are the answers that would be the same later: a conflict, a refusal, a kind that neither the server nor this plan knows. That something
+        is missing which may be made before a new object is none of these. An object whose kind changes with it is not asked about.
         """
         changing = set(redefined(plan))
         nodes = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from gitops.review.differences import lines
+from gitops.review.differences import lines, shortened
 from gitops.review.groups import Alike, Group, folded, grouped
 from gitops.review.report import Action, Change, Move, Report
 from gitops.review.schedule import place
@@ -51,7 +51,7 @@ def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
 def _move(move: Move) -> str:
     before = f"r{move.old} -> " if move.old else "new: "
     policy = f", policy {move.policy}" if move.policy else ""
-    return f"{move.name}  {before}r{move.new}".ljust(50) + f" {move.instances} instances{policy}"
+    return f"{move.name}  {before}r{move.new}".ljust(50) + f" {move.over}{policy}"
 
 
 def _group(group: Group, *, full: bool) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
     if count > 1:
         what = change.kind if several else f"{change.kind} {_placed(alike.keys, within=_namespace(change))}"
     gates = ", ".join(dict.fromkeys(filter(None, (_gate(change, place) for place in range(len(change.gates))))))
-    why = {Action.RELEASE: "released, not deleted"}.get(change.action, change.why)
+    why = {Action.RELEASE: "released, not deleted"}.get(change.action, shortened(change.why))
     times = f"{count} x this change" if count > 1 else ""
     notes = "   ".join(filter(None, (times, why, f"gate: {gates}" if gates else "", _users(change))))
     called = f"{name:<12} {what}" if name else what

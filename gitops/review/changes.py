@@ -22,6 +22,7 @@ from gitops.review.meanwhile import Staying, parted
 from gitops.review.report import Action, Change, Difference, Gate, Meanwhile
 from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
+from renderer.listing import listed
 from renderer.model import RenderedNode
 
 _ACTIONS = {
@@ -132,7 +133,7 @@ class Changes:
         if node.node.error:
             return Action.FAILED, node.node.error
         if node.node.waiting:
-            return Action.UNKNOWN, f"waits for {', '.join(node.node.waiting)}"
+            return Action.UNKNOWN, f"waits for {', '.join(node.node.waiting)}{self._below(node.node)}"
         if node.blocked and node.blocked.reason.is_failure:
             return Action.FAILED, f"{node.blocked.reason}: {node.blocked.message}"
         if node.node.key and (refused := self.refused.get(node.node.key)):
@@ -145,6 +146,13 @@ class Changes:
         if node.verb is Verb.UPDATE and owner and owner != one.rendered.id:
             return Action.UPDATE, f"handed over by {annotation(node.live or {}, keys.INSTANCE) or 'a source'}"
         return _ACTIONS[node.verb], lost
+
+    def _below(self, node: RenderedNode) -> str:
+        """What nobody can count of a nested instance that is not known yet."""
+        definition = self.preview.bundle.definitions.get(node.group_kind)
+        if definition is None:
+            return ""
+        return f"; what becomes of its {listed([one.id for one in definition.nodes], most=5)} is known only then"
 
     def _difference(self, one: SetPlan, node: NodePlan, action: Action) -> tuple[Difference, ...]:
         key, manifest = node.node.key, node.node.manifest

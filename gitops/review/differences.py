@@ -24,7 +24,7 @@ _NAMES = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
 """Fields by which the items of a list are told apart, if they do; a path then names the item instead of its place."""
 
 LONGEST = 300
-"""So many characters of a value are shown to people; JSON gives all of it."""
+"""So many characters of a value or a message are shown to people; JSON gives all of it."""
 
 
 def differences(old: Any, new: Any) -> tuple[Difference, ...]:
@@ -56,6 +56,12 @@ def written(value: Any) -> str:
     plain = isinstance(value, str) and value.isprintable()
     text = value if plain else orjson.dumps(value).decode()
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
+
+
+def shortened(text: str) -> str:
+    """A message cut in its middle: what is wrong stands at the beginning, what to do at the end."""
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def _is_record(key: str) -> bool:

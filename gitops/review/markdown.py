@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from gitops.review.differences import lines
+from gitops.review.differences import lines, shortened
 from gitops.review.groups import Alike, Group, counted, folded, grouped
 from gitops.review.report import Action, Report, Step
 from renderer.identity import ObjectKey
@@ -102,7 +102,7 @@ def _head(report: Report) -> Iterator[str]:
     )
     for move in report.moves[:_FEW]:
         before = f"r{move.old} → " if move.old else ""
-        yield f"{code(move.name)} {before}r{move.new} over {move.instances} instances  "
+        yield f"{code(move.name)} {before}r{move.new} over {move.over}  "
     if report.moves[_FEW:]:
         yield f"and {len(report.moves) - _FEW} more definitions  "
     yield where
@@ -200,7 +200,7 @@ def _change(alike: Alike) -> Iterator[str]:
     if change.users:
         yield _plain(f"  used by {', '.join(change.users[:5])}{' and more' if change.users[5:] else ''}")
     if change.why:
-        yield _plain(f"  {change.why}")
+        yield _plain(f"  {shortened(change.why)}")
     for gate in change.gates:
         until = f", not before {minute(gate.until)}" if gate.until else ""
         yield _plain(f"  {gate.reason}: {gate.message}{until}")

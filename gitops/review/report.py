@@ -161,6 +161,10 @@ class Move:
     instances: int
     policy: str = ""
 
+    @property
+    def over(self) -> str:
+        return "1 instance" if self.instances == 1 else f"{self.instances} instances"
+
 
 @dataclass(frozen=True, slots=True)
 class Room:

@@ -13,9 +13,12 @@ import jsonschema_rs
 import orjson
 import pytest
 
+from gitops.cli.planned import text
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
+from gitops.review.markdown import comment
 from gitops.review.report import Hazard, Report
+from gitops.words.times import Times
 from renderer.errors import Problem
 from tests.gitops.review.commits import planned
 from tests.gitops.review.test_cases import CASES, commits
@@ -122,3 +125,14 @@ def test_junit_has_a_failure_for_what_cannot_be_done() -> None:
 def test_junit_passes_where_nothing_is_wrong() -> None:
     suite = ElementTree.fromstring(as_junit(report("instance-goes")))[0]
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+
+
+def test_a_refusal_is_cut_in_its_middle() -> None:
+    """What is wrong stands at the beginning, what to do at the end; a refusal quotes all of an object between them."""
+    pods = '{"kind": "Pod", "spec": "' + "x" * 2_000 + '"}'
+    found = report("immutable")
+    long = tuple(replace(one, why=f"first {pods} last") for one in found.changes)
+    for said in (comment(replace(found, changes=long)), "\n".join(text(replace(found, changes=long), Times(utc=True)))):
+        assert "first {" in said
+        assert " last" in said
+        assert len(said) < 2_000

@@ -55,7 +55,9 @@ def test_a_file_that_moves_changes_nothing() -> None:
 def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
     report = planned(sample(), changed(sample(), "apps/prod/shop.yaml", "shop:", "shop-next:"))
     unknown = [change for change in report.changes if change.action == "unknown"]
-    assert [(change.node, change.why) for change in unknown] == [("web", "waits for database.status.host")]
+    below = "settings, deployment, service, budget, ingress"
+    said = f"waits for database.status.host; what becomes of its {below} is known only then"
+    assert [(change.node, change.why) for change in unknown] == [("web", said)]
     assert unknown[0].diff
 
 
