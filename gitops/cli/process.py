@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 _THREADS: Final = 64
 """They wait for Git servers, nearly all of the time; those that hang must leave some to the others."""
+_LAST_WORDS: Final = 10.0
+"""Seconds that the end waits for receivers of notifications."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +199,16 @@ class Process:
         )
 
     async def _once(self, follower: Follower, externals: Externals, wait: timedelta) -> int:
+        from gitops.notifications import Delivery
+
         externals.declare(self.config.externals)
         await asyncio.gather(*map(externals.ask, self.config.externals))
-        found = await follower.once(wait=wait, insist=self._insist(follower) if self.agreed else None)
+        delivery = Delivery(follower.reconciler.cluster.name, follower.clock, self.progress.notice)
+        delivery.configure(self.config.notifications)
+        follower.reconciler.announced = delivery.take
+        with closing(delivery):
+            found = await follower.once(wait=wait, insist=self._insist(follower) if self.agreed else None)
+            await delivery.finish(_LAST_WORDS)
         return self.conclude(found, follower)
 
     def _insist(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:

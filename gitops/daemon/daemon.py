@@ -30,6 +30,8 @@ from gitops.passes.known import Pass
 
 _FIRST_ANSWERS: Final = 2.0
 """Seconds that the first pass waits for external facts; a later answer wakes the next one."""
+_LAST_WORDS: Final = 2.0
+"""Seconds that the end waits for receivers of notifications."""
 
 
 @dataclass
@@ -81,6 +83,7 @@ class Daemon:
                 )
                 async with attention as self.follower.attention:
                     await self.follower.forever()
+                await self._delivery.finish(_LAST_WORDS)
 
     def _passed(self, tell: Callable[[Pass], None], found: Pass) -> None:
         tell(found)

@@ -1,7 +1,8 @@
 """Bring notifications to their receivers, apart from passes: each receiver has a bounded queue and a worker of its own.
 
-Nothing waits for a receiver: where its queue is full the oldest goes, and that is told. What is queued when the process ends is lost; a transition is
-told by the process that wrote the record, so none is told twice.
+No pass waits for a receiver. One that cannot be reached is asked again, in order, until a message is older than `LASTS`; one message that it does not
+take while it takes others is given up. What is lost is counted, and told. A transition is told by the process that wrote the record, so none is told
+twice.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import count
 from typing import Final, NamedTuple
 
 from gitops.clock import Clock
@@ -18,10 +21,13 @@ from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
 
 LONGEST_QUEUE: Final = 200
+LASTS: Final = timedelta(hours=1)
 ATTEMPTS: Final = 6
+"""After so many the log says that it fails, and whether it takes the next message is tried."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 _TIMEOUT: Final = 10.0
 _AGAIN: Final = frozenset({408, 425, 429})
+_HOURS: Final = f"{LASTS.total_seconds() / 3600:g}h"
 
 
 class Answer(NamedTuple):
@@ -30,6 +36,19 @@ class Answer(NamedTuple):
     status: int
     retry_after: float | None = None
     why: str = ""
+
+    @property
+    def is_taken(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_worth_another(self) -> bool:
+        """GitHub says 403 with a time for its second limit."""
+        return not self.status or self.status >= 500 or self.status in _AGAIN or self.retry_after is not None
+
+    @property
+    def text(self) -> str:
+        return self.why or f"it answered with status {self.status}"
 
 
 Post = Callable[[Request], Awaitable[Answer]]
@@ -42,8 +61,11 @@ class _Line:
     receiver: Receiver
     waiting: deque[tuple[Transition, datetime]] = field(default_factory=deque)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     told: str = ""
+    lost: int = 0
+    busy: bool = False
 
 
 @dataclass
@@ -71,11 +93,22 @@ class Delivery:
         for line in self._lines.values():
             for one in transitions:
                 if line.receiver.wants(one):
-                    if len(line.waiting) == LONGEST_QUEUE:
+                    if len(line.waiting) >= LONGEST_QUEUE:
                         line.waiting.popleft()
-                        self._tell(line, f"more than {LONGEST_QUEUE} messages wait; the oldest are dropped")
+                        self._lose(line, f"more than {LONGEST_QUEUE} messages wait; the oldest are dropped")
                     line.waiting.append((one, now))
                     line.woken.set()
+                    line.idle.clear()
+
+    async def finish(self, patience: float) -> None:
+        """Wait, so many seconds at most, until all is brought; then end, and say what is lost."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await asyncio.gather(*(line.idle.wait() for line in self._lines.values()))
+        for line in self._lines.values():
+            if left := len(line.waiting) + line.busy:
+                self.notice("notifications", f"{line.receiver.name}: the process ends, {_messages(left)} not told")
+        self.close()
 
     def close(self) -> None:
         while self._lines:
@@ -87,29 +120,48 @@ class Delivery:
 
     async def _work(self, line: _Line) -> None:
         while True:
-            await line.woken.wait()
-            line.woken.clear()
             while line.waiting:
+                line.busy = True
                 await self._bring(line, *line.waiting.popleft())
+                line.busy = False
+            line.idle.set()
+            line.woken.clear()
+            await line.woken.wait()
 
     async def _bring(self, line: _Line, one: Transition, at: datetime) -> None:
         wait = FIRST_WAIT
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in count(1):
             answer = await self._asked(line, one, at)
-            if 200 <= answer.status < 300:
-                line.told = ""
+            if answer.is_taken:
+                self._taken(line)
                 return
-            is_put_off = (
-                answer.status in _AGAIN or answer.retry_after is not None
-            )  # GitHub says 403 for its second limit
-            if answer.status and answer.status < 500 and not is_put_off:
+            if not answer.is_worth_another or self.clock.now() - at >= LASTS:
                 break
-            if attempt < ATTEMPTS:
-                await self.clock.sleep(
-                    min(answer.retry_after if answer.retry_after is not None else wait, LONGEST_WAIT)
-                )
-                wait = min(2 * wait, LONGEST_WAIT)
-        self._tell(line, f"not told: {answer.why or f'it answered with status {answer.status}'}")
+            if attempt >= ATTEMPTS:
+                self._tell(line, f"{answer.text}; what waits is sent again until it is {_HOURS} old")
+                if await self._takes_another(line):
+                    break
+            asked_for = wait if answer.retry_after is None else answer.retry_after
+            await self.clock.sleep(min(asked_for, LONGEST_WAIT))
+            wait = min(2 * wait, LONGEST_WAIT)
+        self._lose(line, f"not told: {answer.text}")
+
+    async def _takes_another(self, line: _Line) -> bool:
+        """Is it this message that it does not take, and no other?"""
+        if not line.waiting:
+            return False
+        following = line.waiting[0]
+        if not (await self._asked(line, *following)).is_taken:
+            return False
+        if line.waiting and line.waiting[0] is following:  # it may have been dropped meanwhile
+            line.waiting.popleft()
+        return True
+
+    def _taken(self, line: _Line) -> None:
+        if line.told:
+            lost = f"; {_messages(line.lost)} lost" if line.lost else ""
+            self.notice("notifications", f"{line.receiver.name}: it takes messages again{lost}")
+        line.told, line.lost = "", 0
 
     async def _asked(self, line: _Line, one: Transition, at: datetime) -> Answer:
         try:
@@ -117,6 +169,10 @@ class Delivery:
         except (OSError, UnicodeDecodeError) as error:
             return Answer(0, why=f"the file of its secret cannot be read ({type(error).__name__})")
         return await (self.post or post)(request)
+
+    def _lose(self, line: _Line, text: str) -> None:
+        line.lost += 1
+        self._tell(line, text)
 
     def _tell(self, line: _Line, text: str) -> None:
         if line.told != text:
@@ -136,8 +192,14 @@ async def post(request: Request) -> Answer:
             return Answer(response.status, _seconds(response.headers.get("Retry-After", "")))
     except TimeoutError:
         return Answer(0, why=f"no answer within {_TIMEOUT:g}s")
+    except aiohttp.ClientConnectorCertificateError:
+        return Answer(0, why="its certificate is not valid for this machine")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Answer(0, why=f"the connection failed ({type(error).__name__})")
+
+
+def _messages(number: int) -> str:
+    return f"{number} {'message' if number == 1 else 'messages'}"
 
 
 def _seconds(text: str) -> float | None:

@@ -16,6 +16,7 @@ import orjson
 from applier.reasons import Happening, Reason
 from gitops.forge.statuses import Status, Verdict
 from gitops.records.causes import timestamp
+from gitops.records.standing import State
 from gitops.records.transitions import Transition
 from gitops.secret_file import secret_in
 
@@ -124,6 +125,8 @@ class Receiver:
 
 def template_mistake(template: str) -> str:
     """What is wrong with a template; it names fields, and nothing of their insides. Empty where nothing is."""
+    if not template.strip():
+        return "says nothing"
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
@@ -141,9 +144,9 @@ def _values(one: Transition, cluster: str) -> dict[str, str]:
 
 
 def _status(one: Transition, text: str, cluster: str) -> Status:
-    failed = isinstance(one.word, Reason) and one.word.is_failure
-    settled = one.word is Happening.SETTLED
-    verdict = Verdict.SUCCESS if settled else Verdict.FAILURE if failed else Verdict.PENDING
+    """What was done, as to heal it, is no verdict: how all of the source is, that is."""
+    failed = one.state == State.FAILED or (isinstance(one.word, Reason) and one.word.is_failure)
+    verdict = Verdict.SUCCESS if one.state == State.SETTLED else Verdict.FAILURE if failed else Verdict.PENDING
     return Status(one.commit, verdict, f"levelgate/{cluster}/{one.source}", text)
 
 

@@ -182,7 +182,7 @@ def _source_records(
                 record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
             )
             if (data := record.data()) != (parent.get("data") or {}):
-                about = About(parent, state.catalog.source, record.target)
+                about = About(parent, state.catalog.source, record.target, record.state)
                 news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
                 yield told(_body(parent, data=data), news)
 

@@ -114,9 +114,9 @@ class RecordWriter:
             self._begin_events(transitions, now)
 
     def _begin_events(self, transitions: Sequence[Transition], now: datetime) -> None:
-        if transitions and self._events + len(transitions) <= MOST_EVENTS:
-            self._events += len(transitions)
-            self.underway.begin(self._tell(transitions, now))
+        if fitting := transitions[: max(0, MOST_EVENTS - self._events)]:
+            self._events += len(fitting)
+            self.underway.begin(self._tell(fitting, now))
 
     async def _tell(self, transitions: Sequence[Transition], now: datetime) -> None:
         try:

@@ -7,7 +7,8 @@ restart, and a world at rest tells nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 
 from applier.cluster import Object
@@ -57,7 +58,7 @@ _LISTED: Final = 3
 @dataclass(frozen=True, slots=True)
 class Transition:
     """`word` is a `Happening`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
-    the source. `commit` is that of the source, `reason` why something is blocked.
+    the source. `commit` is that of the source, `reason` why something is blocked; `state` is how all of the source is, where it tells.
     """
 
     word: Happening | Reason
@@ -68,6 +69,7 @@ class Transition:
     source: str
     commit: str
     reason: Reason | None = None
+    state: str = ""
 
     @property
     def is_of_source(self) -> bool:
@@ -85,12 +87,12 @@ class About:
     parent: Object
     source: str
     commit: str
+    state: str = ""
 
     def __call__(self, word: Happening | Reason, message: str, reason: Reason | None = None) -> Transition:
         key, metadata = ObjectKey.of(self.parent), self.parent["metadata"]
-        return Transition(
-            word, message, key, self.parent["apiVersion"], metadata.get("uid", ""), self.source, self.commit, reason
-        )
+        version, uid = self.parent["apiVersion"], metadata.get("uid", "")
+        return Transition(word, message, key, version, uid, self.source, self.commit, reason, self.state)
 
 
 def of_instance(
@@ -128,8 +130,20 @@ def of_source(
 
 
 def bounded(found: Iterable[Transition]) -> tuple[Transition, ...]:
-    """At most `MOST`, the warnings first."""
-    return tuple(sorted(found, key=lambda one: not one.is_warning)[:MOST])
+    """At most `MOST`, the warnings first, and for each source one that tells how many more there are."""
+    ordered = sorted(found, key=lambda one: not one.is_warning)
+    left = groupby(sorted(ordered[MOST:], key=_source), _source)
+    return (*ordered[:MOST], *(_for_all(list(group)) for _, group in left))
+
+
+def _for_all(found: Sequence[Transition]) -> Transition:
+    """The worst of them speaks for the others."""
+    worst, more = found[0], len(found) - 1
+    return replace(worst, message=f"{worst.message} (and {more} more that are not told one by one)") if more else worst
+
+
+def _source(one: Transition) -> str:
+    return one.source
 
 
 def _done(about: About, results: Sequence[Result]) -> Iterator[Transition]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -100,3 +103,37 @@ def test_it_ends_in_order_within_ten_seconds(tmp_path: Path) -> None:
     assert "Traceback" not in "".join(lines) + rest
     assert process.returncode == 130, "".join(lines) + rest
     assert time.monotonic() - begun < 10
+
+
+class Heard(BaseHTTPRequestHandler):
+    bodies: ClassVar[list[dict[str, str]]] = []
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    work = Work(tmp_path / "platform")
+    work.path.mkdir()
+    work.git("init", "--quiet", "--initial-branch=main")
+    work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
+    (tmp_path / "secret").write_text("s3cret\n")
+    Heard.bodies.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Heard) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        file = tmp_path / "levelgate.yaml"
+        file.write_text(
+            "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
+            f"sources: [{{name: platform, url: {work.path}}}]\n"
+            f"notifications: [{{name: team, webhook: {{url: 'http://127.0.0.1:{server.server_port}/', secretFile: secret}}}}]\n"
+        )
+        assert invoke(["run", "--once", "--sandbox", "-c", str(file)]) == 0
+        server.shutdown()
+    assert [(one["word"], one["object"]) for one in Heard.bodies] == [("Settled", "source/platform")]

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,25 @@ from aiohttp import web
 from applier.reasons import Happening, Reason
 from gitops.config import ConfigErrors, read
 from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
-from gitops.notifications.delivery import ATTEMPTS, LONGEST_QUEUE, Answer
+from gitops.notifications.delivery import LONGEST_QUEUE, Answer
 from gitops.notifications.receivers import Request
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey, source_parent
 from tests.controlplane.waiting import until
-from tests.gitops.fleet import Fleet, StillClock
+from tests.gitops.fleet import START, Fleet, StillClock
 from tests.gitops.loopback import listening
 
 COMMIT = "9c1d2e7" + "0" * 33
-SETTLED = Transition(Happening.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT)
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PLAIN = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "plain", "namespace": "default"},
+    "data": {"a": "b"},
+}
+SETTLED = Transition(
+    Happening.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT, state="Settled"
+)
 FAILED = Transition(
     Reason.APPLY_FAILED,
     "no <such> field",
@@ -152,21 +162,93 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
     assert len(server.got) == 2
 
 
-async def test_a_receiver_that_is_gone_is_given_up_and_the_next_message_is_tried() -> None:
-    asked: list[str] = []
+@dataclass
+class Answering:
+    """A receiver that says nothing over the wire: how it answers is found by what is brought, and when."""
+
+    by: Callable[[dict[str, str], datetime], Answer]
+    clock: StillClock = field(default_factory=StillClock)
+    got: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    async def post(self, request: Request) -> Answer:
+        body = json.loads(request.body)
+        answer = self.by(body, self.clock.now())
+        if answer.is_taken:
+            self.got.append(body["message"])
+        return answer
+
+    @asynccontextmanager
+    async def delivering(self) -> AsyncIterator[Delivery]:
+        delivery = Delivery("c", self.clock, lambda _, text: self.notices.append(text), self.post)
+        delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)), frozenset({"Settled"}))])
+        yield delivery
+        await delivery.finish(20)
+
+
+def said(message: str) -> Transition:
+    return replace(SETTLED, message=message)
+
+
+DOWN = Answer(0, why="the connection failed (ClientConnectorError)")
+
+
+async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_once() -> None:
+    answering = Answering(lambda _, now: Answer(500) if now < START + timedelta(minutes=30) else Answer(200))
+    async with answering.delivering() as delivery:
+        delivery.take([said("one"), said("two")])
+        delivery.take([said("three")])
+    assert answering.got == ["one", "two", "three"]
+    assert answering.notices == [
+        "team: it answered with status 500; what waits is sent again until it is 1h old",
+        "team: it takes messages again",
+    ]
+
+
+async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
+    answering = Answering(lambda _, now: DOWN if now < START + timedelta(hours=2) else Answer(200))
+    async with answering.delivering() as delivery:
+        delivery.take([said("one"), said("two")])
+        await until(lambda: answering.clock.now() > START + timedelta(hours=1))
+        await delivery._lines["team"].idle.wait()
+        answering.clock.moment = START + timedelta(hours=3)
+        delivery.take([said("three")])
+    assert answering.got == ["three"]
+    assert answering.notices == [
+        f"team: {DOWN.why}; what waits is sent again until it is 1h old",
+        f"team: not told: {DOWN.why}",
+        "team: it takes messages again; 2 messages lost",
+    ]
+
+
+async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> None:
+    answering = Answering(lambda body, _: Answer(500) if body["message"] == "poison" else Answer(200))
+    async with answering.delivering() as delivery:
+        delivery.take([said("poison"), said("two"), said("three")])
+    assert answering.got == ["two", "three"]
+    assert answering.clock.now() - START < timedelta(minutes=1)
+    assert answering.notices[-1] == "team: it takes messages again; 1 message lost"
+
+
+async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() -> None:
+    hangs = asyncio.Event()
+    notices: list[str] = []
+    got: list[bytes] = []
 
     async def post(request: Request) -> Answer:
-        asked.append(request.url)
-        return Answer(0, why="the connection failed (ClientConnectorError)")
+        if request.url.endswith("hangs"):
+            await hangs.wait()
+        got.append(request.body)
+        return Answer(200)
 
-    notices: list[str] = []
     delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
-    file = Path(__file__)
-    delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", file))])
-    delivery.take([SETTLED, FAILED])
-    await until(lambda: len(asked) == 2 * ATTEMPTS)
-    delivery.close()
-    assert notices == ["team: not told: the connection failed (ClientConnectorError)"]
+    delivery.configure(
+        [Receiver(name, Webhook(f"http://127.0.0.1:1/{name}", Path(__file__))) for name in ("a", "hangs")]
+    )
+    delivery.take([SETTLED, SETTLED])
+    await delivery.finish(0.2)
+    assert len(got) == 2
+    assert notices == ["hangs: the process ends, 2 messages not told"]
 
 
 async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
@@ -183,7 +265,9 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     delivery.take([SETTLED] * (LONGEST_QUEUE + 50))
     assert len(delivery._lines["team"].waiting) == LONGEST_QUEUE
     assert notices == [f"team: more than {LONGEST_QUEUE} messages wait; the oldest are dropped"]
-    delivery.close()
+    closed.set()
+    await delivery.finish(20)
+    assert notices[1:] == ["team: it takes messages again; 50 messages lost"]
 
 
 def test_who_wants_what() -> None:
@@ -197,7 +281,9 @@ def test_who_wants_what() -> None:
     assert Receiver("a", Slack(Path("x")), words=frozenset({"Settled"})).wants(instance)
 
 
-@pytest.mark.parametrize("template", ["{message.__class__}", "{0}", "{message!r}", "{message:>9}", "{secret}", "{"])
+@pytest.mark.parametrize(
+    "template", ["{message.__class__}", "{0}", "{message!r}", "{message:>9}", "{secret}", "{", " "]
+)
 def test_a_template_names_fields_and_nothing_of_their_insides(template: str) -> None:
     assert template_mistake(template)
     assert not template_mistake("{word} of {object}: {message} {{x}}")
@@ -247,3 +333,32 @@ def test_a_restart_tells_nothing_again() -> None:
         fleet.reconciler.announced = heard.extend
         fleet.step()
         assert heard == []
+
+
+def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
+    """What was put right is told to people; the status of a commit follows how all of its source is."""
+    hub = Receiver("hub", GitHub("acme/platform", secret(tmp_path)))
+    with Fleet(names=("a",), plain={"plain": PLAIN}) as fleet:
+        heard: list[Transition] = []
+        fleet.reconciler.announced = heard.extend
+        fleet.deploy()
+        assert heard[-1].word is Happening.SETTLED
+        fleet.request("DELETE", f"{CONFIG_MAPS}/plain")
+        fleet.step()
+        assert heard[-1].message == "ConfigMap/plain created"
+    verdicts = [json.loads(hub.request(one, "prod", START).body)["state"] for one in heard if hub.wants(one)]
+    assert verdicts[0] == "pending"
+    assert verdicts[-1] == "success"
+
+
+def test_a_failure_is_not_followed_by_a_pending_of_the_same_pass(tmp_path: Path) -> None:
+    hub = Receiver("hub", GitHub("acme/platform", secret(tmp_path)))
+    with Fleet(names=("a",)) as fleet:
+        heard: list[Transition] = []
+        fleet.reconciler.announced = heard.extend
+        fleet.written = {"a": {"text": 7}}
+        fleet.push()
+        fleet.step()
+    verdicts = [json.loads(hub.request(one, "prod", START).body)["state"] for one in heard if hub.wants(one)]
+    assert verdicts
+    assert verdicts[-1] == "failure"

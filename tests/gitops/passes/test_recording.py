@@ -178,6 +178,22 @@ def test_events_keep_nobody_waiting_and_are_few_at_a_time() -> None:
     lab.run(story)
 
 
+def test_a_server_that_is_slow_with_events_gets_as_many_as_fit_and_later_more() -> None:
+    """What a pass tells is not left out whole because some of it does not fit; and what is written makes room."""
+    lab = Lab(Server(events=1))
+
+    async def story() -> None:
+        for _ in range(3):
+            await lab.records.announce([transition("a")] * (MOST_EVENTS - 50), START)
+        await asyncio.sleep(MOST_EVENTS)
+        assert lab.server.told == MOST_EVENTS
+        await lab.records.announce([transition("a")], START)
+        await asyncio.sleep(2)
+        assert lab.server.told == MOST_EVENTS + 1
+
+    lab.run(story)
+
+
 def test_who_does_not_lead_any_more_learns_it_from_an_event_as_well() -> None:
     """I6: whatever is refused by the fence ends the process."""
     lab = Lab(Server(ends=NotLeading("another one leads")))

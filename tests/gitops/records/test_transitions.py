@@ -76,8 +76,10 @@ def test_a_source_tells_its_commits_and_what_holds_it() -> None:
 def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
     many: list[Transition] = [ABOUT(Happening.UPDATED, str(number)) for number in range(300)]
     found = bounded([*many, ABOUT(Reason.APPLY_FAILED, "no")])
-    assert len(found) == MOST
+    assert len(found) == MOST + 1
     assert found[0].word is Reason.APPLY_FAILED
+    assert found[-1].message == "99 (and 200 more that are not told one by one)"
+    assert len(bounded(many[:MOST])) == MOST
 
 
 @pytest.fixture
