@@ -14,7 +14,6 @@ from applier.plan import BRAKE, Brake
 from gitops.errors import SourceError, Stopped
 from gitops.source import (
     Credentials,
-    LocalRepository,
     Mirror,
     Snapshot,
     Target,
@@ -22,8 +21,7 @@ from gitops.source import (
     default_cache,
     is_url,
     parse_ref,
-    redact,
-    working_tree,
+    places,
 )
 from renderer.catalog import Catalog, follow, load
 from renderer.errors import Problem
@@ -129,69 +127,20 @@ def mirrors(
     return found
 
 
-def read(place: str, *, revision: str = "", ref: str = "", beside: Snapshot | None = None) -> Snapshot:
-    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
-    are not in the snapshot `beside` it.
-    """
-    if is_url(place):
-        mirror = Mirror(Target(place, parse_ref(ref)), default_cache())
-        return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
-    path = Path(place)
-    if not path.exists():
-        raise SourceError(place, "does not exist", advice="name a directory or the URL of a repository")
-    if not revision:
-        return working_tree(path)
-    local = LocalRepository(path)
-    return local.snapshot(local.resolve(revision), at_hand=beside.files.values() if beside else ())
-
-
-def fork(place: str, base: str, head: str) -> str:
-    """The commit that `head` (empty: what is checked out) left `base` at: what came to the base since is no change of the head.
-
-    The base itself where histories are not at hand. Raises `RevisionNotFound`.
-    """
-    if is_url(place):
-        return base
-    local = LocalRepository(Path(place))
-    return local.fork(local.resolve(base), local.resolve(head or "HEAD")) or base
-
-
-def follows(place: str, before: str, commit: str) -> bool:
-    """Is `before` part of the history of `commit`? Where histories are not at hand nothing speaks against it."""
-    if is_url(place) or not commit:
-        return True
-    try:
-        local = LocalRepository(Path(place))
-    except SourceError:
-        return True
-    return local.is_ancestor(before, commit)
-
-
-def schemas_in(places: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
+def schemas_in(folders: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
     """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
 
     Raises SourceError for a folder that describes no kind.
     """
     types, problems = ObjectTypes(), []
-    for place in places:
-        catalog = catalog_of(read(place))
+    for place in folders:
+        catalog = catalog_of(places.read(place))
         unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
         if not catalog.types.described and not unreadable:
             raise SourceError(place, "holds no CustomResourceDefinition", advice="name the folder that they are in")
         problems += [replace(problem, file=f"{place}/{problem.file}") for problem in unreadable]
         types = types.beside(catalog.types)
     return types, tuple(problems)
-
-
-def locations(place: str) -> tuple[frozenset[str], str]:
-    """What a repository may be called in the record of a source, and the path inside it that `place` is."""
-    if is_url(place):
-        return frozenset({str(Target(place))}), ""
-    try:
-        local = LocalRepository(Path(place))
-    except SourceError:
-        return frozenset(), ""
-    return frozenset(map(redact, local.locations())), local.path
 
 
 def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:

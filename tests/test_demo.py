@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gitops import compose
+from gitops.source import places
 from renderer.kinds import CRD
 from renderer.render import render
 from tests import demo
@@ -12,7 +13,7 @@ from tests import demo
 
 def test_the_sample_repository_renders_without_a_problem() -> None:
     """Offline: definitions that build on one another, a node that waits for data, one that is left out, four levels."""
-    bundle = render([compose.catalog_of(compose.read(str(demo.SAMPLE)))])
+    bundle = render([compose.catalog_of(places.read(str(demo.SAMPLE)))])
     assert bundle.problems == ()
     nodes = [node for rendered in bundle.sets for node in rendered.nodes]
     assert [node.error for node in nodes if node.error] == []

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from gitops import compose
 from gitops.config.form import FORM
 from gitops.propagation import fields, policy_schema
+from gitops.source import places
 from renderer import diagram as pictures
 from renderer import documents, editor
 from renderer.catalog import load
@@ -127,17 +127,17 @@ def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, byte
         yield Path(group) / f"{one['title'].lower()}_{version}.json", _json(one) + b"\n"
 
 
-def _read(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
+def _read(named: Iterable[str], kind: str) -> tuple[list[Definition], int]:
     """The definitions of these places in the order of their kinds, and the exit code: 1 where one of them does not build.
 
     Problems of anything but definitions are not this command's. Raises ClickException where there is nothing to make something from.
     """
     files: dict[str, bytes] = {}
-    for place in places:
+    for place in named:
         if Path(place).is_file():
             files[place] = _bytes(Path(place))
         else:
-            files |= {f"{place}/{path}": file.data for path, file in compose.read(place).files.items()}
+            files |= {f"{place}/{path}": file.data for path, file in places.read(place).files.items()}
     catalog = load(files)
     found = [one for _, one in sorted(catalog.definitions.items()) if kind in ("", one.group_kind.kind)]
     unread = {file for file in catalog.unreadable if _DEFINITION.search(files.get(file, b""))}

@@ -15,6 +15,7 @@ from gitops import compose
 from gitops.cli.options import schemas_option
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
+from gitops.source import places
 from gitops.words.times import length
 from renderer.catalog import Catalog
 from renderer.errors import Problem
@@ -57,7 +58,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     levelgate lint . --config levelgate.yaml
     """
     config, mistakes = _configuration(file)
-    snapshot = compose.read(place, revision=revision)
+    snapshot = places.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
     types, unreadable = compose.schemas_in(schemas)
     bundle = render([catalog], World(types=types))
@@ -125,7 +126,7 @@ def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Findin
     from gitops.propagation.policy import OnHalt
 
     wanting = [one for one in policies_of(catalog).policies if one.on_halt is OnHalt.PROPOSE_REVERT]
-    urls, path = compose.locations(place) if wanting else (frozenset(), "")
+    urls, path = places.locations(place) if wanting else (frozenset(), "")
     here = [one for one in config.sources if str(one.target) in urls and one.target.path == path]
     without = [one.name for one in here or config.sources if one.forge is None]
     for policy in wanting if without else ():

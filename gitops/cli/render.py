@@ -14,6 +14,7 @@ from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import schemas_option
+from gitops.source import places
 from gitops.words.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
@@ -46,7 +47,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     levelgate render . --revision main~1 -o yaml
     levelgate render https://git.example.com/platform.git -o json
     """
-    snapshot = compose.read(place, revision=revision)
+    snapshot = places.read(place, revision=revision)
     types, unreadable = compose.schemas_in(schemas)
     bundle = render([compose.catalog_of(snapshot)], World(types=types))
     bundle = replace(bundle, problems=(*unreadable, *bundle.problems))

@@ -22,6 +22,7 @@ from gitops.propagation.targets import targets
 from gitops.records import calendar
 from gitops.records.record import read_records
 from gitops.records.revisions import Archive
+from gitops.source import places
 from gitops.words.calendar import Calendar, as_json, tables
 from gitops.words.text import described
 from gitops.words.times import Times
@@ -91,7 +92,7 @@ def command(
 
 
 def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[Problem]]:
-    snapshot = compose.read(place, revision=revision)
+    snapshot = places.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]

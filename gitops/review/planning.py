@@ -39,8 +39,8 @@ async def between(
 ) -> Report:
     """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
 
-    base = compose.catalog_of(compose.read(place, revision="main"), source="platform")
-    head = compose.catalog_of(compose.read(place, revision="topic"), source="platform", previous=base)
+    base = compose.catalog_of(places.read(place, revision="main"), source="platform")
+    head = compose.catalog_of(places.read(place, revision="topic"), source="platform", previous=base)
     report = await between(base, SourceState(head), clock=SystemClock(), version=program_version())
     """
     memo = Memo()

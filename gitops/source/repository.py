@@ -181,13 +181,15 @@ class Repository:
         return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
     def blobs(self, revision: str, path: str) -> dict[str, str]:
-        """Blob id by path of the manifests below `path`; nothing is opened."""
-        return {name: blob for name, (blob, _) in self._list(revision, path).blobs.items()}
+        """Blob id by path of the manifests below `path`, however large they are; nothing is opened."""
+        return {name: blob for name, (blob, _) in self._list(revision, path, sizes=False).blobs.items()}
 
-    def _list(self, revision: str, path: str) -> tree.Listing:
+    def _list(self, revision: str, path: str, *, sizes: bool = True) -> tree.Listing:
+        """Without `sizes` Git need not look at each blob to tell its own."""
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found(revision)
-        arguments = ["ls-tree", "-r", "-z", "-l", "--full-tree", revision, "--", *([path] if path else [])]
+        arguments = ["ls-tree", "-r", "-z", *(["-l"] if sizes else []), "--full-tree", revision, "--"]
+        arguments += [path] if path else []
         try:
             listing = self._git.run(*arguments, limit=self._limits.listing)
         except OutputTooLargeError:

@@ -18,12 +18,12 @@ _REGULAR = frozenset({b"100644", b"100755", b"100664"})
 _SYMLINK = b"120000"
 _SUBMODULE = b"160000"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-_LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+) +([^\t]+)\t([^\0]*)\0")
+_LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)(?: +([^\t]+))?\t([^\0]*)\0")
 _SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 
 
 class Entry(NamedTuple):
-    """A line of `ls-tree -l`. `path` is relative to the directory that is read."""
+    """A line of `ls-tree`; the size is 0 where it was not asked for. `path` is relative to the directory that is read."""
 
     mode: bytes
     blob: str
@@ -47,7 +47,7 @@ class Listing:
 
 
 def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
-    """Read the output of `ls-tree -r -z -l --full-tree`; entries outside of `path` are left out, `path` itself has an
+    """Read the output of `ls-tree -r -z --full-tree`, with `-l` or without; entries outside of `path` are left out, `path` itself has an
     empty name.
     """
     top = path.encode()

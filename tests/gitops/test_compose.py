@@ -8,6 +8,7 @@ import pytest
 
 from gitops import compose
 from gitops.errors import SourceError
+from gitops.source import places
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_two_sources_of_one_name_are_told(tmp_path: Path) -> None:
 def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     (tmp_path / "broken.yaml").write_text("a: [")
-    catalog = compose.catalog_of(compose.read(str(tmp_path)), source="platform")
+    catalog = compose.catalog_of(places.read(str(tmp_path)), source="platform")
     assert [item.manifest["metadata"]["name"] for item in catalog.objects] == ["a"]
     assert catalog.unreadable == {"broken.yaml"}
     assert catalog.source == "platform"
@@ -58,7 +59,7 @@ def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
 
 def test_a_place_that_does_not_exist_is_told() -> None:
     with pytest.raises(SourceError, match="does not exist"):
-        compose.read("/no/such/place")
+        places.read("/no/such/place")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
 from gitops.passes.sources import SourceState
 from gitops.review import planning
+from gitops.source import places
 from tests.gitops.passes.test_history import ONE, World, settled
 
 THREE = ONE.replace("one", "three")
@@ -27,7 +28,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 async def planned(world: World) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
-    head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
+    head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
     report = await planning.against(world.cluster, SourceState(head), clock=SystemClock())
     return report.hash
 
@@ -78,7 +79,7 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
     async def story() -> None:
         (world.work.path / "three.yaml").write_text(THREE)
         agreed = await planned(world)
-        head = compose.catalog_of(compose.read(str(world.work.path)), source="platform")
+        head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
         state = SourceState(head)
         await insist(world.cluster, state, agreed.upper(), clock=SystemClock())
         with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):

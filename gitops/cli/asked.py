@@ -1,0 +1,135 @@
+"""What `levelgate plan` is asked for: against what the head is planned, as which source, under which configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from applier.adoption import Adoption
+from applier.cluster import Cluster
+from applier.errors import ConfigurationError
+from gitops import compose
+from gitops.cli import program_version
+from gitops.cli.options import ClusterChoice
+from gitops.clock import SystemClock
+from gitops.errors import SourceError
+from gitops.passes.sources import SourceState
+from gitops.propagation.gates import Fact
+from gitops.records.record import SourceRecord, read_records
+from gitops.review import planning
+from gitops.review import snapshot as snapshots
+from gitops.review.report import Caution, Hazard, Report
+from gitops.source import Snapshot, places
+from gitops.words.text import age, described
+from renderer.catalog import Catalog
+from renderer.identity import source_parent
+from renderer.scope import suggestion
+
+if TYPE_CHECKING:
+    from gitops.config import Config
+
+Commits = tuple[Snapshot, Snapshot | None]
+"""The head, and the base where one is named."""
+
+_ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
+
+
+class Asked:
+    """What is to be planned."""
+
+    def __init__(
+        self, place: str, base: str, head: str, against: str, source: str, adopt: Adoption, config: Config | None
+    ) -> None:
+        self.place, self.base, self.head, self.against = place, base, head, against
+        self.source, self.adopt, self.config = source, adopt, config
+
+    async def report(self, choice: ClusterChoice, commits: Future[Commits]) -> tuple[Report, str]:
+        """The report of the commits that are being read, and the line that says of what it is."""
+        reading = asyncio.wrap_future(commits)
+        if self.against == "cluster":
+            return await self._of_cluster(reading, choice)
+        head, base = await reading
+        if self.against == "git":
+            assert base
+            return await self._of_commits(base, head)
+        return await self._of_file(base, head, Path(self.against))
+
+    async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
+        name = self.source or compose.likely_name(self.place)
+        before = compose.catalog_of(base, source=name)
+        state = self._state(name, head, before)
+        report = await planning.between(
+            before, state, clock=SystemClock(), version=program_version(), facts=self._facts()
+        )
+        return report, self._title(name, base, head, "Git only")
+
+    async def _of_cluster(self, reading: Awaitable[Commits], choice: ClusterChoice) -> tuple[Report, str]:
+        """While Git answers, the kubeconfig is read, and what speaks to the cluster is imported."""
+        chosen = choice.or_context(self.config.context) if self.config else choice
+        try:
+            async with chosen.connected() as cluster:
+                head, base = await reading
+                named = self.source or await _source_of(cluster, self.place)
+                name = named or compose.likely_name(self.place)
+                state = self._state(name, head)
+                report = await planning.against(cluster, state, clock=SystemClock(), facts=self._facts())
+                before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
+        except ConfigurationError as error:
+            await reading  # what is wrong with the place is told first
+            raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
+        if before and not places.follows(self.place, before, head.revision):
+            said = f"history was rewritten: {head.revision[:7]} does not follow from {before[:7]}, where the source is"
+            waits = f"{said}; a daemon that follows a branch waits until a person approves it"
+            report = replace(report, warnings=(*report.warnings, Caution(Hazard.HISTORY, waits)))
+        report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
+        return report, self._title(name, base, head, f"against cluster {cluster.name}")
+
+    async def _of_file(self, base: Snapshot | None, head: Snapshot, file: Path) -> tuple[Report, str]:
+        snapshot = snapshots.read(file)
+        record = snapshot.record()
+        named = self.source or await _source_of(record, self.place)
+        await record.close()
+        name = named or compose.likely_name(self.place)
+        report = await planning.against_snapshot(
+            snapshot, self._state(name, head), clock=SystemClock(), facts=self._facts()
+        )
+        report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
+        taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
+        return report, self._title(name, base, head, f"against {taken}")
+
+    def _state(self, name: str, head: Snapshot, before: Catalog | None = None) -> SourceState:
+        state = SourceState(compose.catalog_of(head, source=name, previous=before), adoption=self.adopt)
+        return _configured(state, name, self.config)
+
+    def _facts(self) -> Mapping[str, Fact] | None:
+        """A plan asks nobody: what is declared is not known."""
+        if self.config is None:
+            return None
+        return {one.name: Fact(None, "a plan does not ask") for one in self.config.externals}
+
+    def _title(self, name: str, base: Snapshot | None, head: Snapshot, against: str) -> str:
+        before = f"{self.base} {base.revision[:7]} -> " if base else ""
+        return f"Plan of {name}: {before}{described(head, self.head)}, {against}"
+
+
+def _configured(state: SourceState, name: str, config: Config | None) -> SourceState:
+    """Under what the configuration says of this source. Raises GitopsError where it does not know it."""
+    if config is None:
+        return state
+    sources = {one.name: one for one in config.sources}
+    if name not in sources:
+        raise SourceError(
+            name, f"is no source of the configuration{suggestion(name, sources)}", advice="name it: --source"
+        )
+    return state.configured(sources[name], config.governors)
+
+
+async def _source_of(cluster: Cluster, place: str) -> str:
+    """The one source in the cluster whose repository and path this place is; empty if there is none or more than one."""
+    urls, path = places.locations(place)
+    fitting = [name for name, record in await read_records(cluster) if record.url in urls and record.path == path]
+    return fitting[0] if len(fitting) == 1 else ""

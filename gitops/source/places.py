@@ -1,0 +1,63 @@
+"""Places that people name on a command line: a directory in a repository or in none, or the URL of one.
+
+Imports nothing that renders or plans, so that a command can read Git while the rest of the program is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gitops.errors import SourceError
+from gitops.source.mirror import Mirror, default_cache
+from gitops.source.snapshot import Snapshot
+from gitops.source.target import Target, is_url, parse_ref, redact
+from gitops.source.worktree import LocalRepository, working_tree
+
+
+def read(place: str, *, revision: str = "", ref: str = "", beside: Snapshot | None = None) -> Snapshot:
+    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
+    are not in the snapshot `beside` it.
+    """
+    if is_url(place):
+        mirror = Mirror(Target(place, parse_ref(ref)), default_cache())
+        return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
+    path = Path(place)
+    if not path.exists():
+        raise SourceError(place, "does not exist", advice="name a directory or the URL of a repository")
+    if not revision:
+        return working_tree(path)
+    local = LocalRepository(path)
+    return local.snapshot(local.resolve(revision), at_hand=beside.files.values() if beside else ())
+
+
+def fork(place: str, base: str, head: str) -> str:
+    """The commit that `head` (empty: what is checked out) left `base` at: what came to the base since is no change of the head.
+
+    The base itself where histories are not at hand. Raises `RevisionNotFound`.
+    """
+    if is_url(place):
+        return base
+    local = LocalRepository(Path(place))
+    return local.fork(local.resolve(base), local.resolve(head or "HEAD")) or base
+
+
+def follows(place: str, before: str, commit: str) -> bool:
+    """Is `before` part of the history of `commit`? Where histories are not at hand nothing speaks against it."""
+    if is_url(place) or not commit:
+        return True
+    try:
+        local = LocalRepository(Path(place))
+    except SourceError:
+        return True
+    return local.is_ancestor(before, commit)
+
+
+def locations(place: str) -> tuple[frozenset[str], str]:
+    """What a repository may be called in the record of a source, and the path inside it that `place` is."""
+    if is_url(place):
+        return frozenset({str(Target(place))}), ""
+    try:
+        local = LocalRepository(Path(place))
+    except SourceError:
+        return frozenset(), ""
+    return frozenset(map(redact, local.locations())), local.path
