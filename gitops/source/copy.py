@@ -109,7 +109,7 @@ class Copy:
         if commit is None:
             raise self._not_found(f"{remote_name} does not name a commit")
         self._check_complete(repository, commit)
-        if previous and repository.is_ancestor(previous, commit):
+        if previous and repository.contains(commit, previous):
             self._followed = previous, commit
         elif previous:
             git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)

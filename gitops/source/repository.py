@@ -91,8 +91,10 @@ class Repository:
         has_new, has_old = self._have(new, old)
         if not has_new:
             raise self._not_found(new)
-        if not has_old:
-            return False
+        return has_old and self.contains(new, old)
+
+    def contains(self, new: str, old: str) -> bool:
+        """The same of commits that are both here."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,31 @@ def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServe
     assert server.fetches == 1
     assert mirror.fetch() == second
     assert server.fetches == 2
+
+
+def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
+    work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs more than what it does. Whether a fetched commit follows the one before is asked once, the daemon's question included."""
+    before = work.commit(a="1")
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror.snapshot(mirror.fetch())
+    commands = list[str]()
+    told = Git.told
+
+    def counted(git: Git, *arguments: str, **more: Any) -> tuple[bytes, str]:
+        commands.append(next(word for word in arguments if word[0] not in "-g" or word == "gc"))
+        return told(git, *arguments, **more)
+
+    monkeypatch.setattr(Git, "told", counted)
+    assert mirror.tip().commit == before
+    assert commands == ["ls-remote"]
+    after = work.commit(a="2")
+    mirror.fetch(mirror.tip())
+    assert mirror.is_ancestor(before, after)
+    mirror.snapshot(after)
+    fetched = ["rev-parse", "fetch", "rev-parse", "rev-list", "merge-base", "update-ref", "gc"]
+    assert commands == ["ls-remote", "ls-remote", *fetched, "diff-tree", "cat-file"]
 
 
 def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer) -> None:
