@@ -21,6 +21,7 @@ from applier.inside import inside
 from applier.inventory import Scope
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
+from applier.plan.comparing import Comparisons
 from applier.prune import Fate, Orphan
 from applier.reads import Reader
 from applier.results import Answer, Result
@@ -45,7 +46,8 @@ class Executor:
     """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
     the term of leadership, 0 where nobody leads. `users` maps a source to whose rights its members are written with, where these are not our own;
     parents are our records, and always written with our own. `conflicts` counts, by uid, deletions that came too late for the version that was seen;
-    each is followed by a new look, which has to prove the object ours again. `reads` is how the cluster is read.
+    each is followed by a new look, which has to prove the object ours again. `reads` is how the cluster is read, `comparisons` those of
+    the plans.
     """
 
     cluster: Cluster
@@ -56,6 +58,7 @@ class Executor:
     epoch: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
     conflicts: Counter[str] = field(default_factory=Counter)
+    comparisons: Comparisons = field(default_factory=Comparisons)
 
     async def execute(self, plan: Plan, observed: Observed) -> Outcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink. It is over
@@ -177,7 +180,10 @@ class Executor:
         result = Result(
             plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
         )
-        return await self.batch.attempt(result, partial(self._writer.write, plan, node))
+        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node))
+        if stored is not None:
+            self.comparisons.written(plan.rendered, node, stored)
+        return stored, result
 
     async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> Answer:
         """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""

@@ -133,10 +133,12 @@ def altered(obj: Object, rendered: RenderedSet, node: RenderedNode, deps: Iterab
     """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
     if label(obj, keys.PART_OF) != rendered.id:
         return f"its label {keys.PART_OF}"
-    if annotation(obj, keys.HASH) != node.hash:
-        return f"its annotation {keys.HASH}"
-    if annotation(obj, keys.DEPS) != ",".join(sorted(deps)):
-        return f"its annotation {keys.DEPS}"
+    recorded = {keys.HASH: node.hash, keys.DEPS: ",".join(sorted(deps))}
+    if rendered.is_source:
+        recorded[keys.SOURCE_FILE] = node.origin.file
+    for name, text in recorded.items():
+        if annotation(obj, name) != text:
+            return f"its annotation {name}"
     return "" if carries(obj, node.manifest, node.hash) else "its data"
 
 

@@ -13,7 +13,7 @@ from applier.cluster import CONTENT, Object
 from applier.observed import annotation
 from applier.ownership import Lost, ownership, owns
 from applier.plan.carrying import Around, Carried
-from applier.plan.values import SetPlan, Verb
+from applier.plan.values import NodePlan, SetPlan, Verb
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet
@@ -71,14 +71,24 @@ class Comparisons:
     def verdict(self, rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
         """Of a member that was written from this manifest: heal it, record it, or nothing."""
         assert node.key is not None
-        metadata = live["metadata"]
-        seen = node, deps, (metadata["uid"], metadata["resourceVersion"], len(live))
         mine = self._new.setdefault(rendered.parent, {})
         known = mine.get(node.key) or self._known.get(rendered.parent, {}).get(node.key)
-        if known is None or known.node is not node or (known.deps, known.version) != seen[1:]:
-            known = _Compared(*seen, _verdict(rendered, node, live, deps))
+        if known is None or known.node is not node or (known.deps, known.version) != (deps, _version(live)):
+            known = _Compared(node, deps, _version(live), _verdict(rendered, node, live, deps))
         mine[node.key] = known
         return known.verdict
+
+    def written(self, rendered: RenderedSet, plan: NodePlan, stored: Object) -> None:
+        """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
+        assert plan.node.key is not None
+        compared = _Compared(plan.node, plan.deps, _version(stored), (Verb.NONE, ()))
+        self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
+
+
+def _version(live: Object) -> tuple[str, str, int]:
+    """Says of two looks at one object whether they are the same; whoever lists metadata alone sees less of it."""
+    metadata = live["metadata"]
+    return metadata["uid"], metadata["resourceVersion"], len(live)
 
 
 def _verdict(rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache, partial
 
 from applier import member, status
 from applier.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
@@ -54,7 +55,7 @@ class Judge:
         """A `held` set is healed: nothing of it is moved to another manifest."""
         done: dict[str, NodePlan] = {}
         clear: dict[str, Blocked | None] = {}
-        begun = self._begun(rendered)
+        begun = cache(partial(self._begun, rendered))  # few sets are asked how far they have begun
         barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
         needs = member_dependencies(rendered)
         awaited = {name for node in rendered.nodes for name in node.depends_on}
@@ -121,7 +122,7 @@ class Judge:
         needs: Collection[str],
         *,
         ready_to_write: bool,
-        begun: Begun | None,
+        begun: Callable[[], Begun | None],
     ) -> NodePlan:
         live = self.observed.objects.get(node.key) if node.key else None
         if node.external:
@@ -150,7 +151,7 @@ class Judge:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
             effect = verb.effect(is_applied=rendered.is_applied)
-            change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun, live)
+            change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun(), live)
             blocked = self.gates.check(change)
             if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
                 blocked = self.gates.check(replace(change, effect=Effect.CREATE))

@@ -13,6 +13,7 @@ from applier.execute import Executor, Outcome
 from applier.fights import Fights
 from applier.observed import Observed
 from applier.plan import Plan
+from applier.plan.comparing import Comparisons
 from applier.reads import Reader
 from applier.refusals import Refusals
 from applier.results import Answer, Result
@@ -40,6 +41,7 @@ class ContentWriter:
     stage: Stage
     fights: Fights
     refusals: Refusals
+    comparisons: Comparisons
     underway: Underway = field(default_factory=Underway)
     deeds: list[Result] = field(default_factory=list)
     _conflicts: Counter[str] = field(default_factory=Counter)
@@ -62,6 +64,7 @@ class ContentWriter:
                 known.records.epoch,
                 users_of(sources),
                 self._conflicts,
+                self.comparisons,
             )
         finally:
             batch.leave()

@@ -103,6 +103,7 @@ class Reconciler:
             self.stage,
             self.decider.fights,
             self.decider.refusals,
+            self.decider.comparisons,
             underway,
         )
         self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)

@@ -179,6 +179,7 @@ def test_a_level_that_we_would_not_write_is_a_missing_record(level: str) -> None
         ("labels", keys.PART_OF, f"its label {keys.PART_OF}"),
         ("annotations", keys.HASH, f"its annotation {keys.HASH}"),
         ("annotations", keys.DEPS, f"its annotation {keys.DEPS}"),
+        ("annotations", keys.SOURCE_FILE, f"its annotation {keys.SOURCE_FILE}"),
         ("annotations", "mine", ""),
     ],
 )
@@ -186,7 +187,7 @@ def test_what_admission_takes_away_is_told_where_it_would_have_to_be_written_aga
     place: str, name: str, said: str
 ) -> None:
     """I11: only what the next plan would write at once; what admission does elsewhere is no difference."""
-    stored = written()
-    assert altered(stored, INSTANCE, node(text="one"), ["aa", "bb"]) == ""
+    stored = written(SOURCE)
+    assert altered(stored, SOURCE, node(text="one"), ["aa", "bb"]) == ""
     del stored["metadata"][place][name]
-    assert altered(stored, INSTANCE, node(text="one"), ["aa", "bb"]) == said
+    assert altered(stored, SOURCE, node(text="one"), ["aa", "bb"]) == said
