@@ -29,6 +29,9 @@ BEGUN = 256
 SHORTEST, LONGEST = 0.1, 1.0
 """Seconds without any answer after which what is still open is left open, by those between answers lately."""
 
+LONGEST_PAUSE = 10.0
+"""Seconds without any answer that are waited for at most because it takes long to decide anew."""
+
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 60.0, 30.0
 """Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up as failed."""
 
@@ -169,6 +172,7 @@ class Batch:
     _answers: list[Answer] = field(default_factory=list)
     _open: int = 0
     _moved: float = 0.0
+    _returned: float | None = None
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _pausing: set[asyncio.Task[None]] = field(default_factory=set)
@@ -180,16 +184,24 @@ class Batch:
         """Begin these; the answers that come until nothing is open or none has come for a while. What the server has put off
         is waited for by who insists. No act is made long before it can be sent.
 
+        A while is at least twice as long as it took to decide what to begin: where a server, or this machine, is slow, deciding anew all the time
+        would make it slower.
+
         Raises what an act raised that is no failure of its own.
         """
         self._acts, self._moved, self._is_taking = iter(acts), _now(), True
+        pause = 0.0 if self._returned is None else min(LONGEST_PAUSE, 2 * (self._moved - self._returned))
         for act in islice(self._acts, BEGUN):
             self._begin(act)
-        while self._awaited and not self._broken and _now() < (until := self._moved + self.underway.patience.seconds):
+        while (
+            self._awaited
+            and not self._broken
+            and _now() < (until := self._moved + max(pause, self.underway.patience.seconds))
+        ):
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     await self._idle.wait()
-        self._acts, self._is_taking = iter(()), False
+        self._acts, self._is_taking, self._returned = iter(()), False, _now()
         if self._broken:
             raise self._broken
         answers, self._answers = self._answers, []

@@ -151,7 +151,9 @@ class Judge:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
             effect = verb.effect(is_applied=rendered.is_applied)
-            change = Change(rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun(), live)
+            change = Change(
+                rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun(), live
+            )
             blocked = self.gates.check(change)
             if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
                 blocked = self.gates.check(replace(change, effect=Effect.CREATE))

@@ -103,25 +103,43 @@ def test_who_insists_waits_for_all() -> None:
     lab.run(story)
 
 
-def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
-    """A server that takes 0.6 s for each is slow, and nobody is late."""
+@pytest.mark.parametrize(("takes", "found"), [(3, ["second"]), (5, []), (60, [])])
+def test_who_takes_long_to_decide_waits_longer_before_he_decides_again(takes: float, found: list[str]) -> None:
+    """I9: ten thousand objects are not decided on anew whenever a busy server says nothing for a moment; what hangs is left."""
     lab = Lab()
 
     async def story() -> None:
-        batch, lock = lab.batch(), asyncio.Lock()
-        found: list[str] = []
+        batch = lab.batch()
+        assert names(await batch.take([lab.act(batch, "first")])) == ["first"]
+        await asyncio.sleep(2)  # as it takes to decide
+        begun = lab.loop.time()
+        assert names(await batch.take([lab.act(batch, "second", takes)])) == found
+        assert lab.loop.time() - begun == pytest.approx(min(takes, 4), abs=0.01)
+        await lab.underway.idle()
+
+    lab.run(story)
+
+
+def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
+    """A server that takes 0.25 s for each is slow, and nobody is late: who has waited for some of them knows."""
+    lab = Lab()
+
+    async def story() -> None:
+        lock = asyncio.Lock()
 
         async def one(act: Act) -> Answer:
             async with lock:
                 return await act.run()
 
-        for _ in range(2):
-            acts = [lab.act(batch, f"c{number}", 0.3) for number in range(5)]
-            found = names(await batch.take(Act(act.key, partial(one, act)) for act in acts))
-            found += names(await batch.take())
-            await batch.rest()
-            await asyncio.sleep(9)
-        assert found == [f"c{number}" for number in range(5)]
+        async def taken(batch: Batch) -> list[str]:
+            acts = [lab.act(batch, f"c{number}", 0.25) for number in range(5)]
+            return names(await batch.take(Act(act.key, partial(one, act)) for act in acts))
+
+        before = lab.batch(insists=True)
+        assert await taken(before) == []
+        while await before.rest():
+            pass
+        assert await taken(lab.batch()) == [f"c{number}" for number in range(5)]
 
     lab.run(story)
 
