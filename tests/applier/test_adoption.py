@@ -85,6 +85,8 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         ("IfEqual:flux", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfEqual:argocd"),
         ("IfEqual:flux,argocd", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, ""),
         ("IfUnowned", {"annotations": {"meta.helm.sh/release-name": "x"}}, "--adopt IfUnowned:helm"),
+        ("IfUnowned", {"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
+        ("IfUnowned", {"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
         ("IfUnowned", {"labels": {"kro.run/owned": "true"}}, "--adopt IfUnowned:kro"),
         ("IfUnowned:kro", {"labels": {"kro.run/owned": "true"}}, ""),
     ],

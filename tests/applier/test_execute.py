@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from applier.cluster import Cluster, Object
-from applier.errors import StaleWrite
-from applier.execute import Executor
+from applier.errors import ClusterError, StaleWrite, UnknownOutcome
+from applier.execute import Executor, Outcome
 from applier.inventory import Scope, parent_body, read_scope
 from applier.observed import Observed
 from applier.plan import Plan, SetPlan
 from applier.reads import Reads
-from applier.results import Result
 from applier.sandbox.api import Sandbox
+from applier.sandbox.faults import Fault, Faulty, Reset
 from applier.sandbox.transport import cluster_of
 from applier.underway import Batch, Underway
 from renderer import keys
@@ -40,15 +40,20 @@ async def parent_in(cluster: Cluster) -> Object:
     return await cluster.apply(body, manager="m")
 
 
-async def execute(cluster: Cluster, **due: Any) -> Result:
-    """One round of a plan that has this in store for the parent, made of what is live now."""
+async def execute(cluster: Cluster, **due: Any) -> Outcome:
+    """One round of a plan that has this in store for the parent, made of what is live now; it has one result."""
     found = await cluster.get(PARENT)
     assert found is not None
     plan = Plan((SetPlan(RenderedSet(parent=PARENT), found, SECRETS, **due),))
     batch = Batch(Underway(lambda _: None, lambda _, __: None), asyncio.sleep, insists=True)
     executor = Executor(cluster, Reads(cluster), "0", {}, batch)
-    (result,) = (await executor.execute(plan, Observed(await cluster.discover()))).results
-    return result
+    outcome = await executor.execute(plan, Observed(await cluster.discover()).seen([found]))
+    assert len(outcome.results) == 1
+    return outcome
+
+
+def error_of(outcome: Outcome) -> ClusterError | None:
+    return outcome.results[0].error
 
 
 @pytest.mark.parametrize("due", [{"finish": True}, {"exact": Scope()}], ids=["let go", "narrowed"])
@@ -57,14 +62,14 @@ async def test_a_parent_loses_nothing_of_which_a_member_has_appeared(due: dict[s
     cluster = cluster_of(Sandbox().answer)
     before = await parent_in(cluster)
     await cluster.apply(LATE, manager="m")
-    assert isinstance((await execute(cluster, **due)).error, StaleWrite)
+    assert isinstance(error_of(await execute(cluster, **due)), StaleWrite)
     assert await cluster.get(PARENT) == before
 
 
 async def test_a_scope_is_narrowed_where_nothing_is_left() -> None:
     cluster = cluster_of(Sandbox().answer)
     await parent_in(cluster)
-    assert (await execute(cluster, exact=Scope())).error is None
+    assert error_of(await execute(cluster, exact=Scope())) is None
     found = await cluster.get(PARENT)
     assert found is not None
     assert read_scope(found) == Scope()
@@ -75,7 +80,18 @@ async def test_finalizers_of_others_stay(due: dict[str, Any]) -> None:
     """S0-16: what others wait for is theirs to say; never taken away by force."""
     cluster = cluster_of(Sandbox().answer)
     await parent_in(cluster)
-    assert (await execute(cluster, **due)).error is None
+    assert error_of(await execute(cluster, **due)) is None
     found = await cluster.get(PARENT)
     assert found is not None
     assert found["metadata"]["finalizers"] == [THEIRS]
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_what_a_write_has_come_to_is_read_back_where_nobody_knows(carried_out: bool) -> None:
+    """2.2 of apply and prune: nothing is decided from what was known before, so the next round has to look again."""
+    sandbox = Sandbox()
+    await parent_in(cluster_of(sandbox.answer))
+    cluster = cluster_of(Faulty(sandbox.answer, [Fault(Reset(carried_out), verb="patch", name="parent")]).answer)
+    outcome = await execute(cluster, exact=Scope())
+    assert isinstance(error_of(outcome), UnknownOutcome)
+    assert not outcome.observed.is_known(PARENT)

@@ -154,6 +154,8 @@ def test_nulls_are_left_out_wherever_they_stand() -> None:
     value = {"apiVersion": "v1", "kind": "X", "a": None, "b": {"c": None, "d": [None, {"e": None, "f": 0}]}, "g": {}}
     expected = {"apiVersion": "v1", "kind": "X", "b": {"d": [None, {"f": 0}]}, "g": {}}
     assert without_nulls(value) == expected
+    sent = body(INSTANCE, node(text="one", gone=None), deps=(), live=None, parent_uid="", revision="")
+    assert sent["data"] == {"text": "one"}
 
 
 def test_the_text_of_a_secret_is_written_as_its_data() -> None:

@@ -331,6 +331,15 @@ def test_wait_for_replaces_the_rule_of_readiness(wait_for: str, works: bool, rea
     assert decided(obj, of=services).nodes[0].ready is ready
 
 
+def test_health_ignore_takes_an_object_out_of_what_is_healthy() -> None:
+    """Surface 2.4: on the live object it counts as well; who depends on it waits as ever."""
+    services = bundle(plain("a", kind="Service"))
+    obj = {**live(services.sources["platform"], "a"), "spec": {"type": "LoadBalancer"}}
+    assert not decided(obj, of=services).nodes[0].healthy
+    obj["metadata"]["annotations"][keys.HEALTH] = "ignore"
+    assert decided(obj, of=services).nodes[0].healthy
+
+
 def test_a_parent_of_another_tool_stops_its_set() -> None:
     """KEP-3659: any fault, no write."""
     theirs = parent(SOURCE)
