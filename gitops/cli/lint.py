@@ -101,15 +101,19 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     from gitops.propagation.gate_lint import never_open, unknown_names
     from gitops.propagation.lint import warnings
     from gitops.propagation.policies import policies_of
+    from gitops.propagation.policy_lint import by_instances
     from gitops.propagation.targets import targets
 
-    calendar = windows_of(catalog)
+    calendar, rules = windows_of(catalog), policies_of(catalog)
+    instances = by_instances(rules.policies, bundle)
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     windows = {*calendar.broken, *(window.name for window in calendar.windows)}
     externals = [one.name for one in config.externals] if config else None
     unknown = unknown_names(definitions.values(), windows, externals)
-    for problem in (*calendar.problems, *policies_of(catalog).problems, *unknown):
+    for problem in (*calendar.problems, *rules.problems, *instances.problems, *unknown):
         yield Finding(problem, Severity.ERROR)
+    for problem in instances.warnings:
+        yield Finding(problem, Severity.WARNING)
     governed = list(targets(bundle, catalog.definitions))
     for problem in never_open(definitions, calendar.windows, governed, now):
         yield Finding(problem, Severity.WARNING)

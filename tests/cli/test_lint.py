@@ -327,3 +327,23 @@ def test_with_a_configuration_it_is_known_whether_reverts_can_be_proposed(
     assert "ProposeRevert" not in linted(capsys, place, code=0)
     found = linted(capsys, place, "--config", str(file), code=0)
     assert ("p.yaml:1: warning: spec.onHalt: ProposeRevert only stops: source shop has no `forge`" in found) is told
+
+
+def test_instances_that_no_one_wave_fits_are_told_and_policies_that_nothing_tells_apart(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """docs/rollouts.md: who fits no wave, or several, goes last and is named; between two policies as specific as each other nothing decides."""
+    waves = [{"name": name, "selector": {"matchLabels": {"tier": name}}} for name in ("canary", "prod")]
+    policy = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "pace"}}
+    files = {
+        "d": definition("Link", [config_map("app")]),
+        "fits": instance("Link", "fits").replace('"name"', '"labels": {"tier": "canary"}, "name"'),
+        "lost": instance("Link", "lost"),
+        "p": json.dumps({**policy, "spec": {"waves": waves}}),
+    }
+    told = linted(capsys, written(tmp_path, **files), code=0)
+    assert f"p.yaml:1: warning: spec.waves: Link.{GROUP}/default/lost fits no wave; it goes last, in wave rest" in told
+    assert "fits fits" not in told
+    written(tmp_path, q=json.dumps({**policy, "metadata": {"name": "other"}, "spec": {"bake": "5m"}}))
+    told = linted(capsys, str(tmp_path), code=1)
+    assert told.count("exactly as specifically as") == 1
