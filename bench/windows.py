@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from applier.plan import Effect
 from gitops.propagation.fields import windows_of
-from gitops.propagation.judge import Check, Reading, Rules, judge
+from gitops.propagation.judge import Reading, Rules, judge
 from gitops.propagation.window import Target
 from renderer.catalog import load
 from renderer.identity import GroupKind
@@ -44,14 +44,12 @@ def main() -> None:
     windows = windows_of(load({"windows.yaml": REPOSITORY})).windows
     target = Target(GroupKind("apps", "Deployment"), "prod")
     rules, reading = [Rules(windows)], Reading(NOW)
-    check = Check(rules, target, Effect.UPDATE)
     weekdays = Naive(
         windows[0].zone, False, lambda day: day.weekday() < 5, lambda at: (at.hour, at.minute) == (9, 0), duration=480
     )
     naive = least(lambda: Walk(NOW - DAY, 1441, windows[0].zone).active(weekdays)[-1], 1)
     print(f"{'allow and freeze, one target':<44} {'us':>10} {'x naive':>12}")
     for label, taken in (
-        ("check with cached edges", least(lambda: check(reading), 10_000)),
         ("verdict from scratch", least(lambda: judge(rules, target, Effect.UPDATE, reading), 20)),
         ("one window, minute by minute over a day", naive),
     ):

@@ -113,10 +113,6 @@ class Template:
     def calls(self) -> frozenset[str]:
         return frozenset().union(*(program.calls for _, program in self.expressions))
 
-    @property
-    def is_static(self) -> bool:
-        return not self._holes
-
     def encoding(self, is_binary: Callable[[Path], bool]) -> Template:
         """The same, but that bytes at these places are written as base64 text, as JSON has them. Elsewhere they are an error."""
         found = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}

@@ -170,7 +170,7 @@ class Sandbox:
             case "delete":
                 options = delete_options(as_json(request, self._delete_options), where.query)
                 gone = self._deleting.delete(kind, where.namespace, where.name, options)
-                self._after_write(kind, kind.key(where.namespace, where.name))
+                self._after_write(kind.key(where.namespace, where.name))
                 return Response(200, orjson.dumps(gone))
             case _:
                 return self._delete_all(kind, where, request)
@@ -220,7 +220,7 @@ class Sandbox:
             case _:
                 written = self._writing.patch(kind, where, request)
         if written.stored:
-            self._after_write(kind, written.stored.key)
+            self._after_write(written.stored.key)
         if where.subresource == "scale":
             scale = scaled(kind, written.obj)
             return self._written(self._scale, Written(scale.object(), False, written.warnings, scale), request)
@@ -244,12 +244,12 @@ class Sandbox:
         body = list_bytes(kind, found, Look(), metadata)
         self._deleting.delete_all(kind, found, options)
         for stored in found:
-            self._after_write(kind, stored.key)
+            self._after_write(stored.key)
         return Response(200, body)
 
     # ---- what follows from a write
 
-    def _after_write(self, kind: Kind, key: Key) -> None:
+    def _after_write(self, key: Key) -> None:
         stored = self.state.store.get(key)
         if stored and stored.deleting:
             self._collector.marked(key)

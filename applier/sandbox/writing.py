@@ -108,7 +108,7 @@ class Writing:
             metadata["name"] = generated_name(prefix, uid)
         obj = kind.model.default(obj, None)
         obj = track_update(None, obj, self._writer(kind, address, options))
-        return self._created(kind, address, obj, uid, options, warnings)
+        return self._created(kind, obj, uid, options, warnings)
 
     def update(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "update")
@@ -198,15 +198,13 @@ class Writing:
         if live is None:
             obj = kind.model.default(fitted.obj, None)
             obj["metadata"].pop("resourceVersion", None)
-            return self._created(kind, address, obj, self._state.new_uid(), options, ())
+            return self._created(kind, obj, self._state.new_uid(), options, ())
         _check_version(kind, sent, live)
         return self._finish(kind, address, live, kind.model.default(fitted.obj, live), options, ())
 
     # ---- the common path
 
-    def _created(
-        self, kind: Kind, address: Address, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
-    ) -> Written:
+    def _created(self, kind: Kind, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]) -> Written:
         metadata = obj["metadata"]
         for name in SERVERS_OWN:
             metadata.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import click
@@ -29,8 +29,6 @@ _MARKS = {
 _COLOURS = {"+": "green", "~": "yellow", "-/+": "magenta", "<": "cyan", "-": "red", "!": "red", "?": "blue"}
 _FEW = 8
 _WIDTH = 80
-
-Paint = Callable[[str, str], str]
 
 
 def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:

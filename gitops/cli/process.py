@@ -122,14 +122,12 @@ class Process:
                 if seen and where:
                     works_on = shards.has if shards else lambda _: leadership.leads
                     hints = Hints(own, clock, works_on, follower.poll)
-                    await self._serve(stack, where, seen.serving(where, follower, hints.take, configuration))
+                    await self._serve(stack, seen.serving(where, follower, hints.take, configuration))
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
 
-    async def _serve(
-        self, stack: AsyncExitStack, where: Address, serving: AbstractAsyncContextManager[Address]
-    ) -> None:
+    async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[Address]) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""
         from gitops.server.app import NotListening
 

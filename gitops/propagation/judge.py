@@ -89,26 +89,7 @@ def steady(now: datetime, last: datetime | None, server: datetime | None = None)
 
 def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Reading) -> Verdict:
     """May `verb` be started on the target at the time of the reading?"""
-    return _judge([_Gate.of(rules, target, verb) for rules in sources], reading)
-
-
-class Check:
-    """`judge` for one target and verb that is asked again and again: answers from memory up to the next edge of a window."""
-
-    def __init__(self, sources: Iterable[Rules], target: Target, verb: Effect) -> None:
-        self._gates = [_Gate.of(rules, target, verb) for rules in sources]
-        self._known: tuple[datetime, datetime, Verdict] | None = None
-
-    def __call__(self, reading: Reading) -> Verdict:
-        now, skewed = reading
-        if self._known is not None and not skewed and self._known[0] <= now < self._known[1]:
-            return self._known[2]
-        verdict = _judge(self._gates, reading)
-        self._known = None if skewed else (now, verdict.next_edge, verdict)
-        return verdict
-
-
-def _judge(gates: Sequence[_Gate], reading: Reading) -> Verdict:
+    gates = [_Gate.of(rules, target, verb) for rules in sources]
     now = reading.now
     closings = tuple(found for gate in gates for found in gate.closings(now))
     edge = _next_edge(gates, now)

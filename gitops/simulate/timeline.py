@@ -75,12 +75,6 @@ class Track:
     spans: tuple[Span, ...]
     written: bool = False
 
-    @property
-    def settled_at(self) -> datetime | None:
-        """Since when it is as the last commit wants it; None: it is not."""
-        last = self.spans[-1]
-        return last.begins if last.standing.stage in (Stage.SETTLED, Stage.GONE) else None
-
 
 @dataclass(frozen=True, slots=True)
 class Event:

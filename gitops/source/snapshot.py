@@ -75,13 +75,6 @@ class Snapshot:
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-def is_manifest(path: str) -> bool:
-    """Whether a file of this name is read: a manifest (`.yaml`, `.yml`, `.json`) or a calendar (`.ics`), and no part of the path
-    hidden by a leading dot.
-    """
-    return path.endswith(SUFFIXES) and not is_hidden(path)
-
-
 def is_hidden(path: str) -> bool:
     """Whether the file, or a directory that it is in, has a name with a leading dot (`..` is not hiding but
     climbing).

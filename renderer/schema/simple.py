@@ -176,7 +176,7 @@ class _Builder:
             else:
                 self._tried(path, apply_marker, schema, marker)
         if len(self.mistakes) == mistakes_before:
-            self._check(schema, markers, path)
+            self._check(schema, path)
         return _Field(schema, required, field.nodes)
 
     def _required(self, marker: Marker, path: str) -> bool:
@@ -186,7 +186,7 @@ class _Builder:
             self._mistake(path, str(error))
             return False
 
-    def _check(self, schema: Schema, markers: list[Marker], path: str) -> None:
+    def _check(self, schema: Schema, path: str) -> None:
         """What only all markers together show."""
         self._tried(path, check_bounds, schema)
         if schema["type"] == "array":

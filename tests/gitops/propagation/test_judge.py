@@ -9,7 +9,7 @@ import pytest
 
 from applier.plan import Effect
 from applier.reasons import Reason
-from gitops.propagation.judge import Check, Reading, Rules, in_window, judge, steady
+from gitops.propagation.judge import Reading, Rules, in_window, judge, steady
 from gitops.propagation.window import Drain, Openness, Target, Window
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
@@ -180,7 +180,8 @@ def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> No
     assert judge([Rules()], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True)).open
 
 
-def test_a_check_answers_as_judge_does_at_every_edge() -> None:
+def test_a_verdict_holds_until_the_next_edge() -> None:
+    """Who has asked need not ask again before."""
     rules = [
         Rules(
             [
@@ -190,13 +191,18 @@ def test_a_check_answers_as_judge_does_at_every_edge() -> None:
             no_window=Openness.CLOSED,
         )
     ]
-    check = Check(rules, PROD, Effect.UPDATE)
+    held = judge(rules, PROD, Effect.UPDATE, Reading(utc("2026-03-15 00:00")))
+    edges = 0
     for minutes in range(0, 3 * 1440, 10):
         reading = Reading(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
-        assert check(reading) == judge(rules, PROD, Effect.UPDATE, reading)
+        found = judge(rules, PROD, Effect.UPDATE, reading)
+        if reading.now < held.next_edge:
+            assert found == held
+        else:
+            held, edges = found, edges + 1
+    assert edges >= 3 * 3 + 2
     skewed = Reading(utc("2026-03-16 10:00"), skewed=True)
-    assert check(skewed).reason is Reason.CLOCK_SKEW
-    assert check(Reading(utc("2026-03-16 10:00"))).open
+    assert judge(rules, PROD, Effect.UPDATE, skewed).reason is Reason.CLOCK_SKEW
 
 
 def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:
