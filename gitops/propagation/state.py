@@ -176,9 +176,11 @@ class State:
 
     def data(self) -> dict[str, str]:
         """As a ConfigMap's data."""
+        said = {name: getattr(self, name) for name in self.__slots__}
+        said["halts"] = [asdict(halt, dict_factory=_without_nothing) for halt in self.halts]
         return {
             name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
-            for name, value in asdict(self, dict_factory=_without_nothing).items()
+            for name, value in said.items()
             if value
         }
 
