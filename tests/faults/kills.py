@@ -48,7 +48,9 @@ class Bench:
         first = await self.lane.objects()
         for commit in self.commits[1:]:
             await self._set(commit)
-            assert not await self.lane.quiet(), f"{self.scenario.name}: a run that nobody disturbed is not at rest"
+            assert not await self.lane.quiet(passes=1), (
+                f"{self.scenario.name}: a run that nobody disturbed is not at rest"
+            )
             self.targets.append(await self.lane.objects())
         self.first = essence(first)
 

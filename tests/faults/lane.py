@@ -217,13 +217,13 @@ class Lane:
     def _mirrors(self) -> Mapping[str, Mirror]:
         return cast(Mapping[str, Mirror], self.branches)
 
-    async def quiet(self) -> list[Request]:
-        """What a new process writes in five passes; nothing, if all is done.
+    async def quiet(self, *, passes: int = QUIET_PASSES) -> list[Request]:
+        """What a new process writes in so many passes, five of them after a fault; nothing, if all is done.
 
         Superseded records are cleared away by whoever sees them, so those of other lanes do not count.
         """
         before = await self._records()
-        life = await self.live(wait=0.0, passes=QUIET_PASSES)
+        life = await self.live(wait=0.0, passes=passes)
         assert life.error is None, life.error
         ours = before | await self._records()
         return [

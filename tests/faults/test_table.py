@@ -53,11 +53,11 @@ def with_a_secret_that_uses_d(lane: Lane) -> Commit:
 
 
 async def settled(lane: Lane, commit: Commit) -> dict[Key, Object]:
-    """Brought to this commit; its state."""
+    """Brought to this commit without faults, and at rest; its state."""
     await lane.commit(commit)
     life = await lane.live()
     assert life.error is None, life.error
-    assert await lane.quiet() == []
+    assert await lane.quiet(passes=1) == []
     return await lane.objects()
 
 
