@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from applier.cluster import Subject
 from applier.reasons import Reason
 from gitops.daemon.follow import Follower
 from gitops.daemon.workqueue import RESYNC
@@ -31,7 +32,6 @@ from tests.faults.proxy import (
     Meanwhile,
     Moment,
     Older,
-    Proxy,
     Reset,
     Rule,
     Status,
@@ -111,11 +111,20 @@ async def there(lane: Lane, key: Key) -> None:
     raise AssertionError(f"{key} is not there")
 
 
-async def at_rest(follower: Follower, proxy: Proxy) -> None:
-    """All that is watched is watched by now, as the rule that all watches meet tells, and nothing is to be done."""
+async def at_rest(follower: Follower) -> None:
+    """All that is watched is watched by now, and nothing is to be done: a watch that begins is a reason to look at everything once more."""
+    assert follower.attention
+    begun: set[Subject] = set()
+    watches = follower.attention._watches
+    wake = watches.begun
+
+    def hear(subject: Subject) -> None:
+        begun.add(subject)
+        wake(subject)
+
+    watches.begun = hear
     for _ in range(600):
-        watches = follower.attention._subjects if follower.attention else ()
-        if follower.reconciler.whole and len(proxy.befallen) >= len(watches) and not len(follower.queue):
+        if follower.reconciler.whole and begun >= follower.attention._subjects and not len(follower.queue):
             await follower.idle()
             if not len(follower.queue):
                 return
@@ -181,8 +190,8 @@ async def test_missed_events_the_next_look_at_everything_sees_what_no_watch_told
     both = {"git": {**platform(lane)["git"], "other.json": plain(lane, "other", text="stays")}}
     wanted = await settled(lane, both)
     unheard = Rule(Unheard("one-"), methods=READS, path="watch=", times=0)
-    async with lane.daemon(unheard) as (follower, proxy):
-        await at_rest(follower, proxy)
+    async with lane.daemon(unheard) as (follower, _proxy):
+        await at_rest(follower)
         await lane.delete(lane.config_map("one-b"))
         place = f"{path_of(lane.config_map('one-c'))}?fieldManager=kubectl-edit"
         await lane.ask("PATCH", place, {"data": {"text": "by hand"}}, kind="application/merge-patch+json")
