@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import click
-import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.causes import timestamp
@@ -24,7 +23,7 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
 def command(
@@ -63,8 +62,8 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
         key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
         lines = await transitions(cluster, key.namespace or None if key else namespace)
     lines = about(lines, key) if key else lines
-    if output == "json":
-        click.echo(orjson.dumps(list(map(_as_json, lines)), option=orjson.OPT_INDENT_2))
+    if output != "table":
+        tell(list(map(_as_json, lines)), output)
         return 0
     echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
     if not lines:

@@ -10,12 +10,11 @@ from itertools import groupby
 from typing import Any
 
 import click
-import orjson
 
 from applier.cluster import Cluster
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
@@ -34,7 +33,7 @@ from renderer.identity import ObjectKey
 @click.argument("ref", nargs=-1)
 @click.option("--commit", metavar="SHA", default="", help="All that this commit did, object by object.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
 def command(
@@ -98,8 +97,8 @@ async def _history(
         known = ", ".join(dict.fromkeys(one.commit[:7] for one in found)) or "none"
         what = f"commit {commit}" if commit else str(ref)
         raise GitopsError(f"nothing is recorded of {what} in cluster {cluster.name}; recorded commits: {known}")
-    if output == "json":
-        click.echo(orjson.dumps([_as_json(one) for one in chosen], option=orjson.OPT_INDENT_2))
+    if output != "table":
+        tell([_as_json(one) for one in chosen], output)
         return 0
     header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
     lines = [line for one in chosen for line in _told(one, times)] if commit else _table(chosen, times)

@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any
 
 import click
-import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.causes import Cause, timestamp
@@ -31,7 +30,9 @@ from renderer.identity import ObjectKey
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show what waits there only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default of the list.")
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
+)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
 def command(
@@ -44,7 +45,8 @@ def command(
 ) -> int:
     """Show every source and every rollout under way, and everything that is not as Git says, with the reason.
 
-    With REF, one source, rollout or instance only. -o wide shows every cause, with its node and its message.
+    With REF, one source, rollout or instance only. -o wide shows every cause, with its node and its message;
+    -o name what further commands take.
 
     \b
     levelgate status
@@ -71,9 +73,11 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
             found = found.within(namespace)
     if ref and not (found.sources or found.rollouts or found.instances):
         raise RefError(f"nothing is known of {ref} in cluster {cluster.name}; `levelgate status` lists what there is")
-    if output == "json":
-        told = _as_json(str(cluster.name), found)
-        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    if output in {"json", "yaml"}:
+        tell(_as_json(str(cluster.name), found), output, is_sorted=True)
+        return 0
+    if output == "name":
+        echo("\n".join(_names(found)))
         return 0
     header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
     one = found.instances[0] if ref and not ref.own else None
@@ -90,6 +94,13 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
         )
     )
     return 0
+
+
+def _names(found: Overview) -> Iterator[str]:
+    """As commands take them: sources, rollouts, and the instances that are not as Git says."""
+    yield from (f"source/{name}" for name in found.sources)
+    yield from (f"rollout/{one.name}" for one in found.rollouts)
+    yield from (reference(one.key) for one in found.instances if not one.is_settled)
 
 
 def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -> Iterator[str]:
@@ -146,8 +157,12 @@ def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wi
     failed += [(place, cause) for place, cause in others if cause.reason.is_failure]
     for place, cause in failed if not wide else ():
         yield f"{cause.reason}: {place}{f' node {cause.node}' if cause.node else ''}: {cause.message}"
-    why = choice.told(f"levelgate explain {reference(rows[0][0].key)}") if rows else ""
-    yield " ".join(filter(None, ("" if failed else "Nothing failed.", why and f"Why one waits: {why}")))
+    first = reference(rows[0][0].key) if rows else next(f"source/{name}" for name, _ in found.causes)
+    yield " ".join(
+        filter(
+            None, ("" if failed else "Nothing failed.", f"Why one waits: {choice.told(f'levelgate explain {first}')}")
+        )
+    )
 
 
 def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:

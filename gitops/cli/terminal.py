@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+import orjson
 
 from gitops.words.text import visible
 
@@ -10,3 +13,14 @@ from gitops.words.text import visible
 def echo(text: str = "", *, err: bool = False) -> None:
     """A line, or several, to stdout or stderr."""
     click.echo(visible(text), err=err)
+
+
+def tell(told: Any, output: str, *, is_sorted: bool = False) -> None:
+    """For programs: the same content as `json`, or as `yaml`."""
+    if output == "yaml":
+        from renderer.documents.writer import dump
+
+        told = orjson.loads(orjson.dumps(told))
+        echo(dump([told]).removesuffix("\n"))
+    else:
+        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0)))

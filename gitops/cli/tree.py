@@ -7,22 +7,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import orjson
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.refs import Ref, RefError, locate
 from gitops.status.tree import Branch, tree, walk
+from gitops.words.reasons import reference
 from gitops.words.text import aligned, local, place
 
 
 @click.command()
 @click.argument("ref", nargs=-1, required=True)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", show_default=True
+)
 @cluster_options
 def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: ClusterChoice) -> int:
     """Show what is below REF, such as webapp/shop or source/platform: level, node, object, health.
@@ -45,8 +47,10 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
             raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
         now = SystemClock().now()
         found = await tree(cluster, parent, now)
-    if output == "json":
-        click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
+    if output in {"json", "yaml"}:
+        tell(_as_json(found), output)
+    elif output == "name":
+        echo("\n".join(reference(branch.key) for _, branch in walk(found)))
     else:
         header = f"Cluster {cluster.name}, {local(now)}, levelgate {program_version()}"
         echo("\n".join([header, "", *_text(found)]))

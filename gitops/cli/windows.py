@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import click
-import orjson
 
 from applier.cluster import Cluster
 from gitops import compose
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
 from gitops.propagation import zones
 from gitops.propagation.gate_lint import by_target
@@ -41,7 +40,7 @@ from renderer.render import render
 )
 @click.option("-n", "--namespace", metavar="NS", help="Show what may change in this namespace only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 @cluster_options
 def command(
@@ -74,9 +73,8 @@ def command(
     found, where, problems = _of_path(place, revision) if place else asyncio.run(_of_cluster(choice))
     if namespace and not all_namespaces:
         found = [one.within(namespace) for one in found]
-    if output == "json":
-        content = [window for one in found for window in as_json(one, now, count)]
-        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    if output != "table":
+        tell([window for one in found for window in as_json(one, now, count)], output, is_sorted=True)
     else:
         header = f"{where}{times.full(now)} ({now:%H:%MZ}), tzdata {zones.version()}"
         echo("\n".join([header, *_text(found, times, now, count)]))

@@ -208,7 +208,8 @@ def sync_value(now: datetime) -> str:
 def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> Order:
     said = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in said:
-        raise OrderError(f"{subject} is not {is_what} here; if Git says so, take {names[0]} out there")
+        by_git = f"; if Git says so, take {names[0]} out there" if annotation(subject.live, keys.SOURCE_FILE) else ""
+        raise OrderError(f"{subject} is not {is_what}{' here' if by_git else ''}{by_git}")
     if set(annotators(subject.live, names[0])) == {CONTENT}:
         file = annotation(subject.live, keys.SOURCE_FILE) or "its file"
         raise OrderError(f"{subject} is {is_what} by Git; take {names[0]} out of {file}")

@@ -167,7 +167,7 @@ class Row:
 
 
 def _causes(board: Board) -> Iterator[Row]:
-    """The worst first. Whoever waits for the same is one row; what failed has one for each."""
+    """The worst first. Whoever waits for the same is one row; so is whatever failed with the same words."""
     waiting = [one for one in board.overview.instances if not one.is_settled]
     rows: list[tuple[str, Row]] = []
     for one in sorted(waiting, key=lambda one: (list(State).index(one.state), one.key)):
@@ -179,8 +179,8 @@ def _causes(board: Board) -> Iterator[Row]:
         rows.append((source, Row(None, name, kind, cause, blocker(None, cause))))
     found: dict[tuple[object, ...], Row] = {}
     for source, row in rows:
-        alone = row.name if row.cause.reason.is_failure else None
-        same = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, alone)
+        words = row.cause.message if row.cause.reason.is_failure else None
+        same = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, words)
         found[same] = replace(found[same], more=found[same].more + 1) if same in found else row
     yield from found.values()
 

@@ -30,7 +30,7 @@ def _is_plain(text: str) -> bool:
 _Dumper.add_representer(str, _text)
 
 
-def dump(manifests: Iterable[dict[str, Any]]) -> str:
+def dump(manifests: Iterable[object]) -> str:
     """One YAML document for each manifest, with `---` before each."""
     return yaml.dump_all(
         manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=4096, allow_unicode=True

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 from gitops.cli import invoke
+from gitops.notifications import delivery
 from tests.gitops.source.real_git import Work
 
 MINUTE = timedelta(minutes=1)
@@ -106,11 +107,13 @@ def test_it_ends_in_order_within_ten_seconds(tmp_path: Path) -> None:
 
 
 class Heard(BaseHTTPRequestHandler):
+    """Takes what it is told the second time only."""
+
     bodies: ClassVar[list[dict[str, str]]] = []
 
     def do_POST(self) -> None:
         self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
+        self.send_response(503 if len(self.bodies) == 1 else 204)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -120,6 +123,7 @@ class Heard(BaseHTTPRequestHandler):
 def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setattr(delivery, "FIRST_WAIT", 0.05)
     work = Work(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
@@ -136,4 +140,4 @@ def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest
         )
         assert invoke(["run", "--once", "--sandbox", "-c", str(file)]) == 0
         server.shutdown()
-    assert [(one["word"], one["object"]) for one in Heard.bodies] == [("Settled", "source/platform")]
+    assert [(one["word"], one["object"]) for one in Heard.bodies] == [("Settled", "source/platform")] * 2

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from applier.cluster import PARENT, STATUS
 from applier.sandbox.wire import Request
@@ -16,7 +17,7 @@ from renderer import keys
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import DBA, SHOPS
-from tests.gitops.fleet import GROUP, Fleet, commit_id
+from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
 
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [
@@ -106,6 +107,35 @@ def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> Non
         "until": "2026-11-23T08:00:00Z",
         "by": "window/dba-hours",
     }
+
+
+@pytest.mark.parametrize("command", ["status", "events", "history", "windows", "tree source/platform"])
+def test_programs_read_the_same_as_json_and_as_yaml(held_up: Fleet, typed: Typed, command: str) -> None:
+    """Surface 1.1, rule 5."""
+    told = json.loads(typed(held_up, *command.split(), "-o", "json"))
+    assert told
+    assert yaml.safe_load(typed(held_up, *command.split(), "-o", "yaml")) == told
+
+
+def test_names_are_what_further_commands_take(held_up: Fleet, typed: Typed) -> None:
+    told = typed(held_up, "status", "-o", "name").splitlines()
+    assert told[:2] == ["source/platform", f"rollout/{ROLLOUT}"]
+    assert "link/cart -n default" in told
+    for one in told:
+        assert typed(held_up, "status", *one.split())
+    members = typed(held_up, "tree", "link/cart", "-n", "default", "-o", "name").splitlines()
+    assert members[0] == "link/cart -n default"
+    assert len(members) > 3
+
+
+def test_where_no_instance_waits_explain_is_asked_about_the_source(typed: Typed) -> None:
+    metadata = {"name": "plain", "namespace": "default"}
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
+    with Fleet(names=("a",), plain={"plain": plain}) as fleet:
+        fleet.deploy()
+        fleet.request("PATCH", "/api/v1/namespaces/default/configmaps/plain", {"data": {"a": "taken"}}, MERGE)
+        fleet.step()
+        assert "Why one waits: levelgate explain source/platform" in typed(fleet, "status")
 
 
 def test_what_failed_is_told_below_with_its_message(typed: Typed) -> None:

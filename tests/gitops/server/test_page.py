@@ -108,7 +108,7 @@ async def test_instances_that_do_not_exist_yet_are_counted() -> None:
 
 
 async def test_whoever_waits_for_the_same_is_told_once() -> None:
-    """With two hundred instances behind one window the rollouts and windows stay in sight; what failed is told one by one."""
+    """With two hundred instances behind one window the rollouts and windows stay in sight; what failed with other words stands apart."""
     async with scene(names=tuple(f"i{number}" for number in range(7))) as seen:
         await held(seen)
         text = " ".join(Tags(await seen.page()).text.split())
@@ -119,8 +119,13 @@ async def test_whoever_waits_for_the_same_is_told_once() -> None:
         sets = tuple(one if one.rendered.is_source else replace(one, error=failed) for one in found.plan.sets)
         seen.seen.passed(planned(found, sets))
         text = " ".join(Tags(await seen.page()).text.split())
-        assert text.count("ApplyFailed no quota") == 7
-        assert " more ApplyFailed" not in text
+        assert text.count("ApplyFailed no quota") == 1
+        assert "and 6 more ApplyFailed" in text
+        apart = Blocked(Reason.APPLY_FAILED, "no node")
+        seen.seen.passed(planned(found, (replace(sets[-1], error=apart), *sets[:-1])))
+        text = " ".join(Tags(await seen.page()).text.split())
+        assert "and 5 more ApplyFailed" in text
+        assert text.count("ApplyFailed no node") == 1
 
 
 async def test_what_waits_outside_instances_is_named_and_told_once() -> None:
