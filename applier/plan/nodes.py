@@ -312,10 +312,11 @@ class Judge:
             known = self.sets.get(holder)
             if known and not (known.error or known.held):
                 return None
-            return Blocked(
-                Reason.OWNED_ELSEWHERE,
-                f"{key} is part of {known.parent if known else 'the set ' + holder}; remove it there first",
-            )
+            if known:
+                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
+            parent = f"its parent: kubectl get configmaps,secrets -A -l {keys.PARENT_ID}={holder}"
+            way = f"stop who applies it, and take off its label {keys.PART_OF}; removed there it may be deleted"
+            return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")
         refusal = self._adoption(rendered).refusal(live) if _is_foreign(live) else ""
         return Blocked(Reason.CONFLICT, refusal) if refusal else None
 
