@@ -17,6 +17,7 @@ from renderer.definition import Definition
 from renderer.errors import Problem
 from renderer.families import Family, Ground, Reading, Standing
 from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.implied import outline
 from renderer.model import Live, RenderedNode, RenderedSet, Selected
 from renderer.order import Order, Uses
 from renderer.resolve import read_back, resolve, with_defaults
@@ -76,6 +77,24 @@ class _Levelled:
     uses: Uses
     ordered: tuple[RenderedNode, ...]
     problems: list[Problem]
+
+    def following(self, nodes: Mapping[ObjectKey, RenderedNode]) -> _Levelled | None:
+        """With these nodes in the same order; None where something differs that the order, or what is wrong with it, is made of."""
+        if self.nodes == nodes:
+            return self
+        if self.problems or self.nodes.keys() != nodes.keys():
+            return None
+        changed = [key for key, node in nodes.items() if node != self.nodes[key]]
+        if any(outline(self.nodes[key].manifest, key) != outline(nodes[key].manifest, key) for key in changed):
+            return None
+        places = {key: nodes[key] for key in changed}
+        ordered = tuple(
+            new.placed(node.level, node.depends_on, node.healthy_first)
+            if node.key and (new := places.get(node.key))
+            else node
+            for node in self.ordered
+        )
+        return _Levelled(nodes, self.uses, ordered, self.problems)
 
 
 @dataclass(slots=True)
@@ -181,7 +200,7 @@ class Memo:
     ) -> tuple[tuple[RenderedNode, ...], list[Problem]]:
         """As `Order.levelled`, with the mistakes that it found."""
         known = self._levelled.get(source)
-        if known is None or known.nodes != nodes or known.uses != uses:
+        if known is None or known.uses != uses or (known := known.following(nodes)) is None:
             order = Order(uses)
             known = _Levelled(nodes, uses, order.levelled(nodes), order.problems)
         self._levelled[source] = known

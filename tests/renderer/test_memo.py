@@ -1,0 +1,71 @@
+"""With or without a memo the rendering is the same (`renderer.memo`): here the order of a source's own objects, from commit to commit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from renderer import memo as remembering
+from renderer.catalog import load
+from renderer.identity import ObjectKey
+from renderer.memo import Memo
+from renderer.order import Order
+from renderer.render import render
+
+DEPENDS_ON = "config.kubernetes.io/depends-on"
+
+
+def config_map(name: str, text: str = "", **annotations: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "prod", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
+def service(name: str) -> dict[str, Any]:
+    selector = {"app": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "prod"},
+        "spec": {"selector": selector},
+    }
+
+
+FIRST = [config_map("a"), config_map("b", **{DEPENDS_ON: "/namespaces/prod/ConfigMap/a"}), service("web")]
+COMMITS = {
+    "contents": [config_map("a", "new"), *FIRST[1:]],
+    "an edge more": [config_map("a", **{DEPENDS_ON: "/namespaces/prod/Service/web"}), *FIRST[1:]],
+    "an edge less": [FIRST[0], config_map("b"), FIRST[2]],
+    "a circle": [config_map("a", **{DEPENDS_ON: "/namespaces/prod/ConfigMap/b"}), *FIRST[1:]],
+    "a stranger": [config_map("a", **{DEPENDS_ON: "/namespaces/prod/ConfigMap/none"}), *FIRST[1:]],
+    "an object more": [*FIRST, config_map("c")],
+    "an object less": FIRST[:2],
+    "a selector": [*FIRST[:2], service("web") | {"spec": {"selector": {"app": "other"}}}],
+    "what is refused": [config_map("a", **{"kro.run/x": "y"}), *FIRST[1:]],
+}
+
+
+@pytest.mark.parametrize("between", COMMITS)
+def test_what_follows_a_commit_is_ordered_as_if_it_were_the_first(between: str) -> None:
+    """The levels of S0-1 to S0-3, with what is wrong, as a commit changes them and the next one changes them back."""
+    memo, previous = Memo(), None
+    for objects in (FIRST, COMMITS[between], COMMITS[between], FIRST):
+        files = {f"{number}.json": json.dumps(one).encode() for number, one in enumerate(objects)}
+        previous = load(files, source="s", previous=previous)
+        assert render([previous], None, memo) == render([load(files, source="s")])
+
+
+def test_contents_alone_are_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+
+    class Counted(Order):
+        def levelled(self, nodes: dict[ObjectKey, Any]) -> tuple[Any, ...]:
+            ordered.append(len(nodes))
+            return super().levelled(nodes)
+
+    monkeypatch.setattr(remembering, "Order", Counted)
+    memo = Memo()
+    for objects in (FIRST, COMMITS["contents"], COMMITS["an edge more"]):
+        render([load({"f.json": json.dumps({"kind": "List", "items": objects}).encode()}, source="s")], None, memo)
+    assert ordered == [3, 3]
