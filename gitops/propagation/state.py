@@ -125,13 +125,12 @@ TOLD: Final = frozenset({"waves", "externals"})
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`of` is what it is the rollout of, whatever that is called: a kind, with the name of its policy where that selects instances; empty where
-    nobody said. `targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in
-    their order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided
-    by these two (`TOLD`).
+    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
+    order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided by
+    these two (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the name of its policy where that selects instances;
+    empty where nobody said.
     """
 
-    of: str = ""
     targets: Mapping[str, Target] = field(default_factory=dict)
     passed: Mapping[str, Target] = field(default_factory=dict)
     completed: Target | None = None
@@ -141,6 +140,7 @@ class State:
     decisions: tuple[Entry, ...] = ()
     waves: tuple[WaveProgress, ...] = ()
     externals: Mapping[str, _Moment] = field(default_factory=dict)
+    of: str = ""
 
     def halt_of(self, target: Target) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
