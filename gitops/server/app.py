@@ -43,6 +43,9 @@ _STREAMS: Final = 64
 _BODIES: Final = 8
 _GRACE: Final = 2.0
 _HEARTBEAT: Final = 15.0
+_SLOWEST: Final = 10.0
+"""Seconds in which the body of a hook has to be there."""
+
 _PATIENCE: Final = 5.0
 
 
@@ -165,7 +168,7 @@ class Server:
             self.metrics.hook(name, "too_large")
             raise web.HTTPRequestEntityTooLarge(max_size=hooks.LARGEST, actual_size=request.content_length or 0)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(_SLOWEST):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge:
             self.metrics.hook(name, "too_large")

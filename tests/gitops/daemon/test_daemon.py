@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -174,6 +175,22 @@ async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform:
         await run.passed(lambda given: "two" in given)
         commit = two.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
         await run.passed(lambda given: given["two"].catalog.revision == commit)
+
+
+async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eager_wants(platform: Platform) -> None:
+    """One question for all of its sources; two of them may follow different refs."""
+    one = platform.repository("one")
+    one.git("branch", "next")
+    platform.configure("name: one, url: one, ref: {branch: main}")
+    text = platform.file.read_text()
+    platform.file.write_text(f"{text}- {{name: two, url: one, ref: {{branch: next}}, interval: 5m}}\n")
+    async with platform.running() as run:
+        await run.passed(lambda given: set(given) == {"one", "two"})
+        assert list(run.daemon._intervals.values()) == [timedelta(minutes=5)]
+        one.git("checkout", "--quiet", "next")
+        commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+        given = await run.passed(lambda given: given["two"].catalog.revision == commit)
+        assert given["one"].catalog.revision != commit
 
 
 async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: Platform) -> None:

@@ -58,6 +58,16 @@ async def test_jitter_stays_within_its_share() -> None:
         assert before + timedelta(minutes=10) <= due <= datetime.now(UTC) + timedelta(minutes=15)
 
 
+async def test_timers_of_one_interval_do_not_fire_together() -> None:
+    """A hundred sources do not ask their servers at the same moment."""
+    async with Schedule() as schedule:
+        for number in range(20):
+            schedule.every(f"poll {number}", timedelta(hours=1), lambda: None)
+        await asyncio.sleep(0)
+        due = [job.next_run_time for job in schedule._scheduler.get_jobs()]
+        assert max(due) - min(due) > timedelta(seconds=30)
+
+
 async def test_cancelling_what_is_not_there_is_no_error() -> None:
     async with Schedule() as schedule:
         schedule.cancel("absent")

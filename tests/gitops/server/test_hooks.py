@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -181,6 +182,27 @@ async def test_a_huge_body_is_not_read(hooked: Scene) -> None:
         assert (await client.post("/hooks/github", data=BytesIO(body), headers=signed("github", body))).status == 413
         assert (await client.post("/hooks/github", data=pieces())).status == 413
     assert hooked.polled == []
+
+
+async def test_a_body_that_comes_slowly_is_waited_for_but_not_for_ever(
+    hooked: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps(GITHUB).encode()
+
+    async def trickling() -> AsyncIterator[bytes]:
+        for number in range(0, len(body), 7):
+            await asyncio.sleep(0)
+            yield body[number : number + 7]
+
+    async def hanging() -> AsyncIterator[bytes]:
+        yield body[:7]
+        await asyncio.Event().wait()
+
+    async with hooked.client() as client:
+        assert (await client.post("/hooks/github", data=trickling(), headers=signed("github", body))).status == 202
+        monkeypatch.setattr("gitops.server.app._SLOWEST", 0.05)
+        assert (await client.post("/hooks/github", data=hanging())).status == 408
+    assert hooked.polled == [("shop", "ssh")]
 
 
 async def test_a_call_that_is_sent_again_and_again_is_slowed_down(hooked: Scene) -> None:
