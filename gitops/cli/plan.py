@@ -6,6 +6,7 @@ Here stands only what the command line takes: Git is asked before what plans is 
 from __future__ import annotations
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,13 @@ if TYPE_CHECKING:
     default="text",
     show_default=True,
 )
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Colour of the signs; auto: on a terminal, unless NO_COLOR is set.",
+)
 @click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 @cluster_options
 def command(
@@ -78,6 +86,7 @@ def command(
     namespace: str,
     exit_code: bool,
     output: str,
+    color: str,
     utc: bool,
     choice: ClusterChoice,
 ) -> int:
@@ -133,7 +142,7 @@ def command(
             click.echo(orjson.dumps(as_sarif(shown, program_version()), option=orjson.OPT_INDENT_2))
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
-            click.echo("\n".join([header, *text(shown, times, full=bool(refs))]))
+            click.echo("\n".join([header, *text(shown, times, full=bool(refs))]), color=_painted(color))
     if report.problems:
         return 1
     return 2 if exit_code and report.has_changes else 0
@@ -143,6 +152,12 @@ def _read(place: str, base: str, head: str) -> tuple[Snapshot, Snapshot | None]:
     """The head, and the base where one is named."""
     read = places.read(place, revision=head)
     return read, places.read(place, revision=places.fork(place, base, head), beside=read) if base else None
+
+
+def _painted(color: str) -> bool | None:
+    """As click takes it: None where the terminal decides."""
+    unasked = False if os.environ.get("NO_COLOR") else None
+    return {"always": True, "never": False}.get(color, unasked)
 
 
 def _configuration(file: Path) -> Config:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import click
 import pytest
 
 from gitops.cli import invoke
@@ -153,3 +155,60 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
         assert "Warning: history was rewritten" in planned
         planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "main")
         assert "history" not in planned
+
+
+def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
+    """The cluster is at `main`, where the source also had an object `gone`."""
+    files = {"old.yaml": (MAP % "old").encode(), "gone.yaml": (MAP % "gone").encode()}
+    head = load(files, source="shop", revision=repository.git("rev-parse", "main"))
+    fleet.call(fleet.reconciler.reconcile([SourceState(head, ref="main", url=str(repository.path), path=path)]))
+
+
+@pytest.mark.parametrize("path", ["", "elsewhere"])
+def test_deletions_are_told_where_one_source_of_the_cluster_fits(typed: Typed, repository: Work, path: str) -> None:
+    """By URL and path; else whose objects these are is not known (surface, *Sources have names*)."""
+    with Fleet(names=()) as fleet:
+        settled(fleet, repository, path=path)
+        planned = typed(fleet, "plan", str(repository.path), "--revision", "main")
+        named = typed(fleet, "plan", str(repository.path), "--revision", "main", "--source", "shop")
+    assert "- ConfigMap/gone" in named
+    assert "Deletions unknown" not in named
+    assert ("- ConfigMap/gone" in planned) == (not path)
+    assert ("Deletions unknown: name a source with --source." in planned) == bool(path)
+    assert planned.startswith("Plan of platform: " if path else "Plan of shop: ")
+
+
+def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: Work) -> None:
+    """`--base` with `--against cluster`: the base is for the title, what is live counts."""
+    with Fleet(names=()) as fleet:
+        settled(fleet, repository)
+        asked = ("plan", str(repository.path), "--source", "shop", "--base", "main", "--against", "cluster")
+        planned, said = typed(fleet, *asked), json.loads(typed(fleet, *asked, "-o", "json"))
+    base = repository.git("merge-base", "main", "topic")
+    assert planned.startswith(f"Plan of shop: main {base[:7]} -> ")
+    assert "against cluster prod-eu" in planned.partition("\n")[0]
+    assert (said["base"], said["against"], said["summary"]["delete"]) == (base, "cluster prod-eu", 1)
+
+
+def test_problems_exit_1_whatever_else_changes(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository.path / "broken.yaml").write_text("a: [")
+    assert invoke(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 1
+    assert "Problem: broken.yaml" in capsys.readouterr().out
+
+
+def test_colour_shows_on_a_terminal_alone(
+    repository: Work, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["plan", str(repository.path), "--base", "main"]
+    assert invoke(asked) == 0
+    plain = capsys.readouterr().out
+    assert invoke([*asked, "--color", "always"]) == 0
+    painted = capsys.readouterr().out
+    monkeypatch.setattr("click._compat.isatty", lambda _: True)
+    for variables, more, paints in (("", [], True), ("1", [], False), ("", ["--color", "never"], False)):
+        monkeypatch.setenv("NO_COLOR", variables)
+        assert invoke([*asked, *more]) == 0
+        assert ("\x1b" in capsys.readouterr().out) == paints
+    assert "\x1b[32m+\x1b[0m ConfigMap/new" in painted
+    assert "\x1b" not in plain
+    assert click.unstyle(painted).splitlines()[2:] == plain.splitlines()[2:]
