@@ -222,9 +222,7 @@ class Changes:
         stays = self._stays(due)
         if stays and not self._goes_now(due, content):
             yield _gate(stays)
-        for blocked in self.preview.hindrances(due):
-            if stays is None or blocked != stays:
-                yield _gate(blocked)
+        yield from map(_gate, self.preview.hindrances(due))
 
     def _stays(self, due: Due) -> Blocked | None:
         """Why its instance is not moved to another revision yet."""

@@ -44,10 +44,13 @@ MEDDLED = ("delete member", "delete instance", "edit member", "unlabel member", 
 
 def meddle(platform: Platform, what: str, which: int) -> None:
     """What people do to a cluster behind Git's back."""
-    found = [key for key, obj in platform.cluster.objects.items() if label(obj, keys.PART_OF) and key.kind != CRD.kind]
+    objects = platform.cluster.objects
+    found = [key for key, obj in objects.items() if label(obj, keys.PART_OF) and key.kind != CRD.kind]
     instances = [key for key in found if key.group == GROUP]
     members = [key for key in found if key.group != GROUP]
     among = instances if what == "delete instance" else members
+    if what == "edit member":
+        among = [key for key in members if not objects[key].get("immutable")]
     if what == "tick" or not among:
         platform.cluster.tick()
         return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gitops.review.report import Report
 from tests.gitops.review.commits import planned
-from tests.properties.repositories import config_map, definition, instance
+from tests.properties.repositories import GROUP, config_map, definition, instance
 from tests.properties.test_planned import CLOSED, rule
 
 
@@ -39,3 +41,41 @@ def test_what_cannot_be_done_holds_the_levels_after_it(barrier: str, last: list[
     found = report(barrier, {"template": fixed})
     assert [str(one.action) for one in found.changes if one.node] == ["failed", "update", "update"]
     assert gates(found) == {"a": [], "b": [], "c": last}
+
+
+def test_what_an_instance_is_made_of_stays_while_the_instance_stays() -> None:
+    """The brake, or a window, that holds an instance which goes holds all that goes with it, whatever is nested in it."""
+    inner = {
+        "id": "inner",
+        "template": {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "Link",
+            "metadata": {"name": "in"},
+            "spec": {"text": "${schema.spec.text}"},
+        },
+    }
+    outer = definition("Outer", [config_map("own"), inner], spec={"text": "string"})
+    link = definition("Link", [config_map("a")], spec={"text": "string"})
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"kinds": ["Outer"]}}
+    base = {"link.json": link, "outer.json": outer, "window.json": rule("PropagationWindow", closed)}
+    found = planned({**base, "x.json": instance("Outer", "x", text="one")}, base)
+    assert {str(one.key): [str(gate.reason) for gate in one.gates] for one in found.changes} == {
+        f"Outer.{GROUP}/default/x": ["WindowClosed"],
+        "ConfigMap/default/x-own": ["DependencyNotReady"],
+        f"Link.{GROUP}/default/in": ["DependencyNotReady"],
+        "ConfigMap/default/in-a": ["DependencyNotReady"],
+    }
+
+
+def test_an_instance_that_is_held_before_it_exists_is_not_made() -> None:
+    """Its kind may be as new as it is."""
+    link = definition("Link", [config_map("a")], spec={"text": "string"})
+    held = json.loads(instance("Link", "x", text="one"))
+    held["metadata"]["annotations"] = {"levelgate.dev/hold": "not yet"}
+    found = planned({}, {"link.json": link, "x.json": json.dumps(held)})
+    gates = {one.kind: [str(gate.reason) for gate in one.gates] for one in found.changes}
+    assert gates == {
+        "CustomResourceDefinition.apiextensions.k8s.io": [],
+        f"Link.{GROUP}": ["Held"],
+        "ConfigMap": ["Held"],
+    }

@@ -10,6 +10,7 @@ import pytest
 
 from gitops.review.report import Action, Difference
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
+from tests.gitops.review.test_cases import CASES, commits
 
 DOCS = "apps/staging/docs.yaml"
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {a: %s}\n"
@@ -149,3 +150,49 @@ def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None
     assert [(gate.reason, gate.message) for gate in change.gates] == [
         ("Suspended", "levelgate.dev/reconcile: disabled on ConfigMap/default/a")
     ]
+
+
+QUEUES = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: queues.q.test}
+spec:
+  group: q.test
+  scope: Namespaced
+  names: {kind: Queue, plural: queues, singular: queue, listKind: QueueList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer, maximum: 10}, mode: {type: string}}}}
+---
+apiVersion: q.test/v1
+kind: Queue
+metadata: {name: small, namespace: default}
+spec: {size: 8}
+"""
+
+
+def test_what_changes_with_its_kind_is_judged_by_the_kind_as_it_will_be() -> None:
+    """No server can say it: it has the old definition still."""
+    base = {"q.yaml": QUEUES}
+    narrow = changed(base, "q.yaml", "maximum: 10", "maximum: 5")
+    report = planned_beside(base, changed(narrow, "q.yaml", "{size: 8}", "{size: 8, mode: fast}"), {})
+    assert told(report) == [
+        "update 0 CustomResourceDefinition.apiextensions.k8s.io/queues.q.test",
+        "failed 1 Queue.q.test/default/small",
+    ]
+    assert "spec.size: 8 is above the maximum 5" in report.changes[1].why
+    report = planned_beside(base, changed(narrow, "q.yaml", "{size: 8}", "{size: 5}"), {})
+    assert report.summary["failed"] == 0
+
+
+def test_what_waits_for_its_turn_says_its_place() -> None:
+    """Which of how many, and how many may be under way."""
+    base, head = commits(CASES / "one-holds-back-others")
+    (gate, *_) = next(one for one in planned(base, head).changes if one.ref == "ConfigMap/default/shop").gates
+    assert (gate.reason, gate.name) == ("PaceReached", "default/api")
+    assert gate.message.startswith("2nd of 2")

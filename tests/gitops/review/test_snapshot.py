@@ -10,7 +10,7 @@ import pytest
 
 from applier.observed import annotation
 from gitops.review import planning
-from gitops.review.report import Report
+from gitops.review.report import Action, Report
 from gitops.review.snapshot import SnapshotError, read, take, written
 from renderer import keys
 from tests.gitops.fleet import Fleet
@@ -126,3 +126,43 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
         read(tmp_path / "x.json")
     with pytest.raises(SnapshotError, match="No such file"):
         read(tmp_path / "nothing.json")
+
+
+def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path: Path) -> None:
+    """Kinds of others judge new objects; revisions, their numbers and how far a rollout is are those of the cluster."""
+    names = {"plural": "queues", "singular": "queue", "kind": "Queue", "listKind": "QueueList"}
+    size = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 10}}}
+    described = {"type": "object", "properties": {"spec": size}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": described}}
+    spec = {"group": "q.test", "scope": "Namespaced", "names": names, "versions": [version]}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "queues.q.test"},
+    }
+    with fleet() as one:
+        one.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {**crd, "spec": spec})
+        one.start()
+        one.plain = {
+            f"{kind}.json": {"apiVersion": "q.test/v1", "kind": kind, "metadata": {"name": "q"}, "spec": {"size": 11}}
+            for kind in ("Queue", "Stack")
+        }
+        one.push("two")
+        real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
+        told = {change.kind: change.why for change in recorded.changes if change.action is Action.FAILED}
+        assert "spec.size: 11 is above the maximum 10" in told["Queue.q.test"]
+        assert "the cluster does not serve this kind" in told["Stack.q.test"]
+        assert (recorded.moves, recorded.steps) == (real.moves, real.steps)
+        assert [(move.old, move.new) for move in recorded.moves] == [(1, 2)]
+
+
+def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fleet() as one:
+        one.start()
+        against_file(one, tmp_path / "cluster.json")
+        found = one.call(take(one.cluster, one.clock.now()))
+    monkeypatch.setattr("gitops.review.snapshot.LARGEST", 1_000)
+    with pytest.raises(SnapshotError, match="more than 1000; plan against the cluster itself"):
+        written(found)
+    with pytest.raises(SnapshotError, match="no snapshot of this version"):
+        read(tmp_path / "cluster.json")
