@@ -80,14 +80,16 @@ def users_of(sources: Iterable[SourceState]) -> Mapping[str, str]:
 
 
 def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
-    """A snapshot of `target` as the pipeline takes it, after `previous`. An empty or vanished path holds back every deletion (rule 12)."""
-    hold = ""
+    """A snapshot of `target` as the pipeline takes it, after `previous`. Where the path has vanished, or nothing is wanted any more, all deletions
+    are held back (rule 12).
+    """
+    catalog, hold = compose.catalog_of(snapshot, source=name, previous=previous), ""
     if not snapshot.path_exists:
         hold = f"the path {target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
-    elif not snapshot.files and not snapshot.problems:
-        hold = f"commit {snapshot.revision[:7]} holds no manifest at all; nothing is deleted until it does"
+    elif not (catalog.definitions or catalog.broken or catalog.objects or catalog.unreadable):
+        hold = f"commit {snapshot.revision[:7]} holds no object at all; nothing is deleted until it does"
     return SourceState(
-        compose.catalog_of(snapshot, source=name, previous=previous),
+        catalog,
         ref=str(target.ref),
         url=str(target),
         path=target.path,

@@ -156,9 +156,11 @@ def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
     platform.run_once("--path", "apps")
     platform.repository.commit({"apps/plain.json": None})
     held = platform.run_once("--path", "apps")
-    platform.run_once("--path", "apps", "--fail-on-held", check=3)
-    assert names(platform) == {"plain"}
     assert "does not exist in commit" in held.stdout
+    platform.repository.commit({"apps/plain.yaml": "# moved to another repository"})
+    held = platform.run_once("--path", "apps", "--fail-on-held", check=3)
+    assert "holds no object at all" in held.stdout
+    assert names(platform) == {"plain"}
 
 
 def test_objects_of_others_are_never_taken(platform: Platform) -> None:
