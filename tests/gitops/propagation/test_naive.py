@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.plan import Effect
-from gitops.propagation import zones
+from gitops.propagation import judge as judging
+from gitops.propagation import occurrences, zones
 from gitops.propagation.judge import Reading, Rules, judge
 from gitops.propagation.window import Window
 from tests.gitops.propagation.naive import MINUTE, Naive, Walk, startable
@@ -31,6 +34,16 @@ CHANGES = [
 BEFORE, AFTER, AHEAD = timedelta(days=14), timedelta(days=5), timedelta(days=5)
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 Spec = tuple[dict[str, Any], Naive]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def near_horizon() -> Iterator[None]:
+    """Edges are looked for as far as the oracle walks, and farther: ten years of days for each window that never closes were most of the time."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (occurrences, judging):
+            patched.setattr(module, "HORIZON", timedelta(days=60))
+        yield
+
 
 hours = st.integers(0, 23) | st.sampled_from([0, 1, 2, 3, 23])
 minutes = st.sampled_from([0, 1, 15, 30, 45, 59]) | st.integers(0, 59)
