@@ -256,10 +256,12 @@ def test_what_failed_in_this_pass_is_not_tried_again_in_it_and_holds_what_is_bel
 
 def test_a_member_that_is_going_away_is_not_written() -> None:
     """Sets: the server accepts the apply and it is lost."""
-    going = live(SOURCE, "a", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
-    one = decided(going, live(SOURCE, "b"))
-    assert one.writes == ()
-    assert blocked(one, "a") is Reason.PROGRESSING
+    old = bundle(plain("a", text="old")).sources["platform"]
+    for before in (SOURCE, old):
+        going = live(before, "a", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+        one = decided(going, live(SOURCE, "b"))
+        assert one.writes == ()
+        assert blocked(one, "a") is Reason.PROGRESSING
 
 
 def labelled(set_id: str, *, ours: bool) -> Object:
