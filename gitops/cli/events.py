@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -24,7 +24,7 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@utc_option
 @cluster_options
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice

@@ -13,7 +13,7 @@ import orjson
 
 from applier.reasons import Because, Reason
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option
 from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -38,7 +38,7 @@ _ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Re
 @click.option("--event", metavar="TYPE/NAME", help="Show instead whom a change of this object wakes, and why.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@utc_option
 @cluster_options
 def command(
     ref: tuple[str, ...], event: str | None, namespace: str | None, output: str, utc: bool, choice: ClusterChoice

@@ -13,7 +13,7 @@ import click
 
 from applier.cluster import Cluster
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -34,7 +34,7 @@ from renderer.identity import ObjectKey
 @click.option("--commit", metavar="SHA", default="", help="All that this commit did, object by object.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@utc_option
 @cluster_options
 def command(
     ref: tuple[str, ...], commit: str, namespace: str | None, output: str, utc: bool, choice: ClusterChoice

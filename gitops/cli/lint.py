@@ -12,7 +12,7 @@ import click
 import orjson
 
 from gitops import compose
-from gitops.cli.options import schemas_option
+from gitops.cli.options import revision_option, schemas_option
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
 from gitops.source import places
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("place", metavar="PATH|URL")
-@click.option(
-    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
-)
+@revision_option
 @schemas_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")

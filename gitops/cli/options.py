@@ -58,6 +58,12 @@ adopt_option = click.option(
     help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
 )
 
+revision_option = click.option(
+    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
+)
+
+utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+
 schemas_option = click.option(
     "--schemas",
     metavar="DIR|URL",

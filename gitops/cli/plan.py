@@ -16,7 +16,7 @@ import orjson
 
 from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
-from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config
+from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
 from gitops.source import Snapshot, places
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Colour of the signs; auto: on a terminal, unless NO_COLOR is set.",
 )
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@utc_option
 @cluster_options
 def command(
     place: str,

@@ -13,7 +13,7 @@ import orjson
 from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.options import schemas_option
+from gitops.cli.options import revision_option, schemas_option
 from gitops.source import places
 from gitops.words.text import described, mark_of, title
 from renderer import documents
@@ -26,9 +26,7 @@ from renderer.world import World
 
 @click.command()
 @click.argument("place", metavar="PATH|URL")
-@click.option(
-    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
-)
+@revision_option
 @schemas_option
 @click.option("-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True)
 @click.option(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -33,7 +33,7 @@ from renderer.identity import ObjectKey
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
 )
-@click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
+@utc_option
 @cluster_options
 def command(
     ref: tuple[str, ...],

@@ -10,7 +10,7 @@ import click
 
 from applier.cluster import Cluster
 from gitops import compose
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, revision_option
 from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
 from gitops.propagation import zones
@@ -31,9 +31,7 @@ from renderer.render import render
 
 @click.command()
 @click.argument("place", metavar="[PATH|URL]", required=False)
-@click.option(
-    "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
-)
+@revision_option
 @click.option("--at", metavar="TIME", help="Look from this time on, such as 2026-12-24T10:00; else from now on.")
 @click.option(
     "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="So many openings of each."
