@@ -1,0 +1,84 @@
+"""What the documentation says is there: pages that it links, files that it names, commands and options that it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from gitops.cli import group
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = ("gitops", "applier", "renderer", "tests", "bench", "deploy", "docs", "sample-repo")
+FILES = {
+    str(path.relative_to(ROOT))
+    for path in (*ROOT.iterdir(), *(one for name in FOLDERS for one in (ROOT / name).rglob("*")))
+}
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+NAMED = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|yaml|toml|mod|css|html))`")
+SHOWN = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*levelgate ([a-z-].+)$", re.MULTILINE)
+
+TOP = click.Context(group, **group.context_settings)
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def commands(words: str = "", found: click.Command = group) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(found, click.Group):
+        for name in found.list_commands(TOP):
+            below = found.get_command(TOP, name)
+            assert below
+            yield from commands(f"{words} {name}".strip(), below)
+    else:
+        yield words, found
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text()):
+        if not target.startswith("https:"):
+            path = (page.parent / target).resolve() if target else page
+            assert path.exists(), target
+            assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [*PAGES[:2], ROOT / "docs/architecture.md"], ids=lambda path: path.name)
+def test_files_that_are_named_are_there(page: Path) -> None:
+    """A bare name is of a file in a folder that was named before."""
+    named = set(NAMED.findall(page.read_text()))
+    assert {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_command_and_option_is_documented(words: str, command: click.Command) -> None:
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert re.search(rf"[`\s]{words.split()[-1]}[`\s|]", text)
+    options = [option.opts + option.secondary_opts for option in command.params if isinstance(option, click.Option)]
+    missing = [one for one in options if not any(re.search(rf"[`\s\[|]{name}[`\s=\],|]", text) for name in one)]
+    assert missing == []
+
+
+@pages
+def test_commands_that_are_shown_are_understood(page: Path) -> None:
+    """As far as names of commands and options go."""
+    for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL):
+        for shown in SHOWN.findall(block.replace("\\\n", " ")):
+            words = shlex.split(re.split(r" (?:&&|\|\|?|>|;) ", shown)[0], comments=True)
+            command: click.Command | None = group
+            while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+                command = command.get_command(TOP, words.pop(0))
+            assert command, shown
+            command.make_parser(click.Context(command, TOP)).parse_args(words)
