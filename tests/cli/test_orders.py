@@ -96,6 +96,24 @@ def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
     assert ("if Git says so, take levelgate.dev/" in refused) == (not path.startswith(OWN))
 
 
+@pytest.mark.parametrize(
+    ("said", "until"),
+    [
+        ("2027-03-28T01:59", "2027-03-28T00:59:00Z"),
+        ("2027-03-28T02:30", "2027-03-28T01:30:00Z"),
+        ("2027-10-31T02:30", "2027-10-31T00:30:00Z"),
+        ("2027-10-31T03:30", "2027-10-31T02:30:00Z"),
+    ],
+)
+def test_a_time_without_a_zone_is_that_of_the_terminal_also_across_summer_time(
+    fleet: Fleet, typed: Typed, said: str, until: str
+) -> None:
+    """An hour that does not exist is the one after it; of one that comes twice the first counts, so that nothing is stopped for longer than meant."""
+    fleet.start()
+    typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said)
+    assert annotations(fleet, f"{OWN}/source-platform")["levelgate.dev/suspend-until"] == until
+
+
 def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
     fleet.push("two")

@@ -100,6 +100,19 @@ def test_a_suspended_source_writes_nothing_of_its_own_and_its_instances(fleet: F
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")
 
 
+def test_a_suspension_that_ends_by_itself_is_looked_at_then(fleet: Fleet) -> None:
+    """Nobody has to say so, and nothing else has to happen: the pass tells when the next one is due."""
+    fleet.start()
+    ends = fleet.clock.now() + timedelta(hours=2)
+    fleet.put(SOURCE, suspend="migration", suspend_until=ends.isoformat())
+    drift(fleet)
+    assert fleet.step().propagation.wake_at == ends
+    assert fleet.step(timedelta(hours=1)).propagation.wake_at == ends
+    assert plain(fleet) == "1"
+    fleet.step(timedelta(hours=1))
+    assert plain(fleet) == "2"
+
+
 @pytest.mark.parametrize("place", ["git", "cluster"])
 def test_a_suspended_definition_stops_its_crd_and_all_its_instances(fleet: Fleet, place: str) -> None:
     """Everything else of the source goes on."""
