@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from renderer.authored import Authored
 from renderer.errors import Problem
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.selection import Selection
 from renderer.stored import render_hash
 
@@ -167,6 +167,12 @@ class RenderedSet:
         for node in self.nodes:
             found[node.level].append(node)
         return found
+
+    @property
+    def member_dependencies(self) -> dict[str, list[str]]:
+        """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
+        hashes = {node.id: key_hash(node.key) for node in self.nodes if node.key and not node.external}
+        return {node.id: sorted(hashes[name] for name in node.depends_on if name in hashes) for node in self.nodes}
 
 
 @dataclass(frozen=True, slots=True)

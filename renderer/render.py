@@ -14,7 +14,7 @@ from renderer.catalog import Catalog
 from renderer.content import Declared, source_node
 from renderer.definitions import Definitions
 from renderer.errors import Problem
-from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.instances import Instances, Owner
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.memo import Memo
@@ -154,9 +154,3 @@ class _Render:
             if is_member and catalog.protection.protects(file):
                 why = f"its file {file} cannot be read" if file in unreadable else f"its file {file} is gone"
                 self.instances.hold(key, f"{why}; the instance stays as it is", {}, owner)
-
-
-def member_dependencies(rendered: RenderedSet) -> dict[str, list[str]]:
-    """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
-    hashes = {node.id: key_hash(node.key) for node in rendered.nodes if node.key and not node.external}
-    return {node.id: sorted(hashes[name] for name in node.depends_on if name in hashes) for node in rendered.nodes}

@@ -25,7 +25,6 @@ from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedNode, RenderedSet
-from renderer.render import member_dependencies
 from renderer.stored import carries
 
 BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
@@ -57,7 +56,7 @@ class Judge:
         clear: dict[str, Blocked | None] = {}
         begun = cache(partial(self._begun, rendered))  # few sets are asked how far they have begun
         barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
-        needs = member_dependencies(rendered)
+        needs = rendered.member_dependencies
         awaited = {name for node in rendered.nodes for name in node.depends_on}
         for node in rendered.nodes:
             above = next((found for name in node.depends_on if (found := clear.get(name))), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation
@@ -18,9 +18,11 @@ from applier.reasons import Reason
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait
 from renderer import keys
-from renderer.content import Declared
 from renderer.errors import Problem
 from renderer.identity import Manifest
+
+if TYPE_CHECKING:
+    from renderer.content import Declared
 
 _WORDS: Final = frozenset(
     {

@@ -21,7 +21,6 @@ from gitops.records.rollouts import rollout_body
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey, key_hash, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import member_dependencies
 
 _LONG_AGO = "2000-01-01T00:00:00Z"
 
@@ -60,7 +59,7 @@ def completed(catalog: Catalog, bundle: Bundle) -> Sequence[Object]:
 
 
 def _nodes(one: RenderedSet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
-    needs = member_dependencies(one)
+    needs = one.member_dependencies
     return ((node, needs[node.id]) for node in one.nodes if node.key and node.writable)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gitops.source import Snapshot
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode
+
+if TYPE_CHECKING:
+    from gitops.source import Snapshot
+    from renderer.model import RenderedNode
 
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Not printable by themselves, and part of words and pictures."""

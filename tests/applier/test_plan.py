@@ -21,7 +21,7 @@ from renderer import keys
 from renderer.catalog import load
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import member_dependencies, render
+from renderer.render import render
 from tests.properties.repositories import plain
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
@@ -49,7 +49,7 @@ def owned(value: Any) -> Any:
 def live(one: RenderedSet, name: str, *, drifted: str = "", **metadata: Any) -> Object:
     """A member as our own apply left it; `drifted` is a field of `data` that somebody else took."""
     node = next(node for node in one.nodes if node.key and node.key.name == name)
-    deps = recorded_deps(None, member_dependencies(one)[node.id], healthy=True)
+    deps = recorded_deps(None, one.member_dependencies[node.id], healthy=True)
     obj = body(one, node, deps=deps, live=None, parent_uid="u", revision="r")
     content = {
         "metadata": {part: obj["metadata"][part] for part in ("labels", "annotations")},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from gitops import cli
 from gitops.cli import INTERRUPTED, USAGE, invoke
 from tests.properties.repositories import UNREADABLE
 
+OURS = ("gitops", "applier", "renderer")
 COMMANDS = (
     "init",
     "lint",
@@ -235,3 +238,22 @@ def test_completion_prints_a_script(capsys: pytest.CaptureFixture[str], shell: s
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, "version")[:2] == (0, f"levelgate {cli.program_version()}\n")
+
+
+def test_commands_import_what_they_need_and_no_more() -> None:
+    """`--help` starts at once; what only reads the cluster's records renders nothing; `plan` asks Git before it imports what plans."""
+    steps = {
+        "gitops.cli": ("importlib.metadata", "asyncio"),
+        "gitops.cli.status": ("renderer.render", "renderer.content", "gitops.source", "yaml", "kubernetes", "aiohttp"),
+        "gitops.cli.plan": ("renderer.render", "applier.plan.nodes", "git", "kubernetes", "aiohttp"),
+        "gitops.cli.asked": ("lark", "git", "kubernetes", "aiohttp", "jinja2", "prometheus_client", "apscheduler"),
+    }
+    known = "import sys, importlib\n"
+    for module, unwanted in steps.items():
+        # What status has imported is there already when plan's turn comes, so each begins with nothing of ours.
+        known += f"[sys.modules.pop(name) for name in list(sys.modules) if name.split('.')[0] in {OURS!r}]\n"
+        known += f"importlib.import_module({module!r})\nprint({module!r}, set({unwanted!r}) & set(sys.modules))\n"
+    done = subprocess.run(
+        (sys.executable, "-c", known), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.stdout.splitlines() == [f"{module} set()" for module in steps]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from renderer.catalog import Catalog, load
 from renderer.identity import GroupKind, ObjectKey, digest, source_parent
 from renderer.model import Bundle, RenderedNode
-from renderer.render import member_dependencies, render
+from renderer.render import render
 from renderer.world import World
 from tests.properties.platform import Files
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
@@ -172,8 +172,8 @@ def test_dependencies_are_recorded_by_hash_and_external_ones_are_not() -> None:
         }
     )
     one = bundle.instances[ObjectKey(GROUP, "Link", "default", "x")]
-    assert len(member_dependencies(one)["b"]) == 1
-    assert member_dependencies(one)["a"] == []
+    assert len(one.member_dependencies["b"]) == 1
+    assert one.member_dependencies["a"] == []
 
 
 def text(bundle: Bundle) -> str:
