@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,3 +83,15 @@ def test_commands_that_are_shown_are_understood(page: Path) -> None:
                 command = command.get_command(TOP, words.pop(0))
             assert command, shown
             command.make_parser(click.Context(command, TOP)).parse_args(words)
+
+
+def test_the_architecture_shows_the_folders_and_layers_that_there_are() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    folders = {path.parent for name in ("renderer", "applier", "gitops") for path in (ROOT / name).rglob("*.py")}
+    told = {name.removeprefix("gitops/") for name in (f"{path.relative_to(ROOT)}/" for path in folders)}
+    assert {name for name in told if name and f"`{name}`" not in page} == set()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one.get("containers") == ["gitops"])
+    names = [re.findall(r"\w+", layer) for layer in layers]
+    rows = [re.findall(r"`(\w+)(?:/|\.py)`", row) for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)]
+    assert [sorted(layer) for layer in names] == [sorted(row) for row in rows if sorted(row) in map(sorted, names)]
