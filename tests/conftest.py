@@ -64,6 +64,9 @@ def kubectl(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.hookimpl(tryfirst=True)  # Before `-m cluster` selects.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(
+        key=lambda item: item.path.name != "test_demo.py"
+    )  # The longest begins first, or all workers wait for it at the end.
     for item in items:
         if isinstance(item, pytest.Function) and "control_plane" in item.fixturenames:
             item.add_marker("cluster")
