@@ -72,6 +72,14 @@ class Faulted(Shaken):
             data[f"{self.unreadable}.json"] = b"{"
             self.catalog = load(data, source="platform", revision=self.catalog.revision)
 
+    async def live(self, seconds: float) -> None:
+        """So much time goes by, in which all that runs the newest image becomes ready."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while loop.time() < until:
+            self.ready(*self.at(self.image))
+            await asyncio.sleep(LOOK)
+
 
 @asynccontextmanager
 async def following(fleet: Fleet, passed: Callable[[Pass], None]) -> AsyncIterator[Follower]:
@@ -243,24 +251,18 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
     plain = {"secret": SECRET, "service": service("plain", "one"), "going": service("going", "one")}
     with Faulted(names=("a", "b"), plain=plain, gates=[], clock=clock, new_loop=lambda: loop) as fleet:
 
-        async def days(seconds: float) -> None:
-            until = loop.time() + seconds
-            while loop.time() < until:
-                fleet.ready(*fleet.at(fleet.image))
-                await asyncio.sleep(LOOK)
-
         async def story() -> None:
             async with following(fleet, lambda _: None) as follower:
-                await days(20)
+                await fleet.live(20)
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
                 fleet.faulty.faults = [Fault(Delay(40), verb="list", plural=plural, namespace="")]
                 fleet.plain = {"secret": {**SECRET, "stringData": {"text": "two"}}, "service": service("plain", "two")}
                 fleet.push("two")
                 follower.poll("platform")
-                await days(10)
+                await fleet.live(10)
                 assert there(fleet) == {"services", "secrets", "links", "configmaps"} - left
                 fleet.faulty.faults = ()
-                await days(60)
+                await fleet.live(60)
                 assert there(fleet) == {"services", "secrets", "links", "configmaps", "gone"}
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
 
@@ -313,28 +315,22 @@ def test_what_is_recorded_before_it_is_acted_on_is_waited_for_by_who_rests_on_it
     plain = {"secret": SECRET, "service": service("plain", "one"), "going": service("going", "one")}
     with Faulted(names=("a", "b"), plain=plain, clock=clock, new_loop=lambda: loop) as fleet:
 
-        async def days(seconds: float) -> None:
-            until = loop.time() + seconds
-            while loop.time() < until:
-                fleet.ready(*fleet.at(fleet.image))
-                await asyncio.sleep(LOOK)
-
         async def story() -> None:
             async with following(fleet, lambda _: None) as follower:
                 follower.notice = lambda source, text: told.append((source, text))
-                await days(20)
+                await fleet.live(20)
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
                 fleet.faulty.faults = [RECORDS[record]]
                 fleet.plain = {"secret": {**SECRET, "stringData": {"text": "two"}}, "service": service("plain", "two")}
                 fleet.push("two")
                 follower.poll("platform")
-                await days(3)
+                await fleet.live(3)
                 assert there(fleet) == {"services", "secrets", "gone"}
                 fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/a-app")
-                await days(3)
+                await fleet.live(3)
                 assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/a-app")["data"]["image"] == "one"
                 fleet.faulty.faults = ()
-                await days(90)
+                await fleet.live(90)
                 assert there(fleet) == {"services", "secrets", "gone", "links", "configmaps"}
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
 

@@ -12,9 +12,6 @@ from typing import TypeVar, cast
 
 import pytest
 
-from applier.cluster import Cluster
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.config import read
@@ -23,15 +20,12 @@ from gitops.daemon.daemon import Daemon
 from gitops.daemon.follow import Follower
 from gitops.externals import Externals
 from gitops.passes.known import Pass
-from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
-from gitops.passes.share import Share
 from gitops.passes.sources import SourceState
-from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.state import Halt, Revert, State, Target
-from tests.gitops.daemon.test_follow import found
+from tests.gitops.daemon.test_follow import Aside, found
 from tests.gitops.fleet import START, Fleet
 from tests.gitops.source.real_git import Work
 from tests.gitops.test_externals import Answers
@@ -40,30 +34,12 @@ T = TypeVar("T")
 
 
 @dataclass
-class Passes:
+class Passes(Aside):
     """Stands where the cluster is: what each pass was given."""
 
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
-    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
-    whole: Whole | None = None
     found: Pass = field(default_factory=found)
-    share: Share = field(default_factory=Share)
-    refused: dict[object, object] = field(default_factory=dict)
     follows: Collection[str] | None = None
-
-    pending = ()
-
-    def leave_open(self, *_: object) -> None:
-        pass
-
-    async def idle(self) -> None:
-        pass
-
-    async def end(self, _: float) -> None:
-        pass
-
-    def accept(self, _: Sequence[SourceState]) -> Wider:
-        return Wider("nothing is known")
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.given.put_nowait({state.catalog.source: state for state in sources})

@@ -86,26 +86,43 @@ def test_a_server_that_answers_again_is_asked_as_ever() -> None:
     assert fetcher.errors == {}
 
 
+class Alone:
+    """A source, and how often its server, which answers with this error, is asked."""
+
+    def __init__(self, error: type[SourceError]) -> None:
+        self.clock, self.log = StillClock(), list[str]()
+        self.mirror = Failing("a", self.log, error=error("https://x", "no"))
+        self.fetcher = Fetcher(
+            {"a": self.mirror},
+            {},
+            cluster_of(Sandbox().answer),
+            self.clock,
+            lambda _source, _text: None,  # type: ignore[dict-item]
+        )
+
+    async def poll(self) -> int:
+        before = len(self.log)
+        self.fetcher.ask(["a"])
+        await self.fetcher.fetch()
+        return len(self.log) - before
+
+    async def settle(self) -> None:
+        """Until it is left alone."""
+        for _ in range(8):
+            await self.poll()
+            self.clock.moment += timedelta(seconds=1)
+
+
 @pytest.mark.parametrize(("error", "questions"), [(Unauthorized, 1), (Throttled, 0)])
 def test_another_credential_is_tried_at_once(error: type[SourceError], questions: int) -> None:
     """docs/operations.md: a file that is replaced counts at once, also of a server that is left alone by now."""
-    clock, log = StillClock(), list[str]()
-    mirror = Failing("a", log, error=error("https://x", "no"))
-    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
-
-    async def poll() -> int:
-        before = len(log)
-        fetcher.ask(["a"])
-        await fetcher.fetch()
-        return len(log) - before
+    alone = Alone(error)
 
     async def story() -> None:
-        for _ in range(8):
-            await poll()
-            clock.moment += timedelta(seconds=1)
-        mirror.access = ("replaced",)
-        assert await poll() == questions
-        assert await poll() == 0
+        await alone.settle()
+        alone.mirror.access = ("replaced",)
+        assert await alone.poll() == questions
+        assert await alone.poll() == 0
 
     asyncio.run(story())
 
@@ -113,28 +130,18 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
 @pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0)])
 def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceError], questions: int) -> None:
     """S2-10: `levelgate sync` after a credential was corrected. What the server wants itself counts more."""
-    clock, log = StillClock(), list[str]()
-    mirror = Failing("a", log, error=error("https://x", "no"))
-    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
+    alone = Alone(error)
     parent = source_parent("a")
     said = {"name": parent.name, "namespace": parent.namespace, "annotations": {keys.SYNC: "now"}}
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
     wanted = replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
 
-    async def poll() -> int:
-        before = len(log)
-        fetcher.ask(["a"])
-        await fetcher.fetch()
-        return len(log) - before
-
     async def story() -> None:
-        for _ in range(8):
-            await poll()
-            clock.moment += timedelta(seconds=1)
-        assert await poll() == 0
-        assert fetcher.heard(wanted) == {"a"}
-        assert await poll() == questions
-        assert fetcher.heard(wanted) == set()
-        assert await poll() == 0
+        await alone.settle()
+        assert await alone.poll() == 0
+        assert alone.fetcher.heard(wanted) == {"a"}
+        assert await alone.poll() == questions
+        assert alone.fetcher.heard(wanted) == set()
+        assert await alone.poll() == 0
 
     asyncio.run(story())

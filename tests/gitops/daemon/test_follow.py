@@ -73,12 +73,10 @@ class VirtualClock:
         await asyncio.sleep(0)
 
 
-@dataclass
-class Script:
-    """Answers passes one after the other, the last one for ever."""
+@dataclass(kw_only=True)
+class Aside:
+    """What a reconciler is to who follows, but for passes: it knows nothing and has nothing under way."""
 
-    answers: list[Pass | Exception]
-    asked: list[Sequence[SourceState]] = field(default_factory=list)
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
@@ -97,6 +95,14 @@ class Script:
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")
+
+
+@dataclass
+class Script(Aside):
+    """Answers passes one after the other, the last one for ever."""
+
+    answers: list[Pass | Exception]
+    asked: list[Sequence[SourceState]] = field(default_factory=list)
 
     async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
         self.asked.append(list(sources))

@@ -37,6 +37,16 @@ async def annotate(world: World, **said: str | None) -> None:
     await world.settle()
 
 
+async def pinned_to_a_side_branch(world: World) -> str:
+    """The commit, which no other follows from; `main` is two commits ahead of where it began."""
+    world.work.git("checkout", "--quiet", "-b", "side", "main~2")
+    side = world.work.commit(side=ONE.replace("one", "side"))
+    world.work.git("checkout", "--quiet", "main")
+    await annotate(world, pin=side)
+    assert await world.deployed() == {"one", "side"}
+    return side
+
+
 def id_of(world: World, name: str) -> str:
     return world.work.git("rev-parse", name)
 
@@ -82,11 +92,7 @@ def test_the_head_is_taken_again_from_where_the_pin_began(world: World) -> None:
     """A commit of another branch is no step of the history; that of the ref is compared with the commit before the pin."""
 
     async def story() -> None:
-        world.work.git("checkout", "--quiet", "-b", "side", "main~2")
-        side = world.work.commit(side=ONE.replace("one", "side"))
-        world.work.git("checkout", "--quiet", "main")
-        await annotate(world, pin=side)
-        assert await world.deployed() == {"one", "side"}
+        await pinned_to_a_side_branch(world)
         world.restart()
         await annotate(world, pin=None)
         assert await world.deployed() == {"one", "two", "three"}
@@ -121,11 +127,7 @@ def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: World) -> No
     """I8: after a start without a copy, while the server has lost the commit, a pass knows nothing of the source. That does not end the pin."""
 
     async def story() -> None:
-        world.work.git("checkout", "--quiet", "-b", "side", "main~2")
-        side = world.work.commit(side=ONE.replace("one", "side"))
-        world.work.git("checkout", "--quiet", "main")
-        await annotate(world, pin=side)
-        assert await world.deployed() == {"one", "side"}
+        side = await pinned_to_a_side_branch(world)
         world.work.git("branch", "-D", "side")
         world.work.git("reflog", "expire", "--expire=now", "--all")
         world.work.git("gc", "--quiet", "--prune=now")
