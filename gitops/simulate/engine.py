@@ -5,6 +5,7 @@ Nothing is decided here but when to look: at a commit, when a workload gets read
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -36,6 +37,11 @@ BEFORE: Final = timedelta(days=30)
 AT_ONCE: Final = 200
 """Passes at one moment; more means that something is never as it is written."""
 
+IN_TURN: Final = 10
+"""So often, and more often than any policy lets workloads lose their health, everything has to stand as it stood, with nothing written in
+between, to be taken for what workloads do by themselves for ever.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Push:
@@ -61,6 +67,7 @@ class Simulation:
     warnings: list[str] = field(default_factory=list)
     _facts: dict[str, Fact] = field(default_factory=dict)
     _windows: tuple[Window, ...] = ()
+    _in_turn: int = IN_TURN
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.begins - BEFORE)
@@ -105,7 +112,9 @@ class Simulation:
         self.world.serve(catalog)
         gates = (gate for definition in catalog.definitions.values() for gate in definition.gates)
         self._facts |= {name: Fact(True) for gate in gates for name in gate.externals}
-        self._windows = tuple(in_force(catalog, {}).windows.values())
+        rules = in_force(catalog, {})
+        self._windows = tuple(rules.windows.values())
+        self._in_turn = max([IN_TURN, *(one.max_flaps + 2 for one in rules.policies)])
 
     async def _settle(self, state: SourceState) -> Pass:
         """Passes at one moment, until the next one would find what this one left."""
@@ -135,13 +144,22 @@ class Simulation:
 
     async def _until(self, state: SourceState, limit: datetime) -> str:
         """Follow one commit until the next one, or the end, at `limit`; why it ended."""
+        stood = Counter[object]()
         while True:
             found = await self._settle(state)
             self.recorder.passed(found)
-            moments = [found.propagation.wake_at, found.plan.turns_at, self.world.due]
+            if not all(result.is_bookkeeping for result in found.results):
+                stood.clear()
+            stands = self.recorder.standings()
+            stood[stands] += 1
+            moments = [found.propagation.wake_at, found.plan.turns_at]
+            if stood[stands] < self._in_turn:
+                moments.append(self.world.due)
             if self.recorder.is_settled() and self.world.due is None:
                 return "all is as Git says"
             upcoming = min(filter(None, moments), default=None)
+            if upcoming is None and self.world.due:
+                return "nothing will change any more, but for workloads that are ready and not ready in turn"
             if upcoming is None:
                 return "nothing will change any more by itself"
             if upcoming >= limit:

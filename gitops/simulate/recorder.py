@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import takewhile
@@ -94,6 +94,11 @@ class Recorder:
     def is_settled(self) -> bool:
         """Is all as the last commit wants it?"""
         return bool(self.arrivals) and self.arrivals[-1].settled is not None
+
+    def standings(self) -> Hashable:
+        """How everything stands, in a form that is equal where nothing but the time and words differ."""
+        last = {key: track.spans[-1].standing for key, track in self._tracks.items()}
+        return tuple((key, one.stage, one.reason, one.node) for key, one in last.items())
 
     def timeline(self, windows: Iterable[Window], ended: str, warnings: Iterable[str] = ()) -> Timeline:
         """Everything that happened until now."""

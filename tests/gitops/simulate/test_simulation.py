@@ -54,8 +54,11 @@ def simulated(
 
 
 def spans(timeline: Timeline, name: str) -> list[tuple[Stage, datetime, datetime]]:
-    track = next(one for one in timeline.tracks if one.instance.name == name)
-    return [(span.standing.stage, span.begins, span.ends) for span in track.spans]
+    return [(span.standing.stage, span.begins, span.ends) for span in spans_of(timeline, name)]
+
+
+def spans_of(timeline: Timeline, name: str) -> Sequence[Span]:
+    return next(one for one in timeline.tracks if one.instance.name == name).spans
 
 
 def told(timeline: Timeline, kind: str) -> list[tuple[datetime, str]]:
@@ -95,6 +98,56 @@ def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
     }
     assert found.ended == "nothing will change any more by itself"
     assert found.arrivals[0].settled is None
+
+
+def test_one_that_fails_is_told_as_failed_and_halts_the_rollout() -> None:
+    """Whoever waits for its namesake, with the namespace, is not meant."""
+    found = simulated(Fleet(names=TEN[:4]), "ready=2m,fail=default/i1,fail=elsewhere/i0")
+    assert [text for _, text in told(found, "failed")] == ["FAILED: not healthy at r2 within the progress deadline"]
+    assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 4 failed in wave all, 0 may"
+    assert [track.instance.name for track in found.tracks if track.written] == ["i0", "i1"]
+    assert found.warnings == ("fail=elsewhere/i0 names no workload that was changed",)
+
+
+def test_one_that_loses_its_health_again_and_again_halts_a_rollout_that_bakes() -> None:
+    found = simulated(Fleet(names=TEN[:4]), "ready=2m,flap=i1", pace={"bake": "30m"}, lasts=timedelta(hours=2))
+    assert "lost its health 4 times while baking" in told(found, "failed")[0][1]
+    assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 4 failed in wave all, 0 may"
+
+
+def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing bakes it holds nobody up for long, but all is never as Git says; a window that opens on the third day is not missed."""
+    passes: list[datetime] = []
+    reconcile = Reconciler.reconcile
+
+    async def counted(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
+        passes.append(self.clock.now())
+        return await reconcile(self, sources)
+
+    monkeypatch.setattr(Reconciler, "reconcile", counted)
+    window = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 12 * * 1"}, "duration": "1h"}
+    late = {"selector": {"instances": {"matchLabels": {"late": "yes"}}}}
+    fleet = Fleet(names=("i0", "i1"), written={"i1": {"metadata": {"labels": {"late": "yes"}}}})
+    found = simulated(fleet, "ready=2m,flap=i0", late={**window, **late})
+    monday = START + timedelta(days=3)
+    stage, begins, ends = spans(found, "i1")[-2]
+    assert (stage, ends - begins) == (Stage.MOVING, 2 * MINUTE)
+    assert monday <= begins <= monday + 2 * MINUTE
+    assert found.ended.endswith("but for workloads that are ready and not ready in turn")
+    assert len(passes) < 200
+
+
+def test_a_window_keeps_to_its_zone_where_the_clocks_change() -> None:
+    """W1: at nine in Berlin, which is seven in summer and eight in winter, UTC; the night between is that of 25 October."""
+    berlin = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * *"}, "until": "09:20"}
+    saturday = datetime(2026, 10, 24, 7, 18, tzinfo=UTC)
+    sunday = datetime(2026, 10, 25, 8, tzinfo=UTC)
+    found = simulated(Fleet(names=("i0", "i1")), start=saturday, berlin=berlin)
+    assert told(found, "window") == [
+        (saturday + 2 * MINUTE, "window ends (Allow)"),
+        (sunday, "window begins (Allow)"),
+    ]
+    assert spans(found, "i1")[-2] == (Stage.MOVING, sunday, sunday + 4 * MINUTE)
 
 
 def test_bake_is_told_with_its_end() -> None:
