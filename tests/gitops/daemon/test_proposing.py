@@ -196,10 +196,24 @@ def test_a_process_that_is_killed_in_between(story: Story, step: str) -> None:
     assert len(story.forge.pulls) == 1
 
 
-def test_a_fork_with_a_branch_of_that_name_is_not_ours(story: Story) -> None:
+@pytest.mark.parametrize("kind", ["github", "gitea", "gitlab"])
+def test_a_fork_with_a_branch_of_that_name_is_not_ours(fleet: GitFleet, work: Work, tmp_path: Path, kind: str) -> None:
+    story = Story(fleet, work, tmp_path, kind)
     found = story.halt()
     story.forge.pulls[7] = Pull(7, "0" * 40, branch=story.branch, fork=True)
-    assert story.propose(found).endswith("/pull/8")
+    assert story.propose(found).endswith(_url(kind, story.forge.pulls[8]))
+
+
+def test_a_branch_that_people_went_on_with_stays_as_it_is(story: Story) -> None:
+    """It was pushed by a process that was killed before it proposed."""
+    found = story.halt()
+    story.propose(found)
+    story.forge.pulls.clear()
+    story.work.git("checkout", "--quiet", story.branch)
+    theirs = story.work.commit("and a word about it", notes="why")
+    story.work.git("checkout", "--quiet", "main")
+    assert story.propose(found).startswith("a revert is proposed: ")
+    assert story.work.git("rev-parse", story.branch) == theirs
 
 
 def test_one_that_was_closed_is_not_proposed_again(story: Story) -> None:

@@ -25,9 +25,11 @@ REFS = {"github": "refs/pull/1/head", "gitea": "refs/pull/1/head", "gitlab": "re
 
 @pytest.mark.parametrize("kind", REFS)
 def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
-    work: Work, server: GitServer, tmp_path: Path, kind: str
+    work: Work, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Nothing of it is checked out or run, whatever its attributes and links say; a second look fetches nothing."""
+    """Nothing of it is checked out or run, whatever its attributes and links say, and though the machine has the filter and the driver that they
+    name; a second look fetches nothing.
+    """
     proof, forge, clock = tmp_path / "it-ran", FakeForge(kind), StillClock()
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
@@ -37,10 +39,12 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
     work.write(".gitattributes", "* filter=evil diff=evil\n")
     work.write(".gitmodules", '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "touch it-ran"\n')
     (work.path / "link.yaml").symlink_to("/etc/passwd")
-    work.write("hooks/post-checkout", f"#!/bin/sh\ntouch {proof}\n")
     head = work.commit("of a fork", b=CONFIG % "b")
     work.git("update-ref", REFS[kind], head)
     work.git("checkout", "--quiet", "main")
+    machine = tmp_path / "gitconfig"
+    machine.write_text(f'[filter "evil"]\n\tsmudge = touch {proof}\n[diff "evil"]\n\ttextconv = touch {proof};:\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(machine))
     forge.pulls[1] = Pull(1, head, fork=True)
     mirror = Mirror(Target(server.url()), tmp_path / "cache", credentials=Credentials(token))
 
@@ -65,6 +69,7 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
     assert f"`{base[:7]}` → `{head[:7]}`" in body
     assert [one["sha"] for one in forge.states] == [head]
     assert not proof.exists()
+    assert not [*(tmp_path / "cache").rglob("b.yaml"), *(tmp_path / "cache").rglob("link.yaml")]
     assert "root:" not in body
     assert TOKEN not in body
 

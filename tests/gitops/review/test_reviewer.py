@@ -292,11 +292,14 @@ def test_of_two_comments_of_ours_one_stays(on_github: Review) -> None:
 
 def test_a_comment_that_is_refused_as_too_long_is_shortened(on_github: Review) -> None:
     on_github.forge.limit = 20_000
-    on_github.pull({name: text for number in range(400) for name, text in config(f"c{number}", "x" * 60).items()})
+    on_github.pull(
+        {name: text for number in range(400) for name, text in config(f"c{number}", f"{number:060}").items()}
+    )
     on_github.run(everything)
     (body,) = on_github.forge.bodies(1)
-    assert len(body.encode()) <= 20_000
+    assert 15_000 < len(body.encode()) <= 20_000
     assert "400 create" in body
+    assert sum(one.startswith(("POST", "PATCH")) for one in on_github.forge.asked) > 3  # it was refused at first
 
 
 REFUSALS = {
