@@ -352,6 +352,24 @@ def test_a_parent_of_another_tool_stops_its_set() -> None:
     assert found.is_idle
 
 
+@pytest.mark.parametrize(("tooling", "goes"), [("levelgate/v0", True), ("kubectl/v1", False)])
+def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: str, goes: bool) -> None:
+    """Rulings, sets: a person has deleted it, and Git has it no more; but nothing is known of what its source's set, another tool's now, may want."""
+    owner = parent(SOURCE, Scope(frozenset({CONFIG_MAP, GroupKind("g.test", "Link")})))
+    owner["metadata"]["annotations"][keys.TOOLING] = tooling
+    link = ObjectKey("g.test", "Link", "default", "one")
+    instance = parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0", finalizer=True)
+    instance["metadata"]["labels"][keys.PART_OF] = SOURCE.id
+    instance["metadata"] |= {"uid": "i", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    child = live(SOURCE, "a")
+    child["metadata"] |= {"name": "child", "labels": {keys.PART_OF: applyset_id(link)}}
+    seen = observed(owner, live(SOURCE, "a"), live(SOURCE, "b"), instance, child)
+    seen = replace(seen, listed=frozenset({CONFIG_MAP, GroupKind("g.test", "Link")}))
+    one = next(one for one in plan(PAIR, seen).sets if one.rendered.parent == link)
+    assert [(orphan.member.key.name, orphan.allowed) for orphan in one.orphans] == ([("child", True)] if goes else [])
+    assert not one.finish
+
+
 def test_nodes_that_wait_or_cannot_be_rendered_say_so() -> None:
     node = RenderedNode("w", 0, (), CONFIG_MAP, {}, None, waiting=("a.status.host",))
     wrong = RenderedNode("e", 0, (), CONFIG_MAP, {}, None, error="no such field")

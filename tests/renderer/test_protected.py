@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from renderer.catalog import load
+from renderer.protected import why_protected
 from renderer.render import render
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 
@@ -43,6 +44,7 @@ def test_a_protected_object_is_refused_and_its_neighbours_are_not(target: tuple[
     found = {node.origin.file: node.error for node in bundle.sources["platform"].nodes}
     assert found["a.json"] == ""
     assert found["bad.json"]
+    assert why_protected(manifest(*target), *target[2:])
     assert [problem.file for problem in bundle.problems] == ["bad.json"]
 
 
