@@ -23,6 +23,7 @@ from gitops.records.orders import Order, OrderError, Subject
 from gitops.records.record import read_records
 from gitops.records.refs import SOURCE, Ref, locate
 from gitops.words.text import local
+from gitops.words.times import in_utc
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
@@ -45,7 +46,7 @@ class Moment(click.ParamType[datetime]):
             return value
         now = SystemClock().now()
         try:
-            found = datetime.fromisoformat(value).astimezone(now.tzinfo)
+            found = in_utc(datetime.fromisoformat(value))
         except ValueError:
             try:
                 found = now + Duration().convert(value, param, ctx)

@@ -47,10 +47,19 @@ class Times:
             raise click.BadParameter(
                 f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z", param_hint=option
             )
-        return (found.replace(tzinfo=UTC) if self.utc and found.tzinfo is None else found).astimezone(UTC)
+        return in_utc(found.replace(tzinfo=UTC) if self.utc and found.tzinfo is None else found)
 
     def _shown(self, moment: datetime) -> datetime:
         return moment.astimezone(UTC) if self.utc else moment.astimezone()
+
+
+def in_utc(written: datetime) -> datetime:
+    """A time as somebody wrote it; without a zone it is the terminal's. One that summer time skips is as far after the gap as it would have been,
+    and of one that comes twice the first counts (RFC 5545, 3.3.5).
+    """
+    if written.tzinfo is None and written.astimezone().replace(tzinfo=None) != written:
+        written = written.replace(fold=1)  # `astimezone` takes a time in the gap for one before it
+    return written.astimezone(UTC)
 
 
 def length(duration: timedelta) -> str:
