@@ -6,10 +6,13 @@ import base64
 
 import pytest
 
+from applier.adoption import LAST_APPLIED
 from gitops.cli.planned import text
 from gitops.review.as_json import as_json
+from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
 from gitops.review.masking import Masks
+from gitops.review.report import Action
 from gitops.words.times import Times
 from tests.gitops.review.commits import planned
 
@@ -64,3 +67,50 @@ def test_nobody_can_tell_a_value_from_the_numbers() -> None:
     one, other = Masks(b"one"), Masks(b"other")
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"b": "second-value", "a": "first-value"}}
     assert one.object(secret)["data"] == other.object(secret)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
+
+
+QUOTING = """\
+apiVersion: v1
+kind: Service
+metadata: {name: refused, namespace: default}
+spec: {type: %s, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: %s, namespace: default, annotations: {levelgate.dev/replace: allowed}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: more, namespace: default}
+rules: [{apiGroups: [""], resources: [pods], resourceNames: [%s], verbs: [get]}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: wrong, namespace: default, annotations: {config.kubernetes.io/depends-on: %s}}
+"""
+
+
+def test_what_quotes_a_value_names_its_number() -> None:
+    """A refusal of the server, a problem of a file, a warning, the name of an object."""
+    report = planned({}, {"a.yaml": SECRET % (CANARY, 2, CANARY), "b.yaml": QUOTING % ((CANARY,) * 4)})
+    said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
+    said += [as_junit(report), repr(as_sarif(report, "1"))]
+    assert all(CANARY not in one for one in said)
+    assert any("(secret #1)" in change.why for change in report.changes if change.action is Action.FAILED)
+    assert any("(secret #1)" in problem.message for problem in report.problems)
+    assert any("(secret #1)" in warning.message for warning in report.warnings)
+    assert any("(secret #1)" in change.ref for change in report.changes)
+
+
+def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
+    """A short value within a longer text is found nowhere; there all of them stand together."""
+    said = {LAST_APPLIED: '{"stringData":{"pin":"7421"}}', "team": "shop"}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "annotations": said},
+        "stringData": {"pin": "7421"},
+    }
+    masks = Masks()
+    masks.learn([secret])
+    assert masks.object(secret)["metadata"]["annotations"] == {"team": "shop"}

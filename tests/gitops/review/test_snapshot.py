@@ -10,7 +10,7 @@ import pytest
 
 from applier.observed import annotation
 from gitops.review import planning
-from gitops.review.report import Action, Report
+from gitops.review.report import Action, Hazard, Report
 from gitops.review.snapshot import SnapshotError, read, take, written
 from renderer import keys
 from tests.gitops.fleet import Fleet
@@ -142,18 +142,21 @@ def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path:
     }
     with fleet() as one:
         one.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {**crd, "spec": spec})
+        one.push("one", pace={"shape": {"linear": {"n": 5}}})
         one.start()
         one.plain = {
             f"{kind}.json": {"apiVersion": "q.test/v1", "kind": kind, "metadata": {"name": "q"}, "spec": {"size": 11}}
             for kind in ("Queue", "Stack")
         }
-        one.push("two")
+        one.push("two", pace={"shape": {"linear": {"n": 7}}})
         real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
         told = {change.kind: change.why for change in recorded.changes if change.action is Action.FAILED}
         assert "spec.size: 11 is above the maximum 10" in told["Queue.q.test"]
         assert "the cluster does not serve this kind" in told["Stack.q.test"]
         assert (recorded.moves, recorded.steps) == (real.moves, real.steps)
         assert [(move.old, move.new) for move in recorded.moves] == [(1, 2)]
+        said = [one.message for one in recorded.warnings if one.hazard is Hazard.RULES]
+        assert said == ["PropagationPolicy pace changes: spec.shape.linear.n 5 -> 7"]
 
 
 def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
