@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 
 from applier import member
 from applier.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, Cluster, Object
-from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, KindNotServed, StaleWrite
+from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, Invalid, KindNotServed, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, scopes_of
 
+_NO_DRY_RUN = "does not support dry run"
 _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD)
 
 
@@ -86,8 +86,10 @@ class Writer:
             wanted = await self.write(plan, node, dry_run=True)
         except (Altered, FieldConflict, Immutable, Differs, KindNotServed) as error:
             return error
-        except ClusterError as error:
-            return error if error.status == HTTPStatus.UNPROCESSABLE_ENTITY else None
+        except Invalid as error:
+            return error if _would_say_it_again(error, node) else None
+        except ClusterError:
+            return None
         return (live, wanted) if live else None
 
     async def _adopt(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
@@ -144,6 +146,12 @@ def redefined(plan: Plan) -> Iterator[GroupKind]:
     for node in (node for one in plan.sets for node in one.nodes if node.node.group_kind == CRD):
         if node.verb not in {Verb.NONE, Verb.RECORD}:
             yield from scopes_of([node.node.manifest])
+
+
+def _would_say_it_again(refused: Invalid, node: NodePlan) -> bool:
+    """A webhook that takes no dry runs has said nothing; what one says of a new object may rest on what is made before it."""
+    text = str(refused)
+    return _NO_DRY_RUN not in text and not (node.live is None and "admission webhook" in text)
 
 
 def _manager_of(message: str) -> str:

@@ -47,7 +47,7 @@ _HARMLESS = (
     re.compile(r"illegal base64 data at input byte \d+"),
     re.compile(r"field is immutable(?: when `immutable` is set)?"),
     re.compile(r'conflict with "[^"]*"(?: using [\w./]+)?'),
-    re.compile(r'admission webhook "[^"]*" denied the request'),
+    re.compile(r'admission webhook "[^"]*" (?:denied the request|does not support dry run)'),
     re.compile(r'failed calling webhook "[^"]*"'),
     re.compile(r"exceeded quota: [\w.-]+"),
     re.compile(r'User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*")?'),

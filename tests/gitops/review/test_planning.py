@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from applier.errors import Invalid
+from gitops.review.recorded import Judging
 from gitops.review.report import Action, Difference
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.review.test_cases import CASES, commits
@@ -127,6 +129,34 @@ def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
     refused, unserved = (change.why for change in report.changes if change.action is Action.FAILED)
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
+
+
+@pytest.mark.parametrize("live", [{}, {"a.yaml": MAP % ("a", "one")}], ids=["new", "changed"])
+def test_a_value_of_another_type_is_refused_before_anything_runs(live: dict[str, str]) -> None:
+    """The server says 400 or 500 to what does not fit its types, not 422: YAML reads `yes` as true."""
+    report = planned_beside(live, {"a.yaml": MAP % ("a", "yes")}, {})
+    assert told(report) == ["failed 0 ConfigMap/default/a"]
+    assert ".data.a: expected string" in report.changes[0].why
+
+
+@pytest.mark.parametrize(
+    ("said", "counts_of"),
+    [("does not support dry run", set()), ("denied the request: no", {"changed"}), ("", {"new", "changed"})],
+    ids=["asked in vain", "denied", "refused"],
+)
+def test_what_a_webhook_says_counts_where_it_would_say_it_again(
+    said: str, counts_of: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes no dry runs has said nothing; one that denies a new object may take it once others exist."""
+
+    async def refusing(_: Judging, manifest: object, **__: object) -> object:
+        raise Invalid(f'apply: admission webhook "a.test" {said}' if said else "apply: no such field", status=400)
+
+    monkeypatch.setattr(Judging, "apply", refusing)
+    base = {"a.yaml": MAP % ("changed", "one")}
+    report = planned(base, {"a.yaml": MAP % ("changed", "two"), "b.yaml": MAP % ("new", "one")})
+    failed = {change.key.name for change in report.changes if change.key and change.action is Action.FAILED}
+    assert failed == counts_of
 
 
 def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
