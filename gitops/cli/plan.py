@@ -21,6 +21,7 @@ from gitops.source import Snapshot, places
 
 if TYPE_CHECKING:
     from gitops.config import Config
+    from gitops.records.refs import Ref
 
 
 @click.command()
@@ -109,16 +110,15 @@ def command(
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
+    wanted = _refs(refs)
+    config = _configuration(file) if file else None
     with uncollected(), ThreadPoolExecutor(max_workers=1) as reader:
         commits = reader.submit(_read, place, base, head or revision)
         from gitops.cli.asked import Asked
         from gitops.cli.planned import text
-        from gitops.cli.typed import typed
         from gitops.review.narrowing import narrowed
         from gitops.words.times import Times
 
-        wanted = [typed([word]) for word in refs]
-        config = _configuration(file) if file else None
         asked = Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
         report, title = asyncio.run(asked.report(choice, commits))
     shown = narrowed(report, wanted, namespace)
@@ -158,6 +158,14 @@ def _painted(color: str) -> bool | None:
     """As click takes it: None where the terminal decides."""
     unasked = False if os.environ.get("NO_COLOR") else None
     return {"always": True, "never": False}.get(color, unasked)
+
+
+def _refs(words: tuple[str, ...]) -> list[Ref]:
+    if not words:
+        return []
+    from gitops.cli.typed import typed
+
+    return [typed([word]) for word in words]
 
 
 def _configuration(file: Path) -> Config:
