@@ -7,11 +7,13 @@ somebody forgot to wake.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -29,12 +31,15 @@ from tests.gitops.virtual_time import VirtualClock, VirtualLoop
 from tests.properties.test_parts import CONFIG_MAPS, LINKS, happens, state_of
 
 NAMES = ("a", "b", "c", "d")
+LEAVING = frozenset({"c", "d"})
 HOUR = 3600.0
 POLLED = 30.0
 QUIET = 1500.0
 """Seconds in which everything has to come to its end: two windows, and rollouts of one instance after the other."""
 
 EVENTS = ("delete", "edit", "label", "commit", "commit", "image", "break", "mend")
+WORDS = ("hold", "suspend", "policy", "leave", "return", "gone", "move", "rename")
+"""What people order, and how files and definitions change their names and places."""
 SHOCKS = ("cut", "refuse", "reset", "git", "restart", "kill")
 
 NEEDS = {"config.kubernetes.io/depends-on": f"{GROUP}/namespaces/default/Link/a"}
@@ -46,6 +51,7 @@ WINDOW = {
     "selector": {"rgds": [f"links.{GROUP}"]},
 }
 POLICY = {"selector": {"rgds": [f"links.{GROUP}"]}, "shape": {"linear": {"n": 1}}, "progressDeadline": "2h"}
+SHAPES = ({"linear": {"n": 1}}, {"linear": {"n": "50%"}}, {"exponential": {"factor": 2}})
 
 
 class Severed(Committed):
@@ -59,8 +65,18 @@ class Severed(Committed):
         return super().refs(*names)
 
 
+@dataclass
 class Shaken(Fleet):
-    """Behind a server that has faults."""
+    """Behind a server that has faults. Its instances are in files of `folder`, and its definition is called `called`."""
+
+    folder: str = ""
+    called: str = f"links.{GROUP}"
+
+    def _files(self) -> dict[str, str]:
+        files = {f"{self.folder}{name}": text for name, text in super()._files().items()}
+        definition = json.loads(files.pop(f"{self.folder}link.json"))
+        definition["metadata"]["name"] = self.called
+        return {**files, "link.json": json.dumps(definition)}
 
     @cached_property
     def faulty(self) -> Faulty:
@@ -100,10 +116,11 @@ class Hour:
         if not self.calm:
             self.fleet.push(hours=WINDOW)
         while asyncio.get_running_loop().time() < (HOUR / 4 if self.calm else HOUR):
-            await asyncio.sleep(self.chance.choice([0.0, 0.3, 5.0, 40.0, 120.0]))
+            await asyncio.sleep(self.chance.choice([0.0, 0.3, 5.0, 90.0, 120.0]))
             await self._something()
         self.mirror.lost, self.fleet.faulty.faults = False, ()
         self.broken.clear()
+        self._over()
         await asyncio.sleep(QUIET)
         if self.calm:
             await self._at_once()
@@ -126,7 +143,7 @@ class Hour:
     # ---- what happens
 
     async def _something(self) -> None:
-        what = self.chance.choice(EVENTS if self.calm else (*EVENTS, *SHOCKS))
+        what = self.chance.choice((*EVENTS, *WORDS) if self.calm else (*EVENTS, *WORDS, *SHOCKS))
         name = self.chance.choice(NAMES)
         self.log.append(f"{asyncio.get_running_loop().time():.1f} {what} {name}")
         match what:
@@ -139,6 +156,23 @@ class Hour:
                 self.broken.add(name)
             case "mend":
                 self.broken.clear()
+            case "hold" | "suspend" if self.exists(name):
+                self.fleet.annotate(name, **{what: "INC-7" if self.chance.random() < 0.6 else None})
+            case "policy":
+                self._pushed(rolling={**POLICY, "shape": self.chance.choice(SHAPES)})
+            case "leave" if name in LEAVING:
+                self.fleet.names = tuple(one for one in self.fleet.names if one != name)
+                self._pushed()
+            case "return":
+                self._return()
+            case "gone" if self.exists(name):
+                self.fleet.request("DELETE", f"{LINKS}/{name}")
+            case "move":
+                self.fleet.folder = f"folder-{self.fleet.commits}/"
+                self._pushed()
+            case "rename":
+                self.fleet.called = self.chance.choice([f"links.{GROUP}", f"chains.{GROUP}"])
+                self._pushed()
             case "cut":
                 self.fleet.faulty.faults = [Fault(CutWatch(self.chance.randrange(3)), verb="watch", times=5)]
             case "refuse":
@@ -166,6 +200,21 @@ class Hour:
         self.fleet.written = {**self.fleet.written, name: {"text": f"text {self.fleet.commits}", **more}}
         self.fleet.push()
         self.follower.poll("platform")
+
+    def _pushed(self, **rules: Mapping[str, Any]) -> None:
+        self.fleet.push(**rules)
+        self.follower.poll("platform")
+
+    def _return(self) -> None:
+        self.fleet.names = NAMES
+        self._pushed()
+
+    def _over(self) -> None:
+        """Nobody orders anything any more."""
+        self.fleet.called = f"links.{GROUP}"
+        self._return()
+        for name in filter(self.exists, NAMES):
+            self.fleet.annotate(name, hold=None, suspend=None)
 
     def exists(self, name: str) -> bool:
         return any(one["metadata"]["name"] == name for one in self.fleet.request("GET", LINKS)["items"])

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from applier.reasons import Blocked, Reason
 from applier.results import Result
 from gitops.daemon.workqueue import WorkQueue
+from gitops.errors import SourceError
 from gitops.passes.known import Pass
+from gitops.server.board import Board
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 from gitops.stages import STAGES
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, StillClock
-from tests.gitops.server.seeing import FREEZE, HOURS, planned, scene
+from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -92,6 +95,58 @@ async def test_a_fleet_that_waits_for_a_window() -> None:
     assert values(text, "levelgate_source_state") == {("platform", "Held"): 1}
     assert values(text, "levelgate_api_requests_total") == {("200", "list"): 3, ("409", "patch"): 1}
     assert values(text, "levelgate_stage_duration_seconds_count")[("pass",)] == 7
+
+
+async def test_a_source_that_lags_and_cannot_be_read() -> None:
+    """Revision lag, Git, windows and rollouts while nothing moves; and what each says once that is over."""
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        at_rest = await seen.metrics()
+        seen.fleet.push("two", prod=HOURS, freeze=FREEZE, hours={**HOURS, "timeZone": "Asia/Tokyo"})
+        await seen.step(timedelta(hours=48))
+        seen.fleet.clock.moment += timedelta(minutes=5)
+        seen.seen.monitor.errors = lambda: {"platform": SourceError("https://git.test", "no answer")}
+        text = await seen.metrics()
+        openings = [one.until for standing in (await board(seen)).overview.instances for one in standing.reasons]
+    for told, number in ((at_rest, 0.0), (text, 300.0)):
+        assert values(told, "levelgate_source_lag_seconds") == {("platform",): number}
+    assert values(at_rest, "levelgate_source_readable") == {("platform",): 1}
+    assert values(text, "levelgate_source_readable") == {("platform",): 0}
+    assert values(at_rest, "levelgate_leader") == {(): 1}
+    assert values(text, "levelgate_last_pass_timestamp_seconds") == {(): seen.fleet.clock.seconds() - 300}
+    assert values(text, "levelgate_windows")["Deny", "platform", "active"] == 1
+    first = min(one.timestamp() for one in openings if one)
+    assert values(text, "levelgate_next_opening_timestamp_seconds") == {("platform",): first}
+    of_rollout = {state: count for (_, state), count in values(text, "levelgate_rollout_instances").items()}
+    assert of_rollout["waiting"] == 2
+    assert of_rollout["settled"] == 0
+    assert {state: count for (_, state), count in values(at_rest, "levelgate_rollout_instances").items()}.get(
+        "settled", 2
+    ) == 2
+
+
+async def board(seen: Scene) -> Board:
+    found = await seen.seen.monitor.board()
+    assert found is not None
+    return found
+
+
+async def test_the_earliest_opening_is_told_and_what_is_kept_is_counted() -> None:
+    async with scene(names=("i0", "i1")) as seen:
+        await seen.started()
+        found = await seen.step()
+        times = iter((START + timedelta(hours=9), START + timedelta(hours=2)))
+        sets = [
+            one if one.rendered.is_source else replace(one, stays=Blocked(Reason.HELD, "so it is", until=next(times)))
+            for one in found.plan.sets
+        ]
+        seen.seen.passed(planned(found, sets))
+        text = await seen.metrics()
+    assert values(text, "levelgate_next_opening_timestamp_seconds") == {
+        ("platform",): (START + timedelta(hours=2)).timestamp()
+    }
+    metrics = Metrics(seen.seen.monitor, dict, lambda: {"renderings": 7})
+    assert values((await metrics.text(START)).decode(), "levelgate_cache_entries") == {("renderings",): 7}
 
 
 async def test_drift_and_what_was_done_are_counted() -> None:
