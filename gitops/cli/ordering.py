@@ -47,7 +47,7 @@ class Moment(click.ParamType[datetime]):
         now = SystemClock().now()
         try:
             found = in_utc(datetime.fromisoformat(value))
-        except ValueError:
+        except (ValueError, OverflowError):
             try:
                 found = now + Duration().convert(value, param, ctx)
             except click.BadParameter:

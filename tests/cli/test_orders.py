@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from gitops.cli import USAGE
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id
 
@@ -112,6 +114,18 @@ def test_a_time_without_a_zone_is_that_of_the_terminal_also_across_summer_time(
     fleet.start()
     typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said)
     assert annotations(fleet, f"{OWN}/source-platform")["levelgate.dev/suspend-until"] == until
+
+
+@pytest.mark.parametrize(
+    ("zone", "said"), [("America/New_York", "9999-12-31T23:59"), ("Asia/Tokyo", "0001-01-01T00:00")]
+)
+def test_a_time_that_no_calendar_has_is_wrong_usage(
+    fleet: Fleet, typed: Typed, monkeypatch: pytest.MonkeyPatch, zone: str, said: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    told = typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said, code=USAGE)
+    assert f"{said!r} is no time" in told
 
 
 def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
