@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
+from gitops.cli import INTERRUPTED
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.waiting import eventually
 from tests.scenarios.platform import Repository
@@ -69,6 +70,9 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="levelgate-demo-") as name:
             show(Path(name))
+    except KeyboardInterrupt:
+        print("\nInterrupted. The daemon is stopped, the directory is removed.", file=sys.stderr)
+        return INTERRUPTED
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1

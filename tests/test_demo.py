@@ -27,6 +27,21 @@ def test_the_sample_repository_renders_without_a_problem() -> None:
     assert {key.namespace for key in bundle.instances} == set(demo.NAMESPACES)
 
 
+def test_whoever_breaks_the_demo_off_is_told_that_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[Path] = []
+
+    def broken_off(directory: Path) -> None:
+        shown.append(directory)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "show", broken_off)
+    assert demo.main() == 130
+    assert "The daemon is stopped, the directory is removed." in capsys.readouterr().err
+    assert not shown[0].exists()
+
+
 def test_the_demo_runs_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The demo checks itself at every step; here it must come to its last one, and leave no process and no sandbox behind."""
     demo.show(tmp_path)
