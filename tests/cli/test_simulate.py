@@ -142,3 +142,20 @@ def test_what_was_simulated_so_far_is_shown_when_somebody_breaks_it_off(
     monkeypatch.setattr(Simulation, "_until", broken_off)
     text = printed(capsys, str(platform.path), "--base", "main~1", "--head", "main", *AT, code=INTERRUPTED)
     assert text.splitlines()[-1].endswith("interrupted.")
+
+
+def test_a_broken_commit_in_the_middle_of_a_history_keeps_what_was(
+    capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One instance cannot be read for a day: it stays, and the commit that mends it finds it as it was."""
+    for day, text in ((26, "kind: [\n"), (27, files("three")["b.json"])):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-{day}T10:00:00+00:00")
+        platform.commit({"b.json": text}, message=f"day {day}")
+    rules = tmp_path / "freeze.json"
+    rules.write_bytes(manifest("freeze", **FREEZE))
+    arguments = (str(platform.path), "--base", "main~3", "--head", "main", "--policy", str(rules), "-o", "json")
+    found = json.loads(printed(capsys, *arguments, "--assume", "ready=4m"))
+    assert [one["subject"] for one in found["commits"]] == ["move to three", "day 26", "day 27"]
+    assert {one["name"]: one["spans"][-1]["stage"] for one in found["instances"]} == dict.fromkeys("abcd", "settled")
+    deleted = [one for one in found["events"] if "deleted" in one["message"]]
+    assert (deleted, "settled" in found["commits"][2]) == ([], True)
