@@ -25,7 +25,7 @@ from gitops.review.report import Caution, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
 from renderer.catalog import Catalog
 from renderer.errors import Problem
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET
 from renderer.memo import Memo
 from renderer.model import Bundle
@@ -46,6 +46,9 @@ async def between(
     memo = Memo()
     before, after = render([base], memo=memo), render([head.catalog], memo=memo)
     left_out, rollouts = 0, completed(base, before)
+    masks = Masks()
+    for bundle in (before, after):
+        masks.learn(_manifests(bundle))  # of all: what is left out may hold what is shown
     levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
     if found := affected(base, head.catalog, before, after, head.brake):
         base, head = found[0], replace(head, catalog=found[1])
@@ -55,10 +58,16 @@ async def between(
     record = Judging(ClusterName("git"), brought(base, before, version, rollouts), crds=_crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
-        report = await against(record, head, clock=clock, facts=facts, unresolved=unresolved, levels=levels, memo=memo)
+        report = await against(
+            record, head, clock=clock, facts=facts, unresolved=unresolved, levels=levels, memo=memo, masks=masks
+        )
     finally:
         await record.close()
     return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
+
+
+def _manifests(bundle: Bundle) -> Iterator[Manifest]:
+    return (node.manifest for one in bundle.sets for node in one.nodes if node.manifest)
 
 
 def _size(bundle: Bundle) -> int:
@@ -96,8 +105,12 @@ async def against(
     unresolved: Before | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
     memo: Memo | None = None,
+    masks: Masks | None = None,
 ) -> Report:
-    """What `head` changes of a cluster. Nothing is written. Raises ClusterError only when the cluster cannot be read at all."""
+    """What `head` changes of a cluster; `masks` may know Secrets that are in neither. Nothing is written.
+
+    Raises ClusterError only when the cluster cannot be read at all.
+    """
     known = (lambda _: facts) if facts is not None else None
     foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo())
     judge = judge_of(head.catalog)
@@ -105,9 +118,9 @@ async def against(
         refused = await refusals(foreseen.due, head.catalog, judge)
     finally:
         await judge.close()
-    masks = Masks()
+    masks = masks or Masks()
     masks.learn(foreseen.situation.observed.objects.values())
-    masks.learn(node.manifest for one in foreseen.bundle.sets for node in one.nodes if node.manifest)
+    masks.learn(_manifests(foreseen.bundle))
     made = Changes(foreseen, masks, unresolved or {}, levels or {}, refused)
     return reported(made, head, at=clock.now(), against=f"cluster {cluster.name}")
 

@@ -12,7 +12,7 @@ from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
 from gitops.review.masking import Masks
-from gitops.review.report import Action
+from gitops.review.report import Action, Difference
 from gitops.words.times import Times
 from tests.gitops.review.commits import planned
 
@@ -114,3 +114,22 @@ def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
     masks = Masks()
     masks.learn([secret])
     assert masks.object(secret)["metadata"]["annotations"] == {"team": "shop"}
+
+
+def test_a_value_of_a_secret_that_does_not_change_is_masked_where_it_is_copied_to() -> None:
+    """Of two commits only what differs is planned; what is left out holds values all the same."""
+    copy = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: default}\ndata: {url: %s}\n"
+    base, head = ({"a.yaml": SECRET % (CANARY, 2, OTHER), "b.yaml": copy % said} for said in ("none", CANARY))
+    (change,) = planned(base, head).changes
+    assert change.diff == (Difference("data.url", "none", "(secret #1)"),)
+
+
+def test_a_rule_that_quotes_a_value_names_its_number() -> None:
+    """Though the Secret itself is the same in both commits."""
+    window = (
+        "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: hours}\n"
+        'spec: {kind: Allow, timeZone: UTC, schedule: {cron: "0 9 * * 1"}, duration: 2h, byName: true, description: %s}\n'
+    )
+    base, head = ({"a.yaml": SECRET % (CANARY, 2, CANARY), "w.yaml": window % said} for said in ("quiet", CANARY))
+    (warning,) = planned(base, head).warnings
+    assert warning.message == "PropagationWindow hours changes: spec.description quiet -> (secret #1)"
