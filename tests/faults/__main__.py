@@ -219,7 +219,8 @@ def main() -> int:
     )
     if not any(options.scenario in scenario.name for scenario in SCENARIOS):
         parser.error(f"no scenario {options.scenario!r}; there are {', '.join(one.name for one in SCENARIOS)}")
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for ends in (signal.SIGTERM, signal.SIGINT):  # a shell has its jobs in the background ignore SIGINT
+        signal.signal(ends, signal.default_int_handler)
     report, start = Report(), time.monotonic()
     try:
         run(report, options)
