@@ -54,6 +54,8 @@ SAID: tuple[Mapping[str, str], ...] = (
 )
 """What people write into a file of what is not to be done with its object."""
 
+OF_INSTANCES = frozenset({keys.HOLD, keys.SUSPEND, keys.DELETION_POLICY})
+
 Rule = Mapping[str, Any]
 _OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 
@@ -107,11 +109,7 @@ def annotated(text: str, said: Mapping[str, str]) -> str:
     is_instance = found["apiVersion"].startswith(GROUP)
     found["metadata"]["annotations"] = {
         **found["metadata"].get("annotations", {}),
-        **{
-            name: word
-            for name, word in said.items()
-            if is_instance or name not in {keys.HOLD, keys.SUSPEND, keys.DELETION_POLICY}
-        },
+        **{name: word for name, word in said.items() if is_instance == (name in OF_INSTANCES)},
     }
     return json.dumps(found)
 
