@@ -29,7 +29,9 @@ from renderer.identity import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """`targets` of instances that may move, once the `states` of their rollouts are stored. `wake_at`: when time alone may change something."""
+    """`targets` of instances that may move, once the `states` of all rollouts that were asked are stored, as far as they decide. `wake_at`: when time
+    alone may change something.
+    """
 
     targets: Mapping[ObjectKey, int]
     states: Mapping[str, State]
@@ -51,9 +53,8 @@ def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted
         decision = asked.decide(whole.propagation.states[name])
         if why := asked.is_more_than_moves(decision):
             return Wider(f"{why} in the rollout {name}")
-        if decision.grants:
-            targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
-            states[name] = asked.reserved(decision)
+        targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
+        states[name] = asked.reserved(decision)
         moments.add(decision.wake_at)
     return Granted(targets, states, min(filter(None, moments), default=None))
 

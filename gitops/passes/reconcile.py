@@ -318,7 +318,7 @@ class Reconciler:
         if found.targets and self.mine is not None:
             return Wider("other processes count as well")
         try:
-            rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states)
+            rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states, is_told=False)
         except StaleWrite as error:
             return Wider(f"what was let move is not on record: {error}")
         whole.told(rollouts, ())

@@ -120,6 +120,24 @@ def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> No
     assert named(whole.granted) == ["i4", "i5", "i6", "i7"]
 
 
+def test_the_last_one_that_settles_is_counted_although_nobody_is_let_move(fleet: Fleet) -> None:
+    """What settles by a part does so later than everything was looked at; the record tells it all the same."""
+    fleet.push("two")
+    assert sum(map(len, fleet.move("two"))) == len(TEN)
+    fleet.settle()
+    fleet.ready("i3", ready=False)
+    fleet.settle()
+    assert fleet.rollout().waves[0].settled == len(TEN) - 1
+    fleet.clock.moment += timedelta(seconds=5)
+    fleet.ready("i3")
+    looked_at(fleet, "i3")
+    writes = fleet.writes
+    assert granted(fleet) == []
+    assert fleet.writes == writes
+    fleet.call(fleet.reconciler.tell())
+    assert fleet.rollout().waves[0].settled == len(TEN)
+
+
 def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
     """A halt that was not heard yet: the record is only written over the version that was read."""
     fleet.push("two")
