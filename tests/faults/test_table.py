@@ -192,14 +192,19 @@ async def test_missed_events_the_next_look_at_everything_sees_what_no_watch_told
     unheard = Rule(Unheard("one-"), methods=READS, path="watch=", times=0)
     async with lane.daemon(unheard) as (follower, _proxy):
         await at_rest(follower)
+        looked = follower.reconciler.whole
         await lane.delete(lane.config_map("one-b"))
         place = f"{path_of(lane.config_map('one-c'))}?fieldManager=kubectl-edit"
         await lane.ask("PATCH", place, {"data": {"text": "by hand"}}, kind="application/merge-patch+json")
         await lane.delete(lane.config_map("other"))
         await there(lane, lane.config_map("other"))
-        assert await lane.get(lane.config_map("one-b")) is None
+        is_missing = await lane.get(lane.config_map("one-b")) is None
+        assert (
+            is_missing or follower.reconciler.whole is not looked
+        )  # on a busy machine it may look at everything by itself
         follower.wake(None, RESYNC)
         await there(lane, lane.config_map("one-b"))
+        await follower.idle()
     found, expected = essence(await lane.objects()), essence(wanted)
     assert found == expected, differences(found, expected)
 
