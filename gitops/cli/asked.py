@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,14 +38,17 @@ Commits = tuple[Snapshot, Snapshot | None]
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 
 
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What is to be planned."""
 
-    def __init__(
-        self, place: str, base: str, head: str, against: str, source: str, adopt: Adoption, config: Config | None
-    ) -> None:
-        self.place, self.base, self.head, self.against = place, base, head, against
-        self.source, self.adopt, self.config = source, adopt, config
+    place: str
+    base: str
+    head: str
+    against: str
+    source: str
+    adopt: Adoption
+    config: Config | None
 
     async def report(self, choice: ClusterChoice, commits: Future[Commits]) -> tuple[Report, str]:
         """The report of the commits that are being read, and the line that says of what it is."""
