@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
-import orjson
 
 from gitops.check.facts import Facts, examine
 from gitops.check.judge import Finding, Level, judge
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
 from gitops.words.text import local, title
 
@@ -40,7 +39,7 @@ async def _check(output: str, choice: ClusterChoice) -> int:
         facts = await examine(cluster, version=program_version(), now=SystemClock().now())
     found = judge(facts)
     if output == "json":
-        click.echo(orjson.dumps(_as_json(str(cluster.name), facts, found), option=orjson.OPT_INDENT_2))
+        tell(_as_json(str(cluster.name), facts, found), "json")
     else:
         header = f"Cluster {cluster.name}, {local(facts.now)}, levelgate {facts.version}"
         echo("\n".join([header, "", *_text(found)]))

@@ -9,12 +9,11 @@ from textwrap import wrap
 from typing import Any
 
 import click
-import orjson
 
 from applier.reasons import Because, Reason
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, utc_option
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.propagation.judge import startable
@@ -73,7 +72,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
         found = await explain(cluster, ref, namespace or cluster.namespace, now=now)
         stopped = await everything_suspended(cluster, now)
     if output == "json":
-        click.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
+        tell(_as_json(found), "json")
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
         echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
@@ -90,7 +89,7 @@ async def _event(
     async with choice.connected() as cluster:
         found = await wakes(cluster, event, subject, namespace or cluster.namespace, clock=clock)
     if output == "json":
-        click.echo(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
+        tell(as_json(found), "json")
     else:
         header = f"Cluster {cluster.name}, {times.full(clock.now())}, levelgate {program_version()}"
         echo("\n".join([header, "", *as_text(found)]))

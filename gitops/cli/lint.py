@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from gitops import compose
 from gitops.cli.options import revision_option, schemas_option
+from gitops.cli.terminal import tell
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
 from gitops.source import places
@@ -68,7 +68,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
         report = {"errors": errors, "warnings": warnings, "findings": [_as_json(finding) for finding in found]}
-        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+        tell(report, "json", is_sorted=True)
     else:
         for finding in found:
             click.echo(str(finding))

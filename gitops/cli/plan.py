@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
+from gitops.cli.terminal import tell
 from gitops.source import Snapshot, places
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def command(
         case "json":
             from gitops.review.as_json import as_json
 
-            click.echo(orjson.dumps(as_json(shown), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+            tell(as_json(shown), "json", is_sorted=True)
         case "markdown":
             from gitops.review.markdown import comment
 
@@ -139,7 +139,7 @@ def command(
         case "sarif":
             from gitops.review.findings import as_sarif
 
-            click.echo(orjson.dumps(as_sarif(shown, program_version()), option=orjson.OPT_INDENT_2))
+            tell(as_sarif(shown, program_version()), "json")
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
             click.echo("\n".join([header, *text(shown, times, full=bool(refs))]), color=_painted(color))

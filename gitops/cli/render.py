@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import revision_option, schemas_option
+from gitops.cli.terminal import tell
 from gitops.source import places
 from gitops.words.text import described, mark_of, title
 from renderer import documents
@@ -53,7 +53,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
         _write(bundle, output_dir)
         click.echo(f"Wrote {len(bundle.instances)} instances to {output_dir}", err=True)
     elif output == "json":
-        click.echo(orjson.dumps(_as_json(bundle, snapshot.revision), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+        tell(_as_json(bundle, snapshot.revision), "json", is_sorted=True)
     elif output == "yaml":
         click.echo(documents.dump(_all(bundle)), nl=False)
     else:

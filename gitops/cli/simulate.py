@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from gitops.cli import INTERRUPTED, program_version
+from gitops.cli.terminal import tell
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
@@ -147,7 +147,7 @@ def _show_comparison(actual: Timeline, tested: Timeline, times: Times, output: s
 
 
 def _json(document: object) -> None:
-    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    tell(document, "json", is_sorted=True)
 
 
 def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[str]:
