@@ -181,9 +181,10 @@ class Reconciler:
             if bundle.issued:  # another process stores these, and nothing of mine is made from them
                 known = replace(known, archive=known.archive.foreseen(bundle.issued))
                 continue
-            asked = self.share.of_rollouts(bundle, known.rollouts.requests)
+            moved = known.propagation.states
+            asked = self.share.of_rollouts(bundle, known.rollouts.requests, moved)
             due = self.share.of_plan(decided)
-            states = self.share.of_rollouts(bundle, known.propagation.states)
+            states = self.share.of_rollouts(bundle, moved, moved)
             known, is_stored = await beforehand.keep(self.records, known, states, is_told=due.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
@@ -333,7 +334,7 @@ class Reconciler:
         if whole is None or whole.due or not whole.is_untold:
             return
         now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
-        states = self.share.of_rollouts(whole.bundle, told.states)
+        states = self.share.of_rollouts(whole.bundle, told.states, told.states)
         rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, states)
         deeds, self.content.deeds, whole.is_untold = self.content.deeds, [], False
         sources = [state for state in whole.sources if self.share.has(state.catalog.source)]

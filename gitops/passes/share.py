@@ -14,6 +14,7 @@ from applier.cluster import Object
 from applier.observed import Observed, label
 from applier.plan import Plan
 from gitops.passes.sources import SourceState
+from gitops.propagation.state import State
 from gitops.records.rollouts import PREFIX as ROLLOUT_PREFIX
 from gitops.records.rollouts import rollout_key
 from renderer import keys
@@ -50,9 +51,16 @@ class Share:
             return plan
         return replace(plan, sets=tuple(one for one in plan.sets if self.has(one.source)))
 
-    def of_rollouts(self, bundle: Bundle, rollouts: Mapping[str, T]) -> Mapping[str, T]:
-        """Those of definitions that are ours; a rollout is named after its definition, and perhaps a policy."""
-        return {name: one for name, one in rollouts.items() if self.has(_definer(bundle, name) or COMMON)}
+    def of_rollouts(self, bundle: Bundle, rollouts: Mapping[str, T], states: Mapping[str, State]) -> Mapping[str, T]:
+        """Those of definitions that are ours, by name; `states` tell which kind each is of, since definitions of two sources may have one name."""
+        if self.mine is None:
+            return rollouts
+        nothing = State()
+        return {
+            name: one
+            for name, one in rollouts.items()
+            if self.has(_definer(bundle, name, states.get(name, nothing).of) or COMMON)
+        }
 
     def parents(self, observed: Observed) -> Iterator[Object]:
         """The parents of all sets that are ours, from owner to member."""
@@ -69,22 +77,32 @@ class Share:
 
     def concerns(self, bundle: Bundle, parents: Iterable[ObjectKey]) -> bool:
         """Is one of these sets ours, or of nobody that is known?"""
-        return any((source := _source_of(bundle, one)) is None or self.has(source) for one in parents)
+        return any(not (sources := _sources_of(bundle, one)) or any(map(self.has, sources)) for one in parents)
 
 
-def _definer(bundle: Bundle, rollout: str) -> str | None:
-    """The source of the definition that a rollout is named after."""
-    for kind, one in bundle.definitions.items():
-        if rollout == one.name or rollout.startswith(f"{one.name}."):
-            return bundle.owners[kind]
-    return None
+def _definer(bundle: Bundle, rollout: str, of: str) -> str | None:
+    """The source of the definition that a rollout is of: of its kind, and where nobody said `of` which it is, of its name."""
+    kinds = [kind for kind in bundle.definitions if _is_under(of, str(kind))]
+    if kinds:
+        return bundle.owners[max(kinds, key=lambda kind: len(str(kind)))]
+    return None if of else next(_definers(bundle, rollout), None)
 
 
-def _source_of(bundle: Bundle, parent: ObjectKey) -> str | None:
-    """Of the parent of a set, or of the record of a rollout; None for everything else."""
+def _definers(bundle: Bundle, rollout: str) -> Iterator[str]:
+    """The sources of the definitions that a rollout may be named after."""
+    return (bundle.owners[kind] for kind, one in bundle.definitions.items() if _is_under(rollout, one.name))
+
+
+def _is_under(name: str, definition: str) -> bool:
+    """Is it that of the definition, or of it under a policy?"""
+    return name == definition or name.startswith(f"{definition}.")
+
+
+def _sources_of(bundle: Bundle, parent: ObjectKey) -> tuple[str, ...]:
+    """Of the parent of a set; of the record of a rollout, all that it may be of. Empty for everything else."""
     if rendered := bundle.instances.get(parent):
-        return rendered.source
+        return (rendered.source,)
     if parent == source_parent(name := parent.name.removeprefix(SOURCE_PREFIX)):
-        return name
+        return (name,)
     is_rollout = parent == rollout_key(name := parent.name.removeprefix(ROLLOUT_PREFIX))
-    return _definer(bundle, name) if is_rollout else None
+    return tuple(_definers(bundle, name)) if is_rollout else ()

@@ -132,6 +132,27 @@ def test_each_writes_the_sets_and_records_of_its_sources_and_together_they_write
     assert all(records[name]["data"]["state"] == "Settled" for name in ("source-shop", "source-team"))
 
 
+def test_definitions_of_one_name_in_two_sources_have_each_its_own_process(world: World) -> None:
+    """A definition is its kind (rulings, *One catalog per cluster*): each of two teams may call theirs `app`, and whoever works on a source grants
+    the moves of its instances, records them and answers people.
+    """
+    for held in world.git.values():
+        held[0]["metadata"]["name"] = "app"
+    world.settle()
+    shop, team = ("rollout-app", "rollout-app.team")
+    kinds = [json.loads(world.objects(OWN)[name]["data"]["of"]) for name in (shop, team)]
+    assert kinds == [f"Shop.{GROUP}", f"Team.{GROUP}"]
+    assert {shop, team} & world.written("one") == {shop}
+    assert {shop, team} & world.written("two") == {team}
+    world.writes.clear()
+    asked = {"metadata": {"annotations": {"levelgate.dev/halt": "INC-7"}}}
+    merge = {"content-type": "application/merge-patch+json"}
+    world.sandbox.handle(Request("PATCH", f"{OWN}/{team}", merge, json.dumps(asked).encode()))
+    world.settle()
+    assert "levelgate.dev/halt" not in (world.objects(OWN)[team]["metadata"].get("annotations") or {})
+    assert {who for who, path in world.writes if path.endswith(team)} == {"two"}
+
+
 def test_what_is_settled_is_settled_for_a_process_that_does_all_of_it(world: World) -> None:
     """Dividing leaves nothing out: whoever takes over everything finds nothing to write."""
     world.settle()
