@@ -281,9 +281,8 @@ def _id(one: SetPlan, node: str) -> str:
 
 
 def _gate(blocked: Blocked) -> Gate:
-    behind: Any = blocked.details.get("position") or {}
     name = blocked.because[0].name if blocked.because else ""
-    return Gate(blocked.reason, blocked.message, name or behind.get("wave", ""), blocked.until)
+    return Gate(blocked.reason, blocked.message, name, blocked.until)
 
 
 def _origin(live: Mapping[str, Any] | None) -> tuple[str, int]:

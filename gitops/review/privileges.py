@@ -1,15 +1,19 @@
-"""Privileges that grow: rules of roles that allow more than before, and bindings that are new."""
+"""Privileges that grow: rules of roles that allow more than before, roles that gather those of more others, and bindings that are new."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from gitops.review.differences import written
 from renderer.identity import GroupKind, group_kind
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = frozenset({GroupKind(RBAC, "Role"), GroupKind(RBAC, "ClusterRole")})
 BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterRoleBinding")})
+
+_AGGREGATES: Final = f"{RBAC}/aggregate-to-"
+"""By a label that begins so the roles `admin`, `edit` and `view` of Kubernetes gather the rules of others."""
 
 Rule = tuple[str, str, str, str]
 """API group, resource (or URL), name or `*` for all, verb."""
@@ -25,8 +29,9 @@ def growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[st
             if not any(_covers(known, rule) for known in before):
                 more.setdefault(rule[:3], []).append(rule[3])
         yield from (_written(place, verbs) for place, verbs in more.items())
-        if new.get("aggregationRule") and new.get("aggregationRule") != (old or {}).get("aggregationRule"):
-            yield "all that roles with the labels of its aggregationRule allow"
+        known_selectors = _gathered(old)
+        yield from (f"all that roles with {_labels(one)} allow" for one in _gathered(new) if one not in known_selectors)
+        yield from (f"its rules become part of {name}" for name in sorted(_aggregates_to(new) - _aggregates_to(old)))
     elif kind in BINDINGS:
         role = new.get("roleRef") or {}
         known = _subjects(old) if old and old.get("roleRef") == role else frozenset()
@@ -43,6 +48,25 @@ def _rules(role: Mapping[str, Any]) -> Iterator[Rule]:
             for group in _texts(rule.get("apiGroups")):
                 for resource in _texts(rule.get("resources")):
                     yield from ((group, resource, name, verb) for name in names)
+
+
+def _gathered(role: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The selectors of other roles whose rules it gets."""
+    rule = (role or {}).get("aggregationRule")
+    return _dicts(rule.get("clusterRoleSelectors")) if isinstance(rule, dict) else []
+
+
+def _labels(selector: Mapping[str, Any]) -> str:
+    """`team=shop`; the requirements of a selector that has others as they are written."""
+    equal = selector.get("matchLabels")
+    pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
+    return " and ".join([*pairs, *(written(one) for one in _dicts(selector.get("matchExpressions")))]) or "any labels"
+
+
+def _aggregates_to(role: Mapping[str, Any] | None) -> set[str]:
+    labels = ((role or {}).get("metadata") or {}).get("labels")
+    found = labels.items() if isinstance(labels, dict) else ()
+    return {name.removeprefix(_AGGREGATES) for name, value in found if name.startswith(_AGGREGATES) and value == "true"}
 
 
 def _covers(known: Rule, asked: Rule) -> bool:

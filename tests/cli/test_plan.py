@@ -101,10 +101,19 @@ def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[s
 
 
 def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["plan", str(repository.path), "configmap/old", "--base", "main"]) == 0
-    assert "0 to create" in capsys.readouterr().out
-    assert invoke(["plan", str(repository.path), "configmap/new", "-n", "default", "--base", "main"]) == 0
-    assert "1 to create" in capsys.readouterr().out
+    """What a new object is made of is shown to those who ask for it."""
+    repository.commit(new=MAP % "new" + "data: {greeting: hello}\n", more=MAP % "more")
+    made = '         data\n         + {"greeting":"hello"}\n'
+    for refs, counted, is_full in (
+        ([], "2 to create", False),
+        (["configmap/old"], "0 to create", False),
+        (["configmap/new", "-n", "default"], "1 to create", True),
+        (["configmap/new", "-n", "elsewhere"], "0 to create", False),
+    ):
+        assert invoke(["plan", str(repository.path), *refs, "--base", "main"]) == 0
+        printed = capsys.readouterr().out
+        assert counted in printed
+        assert (made in printed) == is_full
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_sarif_names_rule_file_and_line() -> None:
     first = run["results"][0]
     assert (first["ruleId"], first["level"]) == ("PrivilegesGrow", "warning")
     place = first["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "rbac.yaml"}, "region": {"startLine": 12}}
+    assert place == {"artifactLocation": {"uri": "rbac.yaml"}, "region": {"startLine": 18}}
 
 
 def test_a_message_in_sarif_holds_no_link() -> None:
