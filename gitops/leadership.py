@@ -8,6 +8,7 @@ leader election, whose durations these are.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
@@ -40,6 +41,9 @@ class NotLeading(GitopsError):
 
 LASTS: Final = 15.0
 """Seconds after which a Lease that has not changed is nobody's."""
+
+PARTING: Final = 1.0
+"""Seconds that it may take to give a Lease back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +146,19 @@ class Leadership:
         return self.elapsed() < self._deadline
 
     async def release(self) -> None:
-        """Let the next one lead at once. What goes wrong costs only time."""
+        """Let the next one lead at once. What goes wrong costs only time, and not much of this process's: a server that does not answer is not waited
+        for.
+        """
         if self._lease is None or not self.leads:
             return
         self._deadline = 0.0
-        with suppress(ClusterError):
-            try:
-                await self._leave(self._lease)
-            except StaleWrite:  # our own renewal may have been broken off after it was sent
-                if holder_of(found := await self.read()) == self.identity:
-                    await self._leave(found)
+        with suppress(ClusterError, TimeoutError):
+            async with asyncio.timeout(PARTING):
+                try:
+                    await self._leave(self._lease)
+                except StaleWrite:  # our own renewal may have been broken off after it was sent
+                    if holder_of(found := await self.read()) == self.identity:
+                        await self._leave(found)
 
     async def _leave(self, lease: Object) -> None:
         await self.cluster.merge(self.lease, _body(lease, {"holderIdentity": ""}), manager=_MANAGER)

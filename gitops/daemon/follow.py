@@ -33,7 +33,7 @@ FIRST_ANSWERS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
 
 LAST_ANSWERS = 5.0
-"""Seconds that the end of the process waits for writes that the server has not answered."""
+"""Seconds that the end of the process waits for passes and writes that the server has not answered."""
 
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
@@ -171,8 +171,9 @@ class Follower:
                     timer = () if due is None else (self.clock.sleep(max(SHORTEST_SLEEP, due - self.elapsed())),)
                     await any_of(self._wake.wait(), self.stop.wait(), *timer)
             self._ask_no_more()
-            await self.workers.end()
-            await self.reconciler.end(LAST_ANSWERS)
+            until = asyncio.get_running_loop().time() + LAST_ANSWERS
+            await self.workers.end(LAST_ANSWERS)
+            await self.reconciler.end(max(0.0, until - asyncio.get_running_loop().time()))
         finally:
             self._ask_no_more()
             await self.workers.cancel()

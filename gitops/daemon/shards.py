@@ -115,8 +115,7 @@ class Shards:
 
     async def release(self) -> None:
         """Let the others have everything at once; nothing may be under way any more."""
-        for one in self._all:
-            await one.lead.release()
+        await asyncio.gather(*(one.lead.release() for one in self._all))
         self._held.clear()
         await self._replica.release()
 

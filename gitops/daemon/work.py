@@ -62,9 +62,13 @@ class Workers:
         while len(self._running) < self.limit and (keys := self._take()):
             self._running.add(asyncio.create_task(self._run(keys), name=f"work on {keys[0].work}"))
 
-    async def end(self) -> None:
-        """Until what is under way is done. Raises what has failed for good."""
-        await asyncio.gather(*self._running)
+    async def end(self, seconds: float) -> None:
+        """Until what is under way is done, at most so long; then it is broken off. Raises what has failed for good."""
+        if self._running:
+            done, _ = await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        await self.cancel()
 
     async def idle(self) -> None:
         """Until what is under way now is over; others may have begun meanwhile."""

@@ -215,6 +215,28 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
         assert ("a-app" in heard, "b-app" in heard) == (wanted, True)
 
 
+@pytest.mark.parametrize("fault", [Delay(HANGS), Refuse(503), Refuse(429, retry_after=60)])
+@pytest.mark.parametrize("since", [0.5, 2.0, 20.0])
+def test_who_stops_waits_for_no_server_that_does_not_serve(fault: Delay | Refuse, since: float) -> None:
+    """A graceful stop takes less than ten seconds also where a pass is in the middle of what cannot be had, `since` seconds after the start."""
+    loop = VirtualLoop()
+    clock = cast(StillClock, VirtualClock(loop, START))
+    with Faulted(names=("a", "b"), clock=clock, new_loop=lambda: loop) as fleet:
+
+        async def story() -> None:
+            async with following(fleet, lambda _: None) as follower:
+                await asyncio.sleep(since)
+                fleet.faulty.faults = [Fault(fault)]
+                fleet.push("two")
+                follower.poll("platform")
+                await asyncio.sleep(1)
+                begun = loop.time()
+            assert loop.time() - begun < 8, "two more are for receivers of notifications and for the Lease"
+
+        fleet.push()
+        fleet.call(story())
+
+
 def service(name: str, text: str) -> Object:
     metadata = {"name": name, "namespace": "default", "labels": {"text": text}}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}

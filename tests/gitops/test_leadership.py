@@ -20,11 +20,12 @@ from applier.fenced import Fenced
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Refuse, Reset
+from applier.sandbox.faults import Delay, Fault, Faulty, Refuse, Reset
 from applier.sandbox.transport import cluster_of
-from gitops.clock import Clock
+from gitops.clock import Clock, SystemClock
 from gitops.leadership import LEASE, Leadership, NotLeading, is_gone, own_identity
 from renderer.identity import ObjectKey
+from tests.gitops.virtual_time import VirtualLoop
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 
@@ -172,6 +173,23 @@ async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbo
     assert await two.take(await two.read())
     await one.release()
     assert holder(await sandbox.get(LEASE)) == "two"
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_at_the_end() -> None:
+    """A graceful stop takes less than ten seconds: then the Lease has to run out."""
+    faulty = Faulty(Sandbox().answer)
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        lead = Leadership(cluster_of(faulty.answer), "one", SystemClock(), runner.get_loop().time)
+
+        async def story() -> float:
+            assert await lead.take(await lead.read())
+            faulty.faults = [Fault(Delay(1e6))]
+            begun = runner.get_loop().time()
+            await lead.release()
+            return runner.get_loop().time() - begun
+
+        assert runner.run(story()) == 1
+        assert not lead.leads
 
 
 async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: KubeCluster) -> None:
