@@ -70,16 +70,17 @@ def plan(
     """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more.
 
     `comparisons`, those of earlier plans, only save work. A plan `to_the_end` shows what goes once all that can be written is written; else what
-    is still to be written protects what it uses until then.
+    is still to be written protects what it uses until then. It names no commit to approve: what is merged may get another id.
     """
     records, gates, comparisons = records or Records(), gates or Gates(), comparisons or Comparisons()
     comparisons.turn()
     decided = _Planner(bundle, observed, records, gates, comparisons, to_the_end).plan()
+    commits = {} if to_the_end else bundle.commits
     held = {
         source: why
         for source in bundle.sources
         if source not in records.approved
-        and (why := brake(decided, observed, source, records.brakes.get(source, BRAKE)))
+        and (why := brake(decided, observed, source, records.brakes.get(source, BRAKE), commits.get(source, "")))
     }
     if not held:
         return decided

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from applier import member
 from applier.observed import Observed
 from applier.plan.values import Brake, Plan
 from renderer import keys
 
 
-def brake(decided: Plan, observed: Observed, source: str, most: Brake) -> str:
-    """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not.
+def brake(decided: Plan, observed: Observed, source: str, most: Brake, commit: str) -> str:
+    """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not. `commit` is the one to
+    be approved, empty where its id is not known yet.
 
     Counted are members of the source's set and of instances that go with it, against all live members; one instance alone is exempt.
     """
@@ -27,7 +29,8 @@ def brake(decided: Plan, observed: Observed, source: str, most: Brake) -> str:
     live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
     if len(leaving) <= most.deletions or len(leaving) * 100 <= live * most.percent:
         return ""
+    approval = f"{keys.APPROVED}: {member.short(commit) or 'COMMIT'}"
     return (
-        f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation "
-        f"{keys.APPROVED}: COMMIT on {own.rendered.parent}"
+        f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation {approval} "
+        f"on {own.rendered.parent}"
     )

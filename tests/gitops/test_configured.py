@@ -14,7 +14,7 @@ from applier.reasons import Reason
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import OWN, Fleet
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def source(name: str, *maps: str, **said: Any) -> SourceState:
+def source(name: str, *maps: str, commit: str = "1" * 40, **said: Any) -> SourceState:
     """A source that holds these ConfigMaps."""
     manifests = {
         one: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": one, "namespace": "default"}}
         for one in maps
     }
     files = {f"{one}.json": json.dumps(manifest).encode() for one, manifest in manifests.items()}
-    return SourceState(load(files, source=name, revision="1" * 40), **said)
+    return SourceState(load(files, source=name, revision=commit), **said)
 
 
 def passed(fleet: Fleet, *sources: SourceState) -> Pass:
@@ -97,6 +97,43 @@ def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(fleet: Fl
     assert live(fleet) == (set("abcdevwxyz") if held else set("abvwxyz"))
     reasons = {orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans if orphan.blocked}
     assert reasons == ({Reason.BRAKE_ENGAGED} if held else set())
+
+
+def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: Fleet) -> None:
+    """Rule 12, threat 24: what is held says how many objects go and which commit has to be named; each deletes three of what is there."""
+    strict = Brake(deletions=0, percent=0)
+    named = {name: name * 40 for name in "abc"}
+
+    def held(name: str, *maps: str) -> set[str]:
+        found = passed(fleet, source("shop", *maps, commit=named[name], brake=strict))
+        return {one.blocked.message for sets in found.plan.sets for one in sets.orphans if one.blocked}
+
+    def approve(commit: str) -> None:
+        fleet.put(f"{OWN}/source-shop", approved_commit=commit)
+
+    passed(fleet, source("shop", *"stuvwxyz", commit=named["a"]))
+    (why,) = held("b", *"stuvw")
+    assert "3 of 8 objects would be deleted" in why
+    assert f"levelgate.dev/approved-commit: {'b' * 12} on" in why
+    for said in (named["a"], named["c"], "b" * 6, "b" * 41, "yes"):
+        approve(said)
+        assert held("b", *"stuvw"), said
+        assert live(fleet) == set("stuvwxyz")
+    approve(named["b"])
+    assert held("b", *"stuvw") == set()
+    assert live(fleet) == set("stuvw")
+    assert held("c", *"st")
+    assert live(fleet) == set("stuvw")
+
+
+def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Fleet) -> None:
+    """Rule 12: an emptied repository waits for a person, who may mean it."""
+    passed(fleet, source("shop", *"ab", commit="a" * 40))
+    empty = source("shop", commit="b" * 40, hold="commit bbbbbbb holds no object at all")
+    for said, left in (("a" * 40, {"a", "b"}), ("b" * 12, set())):
+        fleet.put(f"{OWN}/source-shop", approved_commit=said)
+        passed(fleet, empty)
+        assert live(fleet) == left
 
 
 def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fleet) -> None:
