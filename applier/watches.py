@@ -15,7 +15,9 @@ from applier.cluster import Change, Cluster, Subject
 from applier.errors import ClusterError
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds before a watch that broke is begun again: the first time, and at most."""
+"""Seconds before a watch that broke is begun again: the first time, and at most. Each that has not lasted for the latter doubles them: what begins
+anew has everything looked at.
+"""
 
 
 @dataclass
@@ -50,17 +52,20 @@ class Watches:
         await asyncio.gather(*ended, return_exceptions=True)
 
     async def _follow(self, subject: Subject) -> None:
-        wait, told = FIRST_WAIT, ""
+        wait, told, now = FIRST_WAIT, "", asyncio.get_running_loop().time
         while True:
+            begun = now()
             try:
                 async with self.cluster.watch(subject) as changes:
                     self.begun(subject)
-                    wait, told = FIRST_WAIT, ""
+                    told = ""
                     async for change in changes:
                         self.changed(change)
             except ClusterError as error:
                 if str(error) != told:
                     self.failed(subject, error)
                     told = str(error)
+            if now() - begun >= LONGEST_WAIT:
+                wait = FIRST_WAIT
             await self.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
