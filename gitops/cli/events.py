@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -58,17 +58,17 @@ def subject(key: ObjectKey) -> str:
 
 async def _events(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    async with choice.connected() as cluster:
-        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
+    async with choice.readable(namespace) as (cluster, place):
+        key = await locate(cluster, ref, place) if ref else None
         lines = await transitions(cluster, key.namespace or None if key else namespace)
     lines = about(lines, key) if key else lines
     if output != "table":
         tell(list(map(_as_json, lines)), output)
-        return 0
+        return whole(cluster)
     echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
     if not lines:
         echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
-        return 0
+        return whole(cluster)
     rows = [
         (
             times.short(line.at, now),
@@ -80,7 +80,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
         for line in lines
     ]
     echo("\n".join(aligned([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
-    return 0
+    return whole(cluster)
 
 
 def _as_json(line: Line) -> dict[str, str]:

@@ -12,7 +12,7 @@ import click
 
 from applier.reasons import Because, Reason
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -68,15 +68,15 @@ def command(
 
 async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    async with choice.connected() as cluster:
-        found = await explain(cluster, ref, namespace or cluster.namespace, now=now)
+    async with choice.readable(namespace) as (cluster, place):
+        found = await explain(cluster, ref, place, now=now)
         stopped = await everything_suspended(cluster, now)
     if output == "json":
         tell(_as_json(found), "json")
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
         echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
-    return 0
+    return whole(cluster)
 
 
 async def _event(

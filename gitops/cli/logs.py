@@ -8,8 +8,8 @@ import click
 import orjson
 
 from gitops.cli.events import reference, subject
-from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.options import ClusterChoice, cluster_options, whole
+from gitops.cli.terminal import echo, unreached
 from gitops.records.causes import timestamp
 from gitops.records.refs import Ref, locate
 from gitops.status.journal import WATCHED, Line, about, everything
@@ -43,8 +43,8 @@ async def _logs(
     ref: Ref | None, follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
     told: set[Line] | None = None
-    async with choice.connected() as cluster:
-        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
+    async with choice.readable(namespace) as (cluster, place):
+        key = await locate(cluster, ref, place) if ref else None
 
         async def look() -> bool:
             found = await everything(cluster, None if key else namespace)
@@ -54,10 +54,12 @@ async def _logs(
             told = set(found)
             for line in new[-tail:] if is_first and tail else new:
                 click.echo(_json(line)) if output == "json" else echo(_text(line))
+            if is_first and follow:
+                whole(cluster)
             return not follow
 
-        await until(cluster, WATCHED, look, seconds=None)
-        return 0
+        await until(cluster, WATCHED, look, seconds=None, missed=unreached())
+        return whole(cluster)
 
 
 def _text(line: Line) -> str:

@@ -15,10 +15,12 @@ from click.core import ParameterSource
 
 from applier.adoption import Adoption
 from applier.errors import ConfigurationError
+from gitops.cli.terminal import echo
 from gitops.durations import duration
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
+    from gitops.status.permitted import Permitted
 
 
 class Duration(click.ParamType[timedelta]):
@@ -123,6 +125,28 @@ class ClusterChoice:
             yield cluster
         finally:
             await cluster.close()
+
+    @asynccontextmanager
+    async def readable(self, namespace: str | None) -> AsyncIterator[tuple[Permitted, str]]:
+        """The chosen cluster as far as one may read it, and the namespace that is meant: this one, else the kubeconfig's. A reference that finds
+        nothing says what could not be read. Raises ConfigurationError.
+        """
+        from gitops.records.refs import RefError
+        from gitops.status.permitted import Permitted
+
+        async with self.connected() as cluster:
+            found = Permitted(cluster, within=namespace or "")
+            try:
+                yield found, namespace or cluster.namespace
+            except RefError as error:
+                raise RefError(". ".join(filter(None, [str(error), found.told]))) from None
+
+
+def whole(cluster: Permitted) -> int:
+    """The exit code of what was shown: 1 once it is said what could not be read, else 0."""
+    if cluster.told:
+        echo(f"\n{cluster.told}", err=True)
+    return int(bool(cluster.told))
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:

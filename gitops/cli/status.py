@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -20,6 +20,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.refs import Ref, RefError, locate
 from gitops.records.standing import Standing, State, everything_suspended
 from gitops.status.overview import Overview, Rollout
+from gitops.status.permitted import Permitted
 from gitops.words.reasons import blocker, left, reference, unread
 from gitops.words.text import age, aligned
 from gitops.words.times import Times
@@ -62,25 +63,34 @@ def command(
 
 async def _status(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    async with choice.connected() as cluster:
+    async with choice.readable(namespace) as (cluster, place):
         found = await Overview.read(cluster, now=now)
-        stopped = await everything_suspended(cluster, now)
+        stopped, key = await everything_suspended(cluster, now), None
         if ref and ref.own in {"rollout", "rgd"}:
             found = found.of_rollout(ref.name)
         elif ref:
-            found = found.of(await locate(cluster, ref, namespace or cluster.namespace))
+            key = await locate(cluster, ref, place)
+            found = found.of(key)
+            if cluster.refused and not ref.own:
+                found = await found.with_instance(cluster, key)
         elif namespace:
             found = found.within(namespace)
-    if ref and not (found.sources or found.rollouts or found.instances):
-        raise RefError(f"nothing is known of {ref} in cluster {cluster.name}; `levelgate status` lists what there is")
+        if ref and not (found.sources or found.rollouts or found.instances):
+            where = f" in namespace {key.namespace}" if key and key.namespace and not ref.own else ""
+            raise RefError(
+                f"nothing is known of {ref}{where} in cluster {cluster.name}; `levelgate status` lists what there is"
+            )
+        if not found.sources and cluster.refused and not ref:
+            raise RefError("nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS")
     if output in {"json", "yaml"}:
-        tell(_as_json(str(cluster.name), found), output, is_sorted=True)
-        return 0
+        tell(_as_json(cluster, found), output, is_sorted=True)
+        return whole(cluster)
     if output == "name":
         echo("\n".join(_names(found)))
-        return 0
+        return whole(cluster)
     header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
     one = found.instances[0] if ref and not ref.own else None
+    settled = _settled(found, "" if ref or found.instances else namespace or "", is_whole=not cluster.refused)
     lines = _instance(one) if one else _tables(found, times, now, everything=ref is not None)
     echo(
         "\n".join(
@@ -89,11 +99,11 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
                 *filter(None, [stopped]),
                 "",
                 *lines,
-                *_not_as_git_says(found, times, choice, wide=output == "wide"),
+                *_not_as_git_says(found, times, choice, wide=output == "wide", settled=settled),
             ]
         )
     )
-    return 0
+    return whole(cluster)
 
 
 def _names(found: Overview) -> Iterator[str]:
@@ -142,12 +152,14 @@ def _instance(one: Standing) -> Iterator[str]:
     return aligned([header, row])
 
 
-def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wide: bool) -> Iterator[str]:
+def _not_as_git_says(
+    found: Overview, times: Times, choice: ClusterChoice, *, wide: bool, settled: str
+) -> Iterator[str]:
+    """`settled` is what is said where nothing waits."""
     rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
     others = [(_object(name, cause), cause) for name, cause in found.causes]
     if not (rows or others):
-        unknown = any(name in found.left or record.unreadable for name, record in found.sources.items())
-        yield from ("", "Everything is as Git said when it was read last." if unknown else "Everything is as Git says.")
+        yield from ("", settled)
         return
     header: tuple[str, ...] = ("NOT AS GIT SAYS", "REASON", "BY", "NOT BEFORE")
     table = [_row(_place(one.key), cause, blocker(one, cause), times, wide) for one, cause in rows]
@@ -165,6 +177,16 @@ def _not_as_git_says(found: Overview, times: Times, choice: ClusterChoice, *, wi
     )
 
 
+def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
+    """`empty` is a namespace without instances."""
+    if empty:
+        return f"No instance is in namespace {empty}."
+    if not is_whole:
+        return "Nothing waits or fails, as far as it could be read."
+    unknown = any(name in found.left or record.unreadable for name, record in found.sources.items())
+    return "Everything is as Git said when it was read last." if unknown else "Everything is as Git says."
+
+
 def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:
     until = times.minute(cause.until) if cause.until else ""
     return (place, cause.reason, by, until, *((cause.node, cause.message) if wide else ()))
@@ -180,10 +202,11 @@ def _place(key: ObjectKey) -> str:
     return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
 
 
-def _as_json(cluster: str, found: Overview) -> dict[str, Any]:
+def _as_json(cluster: Permitted, found: Overview) -> dict[str, Any]:
     """The stable contract of `status -o json` (docs/reference.md)."""
     return {
-        "cluster": cluster,
+        "cluster": cluster.name,
+        "denied": sorted(map(str, cluster.refused)),
         "sources": [
             {
                 "name": name,

@@ -12,7 +12,7 @@ from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import Duration
 from gitops.cli.ordering import INSTANCE, Giving, order_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, unreached
 from gitops.records import orders
 from gitops.records.orders import Order
 from gitops.records.record import SourceRecord
@@ -43,7 +43,7 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
             return all(live is None or answered(live) == one.annotations[keys.SYNC] for one, live in found)
 
         watched = [Subject(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)]
-        if await until(cluster, watched, look, seconds=timeout.total_seconds()):
+        if await until(cluster, watched, look, seconds=timeout.total_seconds(), missed=unreached()):
             echo("It has been looked at.")
             return 0
         records = [SourceRecord.read(live) for one in given if (live := await cluster.get(one.subject.key))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,6 +14,18 @@ from gitops.words.text import visible
 def echo(text: str = "", *, err: bool = False) -> None:
     """A line, or several, to stdout or stderr."""
     click.echo(visible(text), err=err)
+
+
+def unreached() -> Callable[[Exception], None]:
+    """Says to stderr, once for each reason in a row, that a server went away that is asked again."""
+    told: list[str] = []
+
+    def tell_once(error: Exception) -> None:
+        if told != [str(error)]:
+            told[:] = [str(error)]
+            echo(f"{error}; it is tried again", err=True)
+
+    return tell_once
 
 
 def tell(told: Any, output: str, *, is_sorted: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
@@ -40,8 +40,8 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
 
 
 async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
-    async with choice.connected() as cluster:
-        key = await locate(cluster, ref, namespace or cluster.namespace)
+    async with choice.readable(namespace) as (cluster, where):
+        key = await locate(cluster, ref, where)
         parent = await cluster.get(key)
         if parent is None:
             raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
@@ -54,7 +54,7 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
     else:
         header = f"Cluster {cluster.name}, {local(now)}, levelgate {program_version()}"
         echo("\n".join([header, "", *_text(found)]))
-    return 0
+    return whole(cluster)
 
 
 def _text(root: Branch) -> Iterable[str]:

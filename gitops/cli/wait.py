@@ -13,7 +13,7 @@ from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, unreached
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.record import SourceRecord, read_records
@@ -21,6 +21,7 @@ from gitops.records.refs import ROLLOUT, SOURCE, Ref, RefError, locate
 from gitops.records.standing import Standing
 from gitops.status.arrival import Arrival, Awaited, Goal
 from gitops.status.overview import Overview
+from gitops.status.permitted import Permitted
 from gitops.status.waiting import until
 from gitops.words.text import local, title
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
@@ -81,7 +82,7 @@ async def _wait(
             told[:] = [one.told for one in found]
             return bool(found) and all(one.is_there for one in found)
 
-        if await until(cluster, subjects, is_there, seconds=patience.total_seconds()):
+        if await until(cluster, subjects, is_there, seconds=patience.total_seconds(), missed=unreached()):
             return 0
         echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
         return NOT_YET
@@ -115,7 +116,11 @@ async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespa
 
 
 async def _rollout(cluster: KubeCluster, name: str, awaited: Awaited) -> list[Arrival]:
-    found = (await Overview.read(cluster, now=SystemClock().now())).of_rollout(name)
+    permitted = Permitted(cluster)
+    found = (await Overview.read(permitted, now=SystemClock().now())).of_rollout(name)
     if not found.rollouts:
-        raise RefError(f"nothing is known of rollout/{name}; `levelgate status` lists what there is")
+        told = f"nothing is known of rollout/{name}; `levelgate status` lists what there is"
+        raise RefError(". ".join(filter(None, [told, permitted.told])))
+    if len(found.instances) < sum(wave.total for wave in found.rollouts[0].waves) and permitted.refused:
+        raise RefError(f"how far rollout/{name} is cannot be told. {permitted.told}")
     return [awaited.of_rollout(name, found.instances)]

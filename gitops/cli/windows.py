@@ -20,12 +20,12 @@ from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
 from gitops.records import calendar
 from gitops.records.record import read_records
+from gitops.records.refs import RefError
 from gitops.records.revisions import Archive
 from gitops.source import places
 from gitops.words.calendar import Calendar, as_json, tables
 from gitops.words.text import described
 from gitops.words.times import Times
-from renderer.errors import Problem
 from renderer.render import render
 
 
@@ -68,7 +68,7 @@ def command(
         raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
     if place is not None and choice != ClusterChoice():
         raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
-    found, where, problems = _of_path(place, revision) if place else asyncio.run(_of_cluster(choice))
+    found, where, problems = _of_path(place, revision) if place else asyncio.run(_of_cluster(namespace, choice))
     if namespace and not all_namespaces:
         found = [one.within(namespace) for one in found]
     if output != "table":
@@ -77,7 +77,7 @@ def command(
         header = f"{where}{times.full(now)} ({now:%H:%MZ}), tzdata {zones.version()}"
         echo("\n".join([header, *_text(found, times, now, count)]))
     for problem in problems:
-        echo(f"{problem}", err=True)
+        echo(problem, err=True)
     for one in found:
         for warning in warnings(one.windows, now):
             echo(f"warning: {warning}", err=True)
@@ -87,19 +87,22 @@ def command(
     return 1 if problems else 0
 
 
-def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[Problem]]:
+def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[str]]:
     snapshot = places.read(place, revision=revision)
     catalog = compose.catalog_of(snapshot)
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
     gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
     found = Calendar.of(rules, targets(render([catalog]), catalog.definitions), gates)
-    return [found], f"{place}: {described(snapshot, revision)}\n", [*problems, *rules.problems]
+    return [found], f"{place}: {described(snapshot, revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 
-async def _of_cluster(choice: ClusterChoice) -> tuple[list[Calendar], str, list[Problem]]:
-    async with choice.connected() as cluster:
-        return await in_cluster(cluster), f"Cluster {cluster.name}, ", []
+async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[Calendar], str, list[str]]:
+    async with choice.readable(namespace) as (cluster, _):
+        found = await in_cluster(cluster)
+        if not found and cluster.refused:
+            raise RefError("the windows in force cannot be shown")
+        return found, f"Cluster {cluster.name}, ", [cluster.told] if cluster.told else []
 
 
 async def in_cluster(cluster: Cluster) -> list[Calendar]:

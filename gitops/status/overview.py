@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from applier.cluster import Cluster
+from applier.observed import label
 from gitops.propagation.state import State as Record
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause
@@ -16,6 +17,7 @@ from gitops.records.installation import INSTALLATION, followed
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
+from renderer import keys
 from renderer.identity import ObjectKey, source_parent
 
 
@@ -79,6 +81,13 @@ class Overview:
         instances = [one for one in self.instances if one.key == key or source_parent(one.source) == key]
         rollouts = [one for one in self.rollouts if one.name in {standing.rollout for standing in instances}]
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
+
+    async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
+        """With this instance, where it exists, also if no record that may be read names it. Raises ClusterError."""
+        live = None if self.instances else await cluster.get(key)
+        if live is None or not label(live, keys.PARENT_ID):
+            return self
+        return replace(self, instances=(Standing.of(live),))
 
     def of_rollout(self, name: str) -> Overview:
         mine = tuple(one for one in self.rollouts if one.name == name)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from applier.cluster import Cluster, Subject
+from applier.errors import Unavailable
 from applier.watches import Watches
 
 SELDOM: Final = 10.0
@@ -18,9 +19,16 @@ OFTEN: Final = 0.2
 
 
 async def until(
-    cluster: Cluster, subjects: Collection[Subject], look: Callable[[], Awaitable[bool]], *, seconds: float | None
+    cluster: Cluster,
+    subjects: Collection[Subject],
+    look: Callable[[], Awaitable[bool]],
+    *,
+    seconds: float | None,
+    missed: Callable[[Unavailable], None],
 ) -> bool:
-    """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. Raises what `look` raises."""
+    """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. A server that goes away after the
+    first look is looked at again, once `missed` is told. Raises what else `look` raises.
+    """
     changed = asyncio.Event()
     async with Watches(
         cluster, changed=lambda _: changed.set(), begun=lambda _: changed.set(), failed=lambda _subject, _error: None
@@ -35,7 +43,10 @@ async def until(
                         async with asyncio.timeout(SELDOM):
                             await changed.wait()
                     changed.clear()
-                    if await look():
-                        return True
+                    try:
+                        if await look():
+                            return True
+                    except Unavailable as error:
+                        missed(error)
                     await asyncio.sleep(OFTEN)
         return False

@@ -17,6 +17,7 @@ from tests.cli.shops import friday, opened
 from tests.gitops.fleet import Fleet
 
 Typed = Callable[..., str]
+Printed = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_berlin: None) -> Typed:
-    """`typed(fleet, "status", "-o", "json")`: what the command prints, once its exit code is as expected (0 unless `code` is given)."""
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_berlin: None) -> Printed:
+    """`printed(fleet, "status", code=1)`: what the command prints to stdout and to stderr, once its exit code is as expected."""
 
-    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
+    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> tuple[str, str]:
         @asynccontextmanager
         async def connected(_choice: ClusterChoice, *, concurrency: int = 16, **_: float) -> AsyncIterator[Cluster]:
             yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
@@ -43,7 +44,18 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
             found = invoke(list(arguments))
         captured = capsys.readouterr()
         assert found == code, captured.err
-        return captured.out if code == 0 else captured.err
+        return captured.out, captured.err
+
+    return levelgate
+
+
+@pytest.fixture
+def typed(printed: Printed) -> Typed:
+    """As `printed`, but one of the two: stdout, or stderr where a `code` beside 0 is expected."""
+
+    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
+        out, err = printed(fleet, *arguments, code=code)
+        return out if code == 0 else err
 
     return levelgate
 

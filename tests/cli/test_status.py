@@ -76,7 +76,7 @@ def test_wide_shows_every_cause_with_its_node_and_message(held_up: Fleet, typed:
 
 
 def test_a_namespace_narrows_what_waits(held_up: Fleet, typed: Typed) -> None:
-    assert answer(typed, held_up, "-n", "other")[-1] == "Everything is as Git says."
+    assert answer(typed, held_up, "-n", "other")[-1] == "No instance is in namespace other."
     assert answer(typed, held_up, "-n", "other", "-A") == answer(typed, held_up)
 
 

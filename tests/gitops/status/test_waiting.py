@@ -6,14 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from applier.cluster import Change, Cluster, Subject
+from applier.errors import Denied, Unavailable
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from gitops.status import waiting
 from gitops.status.waiting import OFTEN, until
 from renderer.identity import GroupKind
 
 MAPS = Subject(GroupKind("", "ConfigMap"), "default")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def never(error: Unavailable) -> None:
+    raise AssertionError(error)
 
 
 async def test_a_change_is_seen_at_once() -> None:
@@ -22,10 +30,10 @@ async def test_a_change_is_seen_at_once() -> None:
     async def look() -> bool:
         return bool(await cluster.list(MAPS.kind, "default"))
 
-    waiting = asyncio.create_task(until(cluster, [MAPS], look, seconds=60))
+    task = asyncio.create_task(until(cluster, [MAPS], look, seconds=60, missed=never))
     await asyncio.sleep(0)
     await cluster.apply(BODY, manager="somebody")
-    assert await asyncio.wait_for(waiting, 9)  # before it would look by itself
+    assert await asyncio.wait_for(task, 9)  # before it would look by itself
     await cluster.close()
 
 
@@ -50,5 +58,29 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
         return False
 
     seconds = 3 * OFTEN
-    assert not await until(Noisy(), [MAPS], look, seconds=seconds)  # type: ignore[arg-type]
+    assert not await until(Noisy(), [MAPS], look, seconds=seconds, missed=never)  # type: ignore[arg-type]
     assert 2 <= looks <= 2 + seconds / OFTEN
+
+
+async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`logs -f` and `wait` outlast an upgrade of the control plane; what the first look says, and what is no matter of time, ends them."""
+    monkeypatch.setattr(waiting, "SELDOM", 0.01)
+    monkeypatch.setattr(waiting, "OFTEN", 0.01)
+    cluster: Cluster = cluster_of(Sandbox().answer)
+    away = Unavailable("get configmaps: the connection was refused")
+    answers: list[bool | Exception] = [False, away, away, True]
+
+    async def look() -> bool:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    missed: list[Unavailable] = []
+    assert await until(cluster, [MAPS], look, seconds=60, missed=missed.append)
+    assert missed == [away, away]
+    for given, error in (([away], Unavailable), ([False, Denied("no")], Denied)):
+        answers[:] = given
+        with pytest.raises(error):
+            await until(cluster, [MAPS], look, seconds=60, missed=never)
+    await cluster.close()
