@@ -100,7 +100,9 @@ def variables() -> dict[str, Any]:
         "ingress": {"host": "orders.example.com", "enabled": True},
         "env": env,
     }
-    fields = {f"f:{name}": {} for name in ("image", "name", "resources", "ports", "env", "args", "command")}
+    fields: dict[str, Any] = {
+        f"f:{name}": {} for name in ("image", "name", "resources", "ports", "env", "args", "command")
+    }
     managed = [
         {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}
         for manager in ("levelgate", "kube-controller-manager")

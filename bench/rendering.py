@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from renderer.catalog import load
+from renderer.catalog import Catalog, load
 from renderer.memo import Memo
 from renderer.render import render
 
@@ -38,7 +38,7 @@ def measured(count: int) -> tuple[float, float]:
     files = repository(count)
     memo = Memo()
 
-    def cold() -> object:
+    def cold() -> Catalog:
         before = load(files)
         render([before], memo=memo)
         return before

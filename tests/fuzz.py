@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 try:
-    import atheris  # type: ignore[import-not-found, unused-ignore]
+    import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 except ImportError:
     sys.exit("atheris cannot be imported; `make fuzz` installs it where there is one for this Python")
 

@@ -10,7 +10,7 @@ import pytest
 from applier.adoption import LAST_APPLIED, NEVER, Adoption, differences, migrated
 from applier.cluster import CONTENT, Object
 
-LAST_APPLIED_FIELD = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
+LAST_APPLIED_FIELD: Object = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
 
 
 def live(*entries: Object, data: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -136,7 +136,7 @@ def test_what_a_tool_records_for_itself_is_no_difference(
 ) -> None:
     """Else nothing of a tool could be adopted as equal; a field of its own that Git does not say is one."""
     texts = dict.fromkeys(marks, "x") | said
-    owned = {"f:metadata": {f"f:{place}": {f"f:{name}": {} for name in texts}}, "f:data": {"f:a": {}}}
+    owned: Object = {"f:metadata": {f"f:{place}": {f"f:{name}": {} for name in texts}}, "f:data": {"f:a": {}}}
     obj = live(entry(manager, "Apply") | {"fieldsV1": owned}, **{place: texts})
     git = {"metadata": {"name": "x", **({place: said} if said else {})}, "data": {"a": "1"}}
     managers = Adoption.parse(f"IfEqual:{tool}").managers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -124,12 +125,16 @@ def test_what_does_not_concern_a_set_leaves_it_as_it_was(settled: Asked) -> None
     assert [it for it in again.sets if it.rendered.parent == B] != [it for it in first.sets if it.rendered.parent == B]
 
 
+def always(why: Blocked | None, _: object) -> Blocked | None:
+    return why
+
+
 def test_gates_are_asked_again(settled: Asked) -> None:
     """What they answered stands only as long as they do."""
     drifted = settled.with_object(MAP, annotations={})
     comparisons = Comparisons()
     for why in (None, WAITS, None):
-        asked = replace(drifted, gates=replace(drifted.gates, check=lambda _, why=why: why))
+        asked = replace(drifted, gates=replace(drifted.gates, check=partial(always, why)))
         assert asked.made(comparisons) == asked.made()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from applier.cluster import Object
 from applier.inventory import ForeignSet, Scope, epoch_of, is_intact, parent_body, read_scope, scope_of, target_of
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
@@ -99,7 +100,7 @@ def test_numbers_that_we_would_not_write_count_as_absent() -> None:
 
 def test_keys_are_intact_as_long_as_our_own_apply_owns_them() -> None:
     """I1, threat 15: who changes one takes it from us, whatever it says afterwards; other keys are anybody's."""
-    ours = {
+    ours: Object = {
         "f:annotations": {f"f:{keys.GROUP_KINDS}": {}, f"f:{keys.NAMESPACES}": {}},
         "f:labels": {f"f:{keys.PARENT_ID}": {}},
     }

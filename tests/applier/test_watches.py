@@ -35,9 +35,10 @@ class Breaking:
         yield self._events(seconds)
 
     async def _events(self, seconds: float) -> AsyncIterator[Change]:
+        for change in list[Change]():
+            yield change
         await asyncio.sleep(seconds)
         raise Unavailable("broken off")
-        yield
 
 
 def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], list[str]]:

@@ -99,7 +99,7 @@ def test_which_and_why(typed: Typed, fleet: Fleet, event: str, wakes: dict[str, 
     """S4-10: each kind of interest in an object; T3: never a neighbour."""
     put(fleet, "for-b", {}, plugin="b")
     found = told(typed, fleet, "--event", event)
-    nothing = {"owns": [], "reads": [], "selects": []}
+    nothing: dict[str, list[str]] = {"owns": [], "reads": [], "selects": []}
     assert found["wakes"] == [
         {"set": f"Link.{GROUP}/default/{name}", "source": "platform", **nothing, **why} for name, why in wakes.items()
     ]

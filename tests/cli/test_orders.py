@@ -25,7 +25,7 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def annotations(fleet: Fleet, path: str) -> dict[str, str]:
+def noted(fleet: Fleet, path: str) -> dict[str, str]:
     found: dict[str, Any] = fleet.request("GET", path)["metadata"].get("annotations", {})
     return {name: text for name, text in found.items() if re.match(ORDERS, name)}
 
@@ -91,9 +91,9 @@ def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
     """Surface 1.2: undo pairs are fixed."""
     fleet.start()
     told = typed(fleet, *arguments)
-    assert annotations(fleet, path) == {f"levelgate.dev/{name}": text for name, text in written.items()}
+    assert noted(fleet, path) == {f"levelgate.dev/{name}": text for name, text in written.items()}
     undo(fleet, typed, told)
-    assert annotations(fleet, path) == {}
+    assert noted(fleet, path) == {}
     refused = typed(fleet, *shlex.split(told.rpartition("Undo: levelgate ")[2]), code=1)
     assert ("if Git says so, take levelgate.dev/" in refused) == (not path.startswith(OWN))
 
@@ -113,7 +113,7 @@ def test_a_time_without_a_zone_is_that_of_the_terminal_also_across_summer_time(
     """An hour that does not exist is the one after it; of one that comes twice the first counts, so that nothing is stopped for longer than meant."""
     fleet.start()
     typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said)
-    assert annotations(fleet, f"{OWN}/source-platform")["levelgate.dev/suspend-until"] == until
+    assert noted(fleet, f"{OWN}/source-platform")["levelgate.dev/suspend-until"] == until
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
     assert fleet.move("two") == [["b"], ["c"]]
     assert "not halted" in typed(fleet, "resume", "rollout/links.g.test", "--reason", "x", code=1)
     assert "nothing is being rolled out" in typed(fleet, "halt", "rollout/links.g.test", "--reason", "x", code=1)
-    assert annotations(fleet, ROLLOUT) == {}
+    assert noted(fleet, ROLLOUT) == {}
 
 
 def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
@@ -176,7 +176,7 @@ def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
     assert "at most 4 hours" in typed(fleet, "break-glass", "link/a", "--for", "5h", "--reason", "x", code=1)
     typed(fleet, "break-glass", "link/a", "--for", "4h", "--reason", "INC-7")
-    assert annotations(fleet, f"{LINKS}/a") == {
+    assert noted(fleet, f"{LINKS}/a") == {
         "levelgate.dev/break-glass-reason": "INC-7",
         "levelgate.dev/break-glass-until": (START + timedelta(hours=4)).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
@@ -201,7 +201,7 @@ def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, type
         "kubectl annotate configmaps levelgate -n levelgate-system --overwrite levelgate.dev/suspend=x levelgate.dev/suspend-until-"
     ]
     assert "stands in no file" in typed(fleet, "suspend", "--all", "--reason", "x", "--git", code=1)
-    assert annotations(fleet, f"{LINKS}/a") == {}
+    assert noted(fleet, f"{LINKS}/a") == {}
 
 
 def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, typed: Typed) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.servers import Api, Json
 
-TEMPLATE = {
+TEMPLATE: Json = {
     "metadata": {"labels": {"app": "x"}},
     "spec": {"containers": [{"name": "c", "image": "example.com/x:1"}]},
 }
@@ -232,7 +232,7 @@ BOTH = [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "met
 )
 def test_a_container_that_cannot_be(both: tuple[Api, Api], container: Json) -> None:
     spec = copy.deepcopy(SELECTED)
-    spec["template"]["spec"]["containers"][0].update(container)  # type: ignore[index]
+    spec["template"]["spec"]["containers"][0].update(container)
     path = f"{PATHS['Deployment'].format('default')}?dryRun=All"
     real, sandbox = (api.post(path, {"metadata": {"name": "x"}, "spec": spec}) for api in both)
     assert sandbox.refusal == real.refusal == (422, "Invalid")

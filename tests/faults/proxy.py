@@ -201,7 +201,7 @@ class Proxy:
     upstream: Upstream
     rules: Sequence[Rule] = ()
     memory: dict[str, Answer] = field(default_factory=dict)
-    kill: Callable[[], None] = lambda: None
+    kill: Callable[[], object] = lambda: None
     dead: bool = False
     killed: bool = False
     forwarded: list[Request] = field(default_factory=list)

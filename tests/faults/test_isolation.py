@@ -65,7 +65,7 @@ class Faulted(Shaken):
         await asyncio.sleep(LATENCY)
         return await super()._door(request)
 
-    def push(self, image: str = "", **rules: Any) -> None:
+    def push(self, image: str = "", /, **rules: Any) -> None:
         super().push(image, **rules)
         if self.unreadable and self.catalog:
             data = {file: found.data for file, found in self.catalog.contents.items()}

@@ -10,6 +10,10 @@ from tests.faults.lane import Commit, Lane, Object
 from tests.faults.test_table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
 
 
+def with_widget(commit: Commit, widget: Object) -> Commit:
+    return {"git": {**commit["git"], "widget.json": json.dumps(widget)}}
+
+
 async def others_go_on(lane: Lane, commit: Commit, name: str) -> Pass:
     """One life with this commit, in which the ConfigMap of that name gets the text `two`; its last pass."""
     await lane.commit(commit)
@@ -35,8 +39,7 @@ async def test_a_conversion_that_fails_stops_its_kind_only(lane: Lane) -> None:
 
     widget = widget_of(lane)
     before, after = platform(lane), platform(lane, {"a": ""}, text="two")
-    for commit in (before, after):
-        commit["git"]["widget.json"] = json.dumps(widget)
+    before, after = (with_widget(commit, widget) for commit in (before, after))
     try:
         await served(lane, f"/apis/{lane.group}/v1/widgets")
         wanted = await reference(lane, before, after)
@@ -60,9 +63,7 @@ async def test_a_version_that_is_served_no_longer_stops_its_objects_only(lane: L
     await serve_widgets(lane)
 
     def commit(text: str, version: str) -> Commit:
-        found = platform(lane, text=text)
-        found["git"]["widget.json"] = json.dumps({**widget_of(lane, version), "spec": {"text": text}})
-        return found
+        return with_widget(platform(lane, text=text), {**widget_of(lane, version), "spec": {"text": text}})
 
     place = f"{CRDS}/widgets.{lane.group}"
     try:

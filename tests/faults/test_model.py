@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Final
 
 import pytest
 
@@ -69,7 +70,8 @@ def as_listed(node: int, slot: Live) -> Object:
 
 
 A, B, C, D = 0, 1, 2, 3
-TURNED = ((frozenset(), frozenset({A}), frozenset({A, B})), (frozenset({C}), frozenset(), frozenset()), (None,) * 3)
+NONE: Final[frozenset[int]] = frozenset()
+TURNED = ((NONE, frozenset({A}), frozenset({A, B})), (frozenset({C}), NONE, NONE), (None,) * 3)
 
 
 def test_a_circle_of_records_is_cut_where_nobody_uses_it_any_more() -> None:
@@ -89,8 +91,8 @@ def test_of_a_circle_of_records_only_those_go_that_really_use_one_another() -> N
 
     By their records all use one another; in truth only C and D do. A and B, which D uses as well, are as deep as C, and have to wait.
     """
-    turned = (frozenset({B, C}), frozenset({C}), frozenset(), frozenset({A, B, C}))
-    history = (turned, (frozenset(), frozenset({A}), frozenset({A, D}), frozenset()), (None,) * 4)
+    turned = (frozenset({B, C}), frozenset({C}), NONE, frozenset({A, B, C}))
+    history = (turned, (NONE, frozenset({A}), frozenset({A, D}), NONE), (None,) * 4)
     assert breaches([explore(history, meddle=False)]) == []
     live = {
         A: Live(1, frozenset(), frozenset({B, C}), frozenset()),

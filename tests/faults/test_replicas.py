@@ -172,7 +172,10 @@ async def test_a_write_that_is_carried_out_after_its_process_was_overtaken_is_pu
         await asyncio.to_thread(eventually, lambda: "one-c" in [event.name for event in replicas.writes(since, first)])
         replicas.running[first].send_signal(signal.SIGCONT)
         assert await asyncio.to_thread(replicas.ended, first) == 1
-        of_second = lambda: [event.name for event in replicas.writes(since, second)]  # noqa: E731
+
+        def of_second() -> list[str | None]:
+            return [event.name for event in replicas.writes(since, second)]
+
         await asyncio.to_thread(eventually, lambda: of_second().count("one-c") > 1)
     await asyncio.to_thread(replicas.arrives, "three", "one-c")
     assert [event.name for event in replicas.writes(since, first)] == ["one-a", "one-b", "one-c"]

@@ -38,7 +38,8 @@ from tests.faults.proxy import (
     Truncate,
     Unheard,
 )
-from tests.faults.scenarios import CHAIN, config_map, graph, instance, plain
+from tests.faults.scenarios import CHAIN, graph, instance, plain
+from tests.scenarios.definitions import config_map
 
 NOWHERE = "https://127.0.0.1:1/"
 

@@ -118,7 +118,7 @@ class Fleet:
             raise Died
         return await self.sandbox.answer(request)
 
-    def push(self, image: str = "", **rules: Mapping[str, Any] | None) -> None:
+    def push(self, image: str = "", /, **rules: Mapping[str, Any] | None) -> None:
         """Commit the fleet with this image; `rules` are specs of windows and policies by name, None takes one out."""
         self.image = image or self.image
         for name, spec in rules.items():

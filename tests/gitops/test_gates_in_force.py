@@ -244,8 +244,8 @@ def test_a_window_that_names_a_collection_governs_its_items() -> None:
     """Surface 6: `nodes` are ids of resources, so `workers` are all of them; what has no such id goes on."""
     with Fleet(names=("a",)) as fleet:
         fleet.more = [workers()]
-        for spec in ({}, {"cut": {**NIGHTS, "byName": False, "selector": {"nodes": ["workers"]}}}):
-            fleet.push(**spec)
+        for rules in ({}, {"cut": {**NIGHTS, "byName": False, "selector": {"nodes": ["workers"]}}}):
+            fleet.push(**rules)
             for _ in range(3):
                 fleet.step()
                 for name in fleet.deployed("one"):

@@ -13,8 +13,7 @@ from applier.adoption import Adoption
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
-from renderer.identity import GroupKind, ObjectKey, applyset_id
-from renderer.model import Manifest
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.gitops.doors import GROUP, NAMESPACE, Door, KilledError
 from tests.scenarios.definitions import chain, link
 

@@ -23,7 +23,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops import tracing
 from gitops.passes.reconcile import Reconciler
-from gitops.stages import told
+from gitops.stages import Stage, told
 from tests.conftest import IN_CI
 from tests.gitops.fleet import Fleet, commit_id
 from tests.gitops.source.real_git import Work
@@ -196,7 +196,10 @@ def test_stages_are_told_to_everyone_in_order() -> None:
         def __exit__(self, *_: object) -> None:
             heard.append(f"{self.name} ends")
 
-    stage = told(lambda name, **_: Hearing(f"a {name}"), lambda name, **_: Hearing(f"b {name}"))
+    def hearing(who: str) -> Stage:
+        return lambda name, /, **_: Hearing(f"{who} {name}")
+
+    stage = told(hearing("a"), hearing("b"))
     with stage("render"):
         pass
     assert heard == ["a render begins", "b render begins", "b render ends", "a render ends"]

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from applier.sandbox.store import Stored
 from gitops.propagation import governor
+from gitops.propagation.propagation import Propagation
+from gitops.propagation.situation import Situation
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
@@ -48,7 +50,7 @@ policies = st.fixed_dictionaries(
     later=st.sampled_from([timedelta(minutes=5), timedelta(hours=1)]),
 )
 def test_what_is_decided_once_would_be_decided_again(
-    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, list[str]], assume: str, later: timedelta
+    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
 ) -> None:
     """Two commits into a fleet, in virtual time: every object in the end, down to its version, and all that is told on the way."""
     with pytest.MonkeyPatch.context() as patched:
@@ -72,12 +74,17 @@ def counted(patched: pytest.MonkeyPatch) -> list[object]:
     """Every decision from here on."""
     made = list[object]()
     decide = governor.decide
-    patched.setattr(governor, "decide", lambda here: made.append(here) or decide(here))
+
+    def deciding(here: Situation) -> Propagation:
+        made.append(here)
+        return decide(here)
+
+    patched.setattr(governor, "decide", deciding)
     return made
 
 
 def simulated(
-    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, list[str]], assume: str, later: timedelta
+    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
 ) -> tuple[list[Stored], bytes]:
     """All objects and the timeline."""
     fleet = Fleet(names=NAMES, **gates, written={"a": {"metadata": {"labels": {"tier": "canary"}}}})

@@ -101,10 +101,13 @@ def test_a_new_name_or_another_layout_of_the_same_definition_is_no_new_revision(
 
 def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: Platform) -> None:
     """Rgd 2.8, 7.3: what is empty or absent, the order of resources and of conditions. An empty list of gates is not the same as none."""
-    conditions = {"readyWhen": ["${a.data.text != ''}", "${has(a.data)}"], "includeWhen": ["${schema.spec.on}"]}
+    conditions: dict[str, Any] = {
+        "readyWhen": ["${a.data.text != ''}", "${has(a.data)}"],
+        "includeWhen": ["${schema.spec.on}"],
+    }
     one, other = config_map("a", **conditions), config_map("b", "a")
     turned = {name: [*reversed(texts)] for name, texts in conditions.items()}
-    empty = {"readyWhen": [], "includeWhen": None}
+    empty: dict[str, Any] = {"readyWhen": [], "includeWhen": None}
     deploy(platform, link=definition("Link", [one, other], shortNames=["l", "k"]), x=instance("Link", "x"))
     writes = len(platform.cluster.writes)
     same = definition(

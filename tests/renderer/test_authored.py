@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -45,8 +46,12 @@ def test_conditions_of_other_objects_are_read_and_absent_ones_are_empty() -> Non
     text = (
         "${runtime.newCondition({type: 'Db', status: runtime.condition(db, 'Up').status == 'True' ? 'True' : 'False'})}"
     )
-    up = {"status": {"conditions": [{"type": "Up", "status": "True"}]}}
-    assert [made(text, db=db)[0][0]["status"] for db in (up, {}, {"status": {"conditions": []}})] == [
+    dbs: list[Mapping[str, Any]] = [
+        {"status": {"conditions": [{"type": "Up", "status": "True"}]}},
+        {},
+        {"status": {"conditions": []}},
+    ]
+    assert [made(text, db=db)[0][0]["status"] for db in dbs] == [
         "True",
         "False",
         "False",

@@ -1,5 +1,6 @@
 """What we know about the built-in kinds without a cluster."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from renderer import schemas
@@ -30,7 +31,7 @@ def test_a_property_may_be_called_description() -> None:
     assert crd["properties"]["description"] == {"type": "string"}
 
 
-def _without_kinds(definition: dict[str, Any]) -> dict[str, Any]:
+def _without_kinds(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Leaves out which kinds a definition is of: `DeleteOptions` is listed for every group that has custom kinds."""
     return {name: value for name, value in definition.items() if name != "x-kubernetes-group-version-kind"}
 

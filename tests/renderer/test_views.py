@@ -188,7 +188,8 @@ def test_what_has_not_the_form_of_its_schema_stays_as_it_is() -> None:
     }
     view = view_of(from_openapi(schema), [()])
     assert view
-    for odd in ({"a": "!", "b": "soon", "c": "1", "d": {}}, {"a": 1, "b": None, "c": True, "d": 7}, None, [], "text"):
+    maps: list[object] = [{"a": "!", "b": "soon", "c": "1", "d": {}}, {"a": 1, "b": None, "c": True, "d": 7}]
+    for odd in (*maps, None, [], "text"):
         assert view(odd) == odd
 
 

@@ -9,5 +9,5 @@ from gitops.clock import SystemClock
 
 
 def stand_still(moment: datetime) -> None:
-    SystemClock.now = lambda _: moment  # type: ignore[method-assign]
+    SystemClock.now = lambda _: moment  # type: ignore[method-assign, assignment]
     KubeCluster.server_time = None  # type: ignore[assignment]

@@ -102,7 +102,7 @@ def _platform(server: Server, repository: Repository, tmp_path: Path) -> Platfor
         group=f"{server.namespace}.test",
         repository=repository,
         kubectl=server.kubectl,
-        audit=server.audit,
+        audit_log=server.audit,
         kubeconfig=server.kubeconfig,
         cache=tmp_path / "cache",
     )

@@ -49,7 +49,7 @@ class Platform:
     group: str
     repository: Repository
     kubectl: Kubectl
-    audit: AuditLog | None
+    audit_log: AuditLog | None
     kubeconfig: Path
     cache: Path
 
@@ -70,6 +70,12 @@ class Platform:
     def start(self, *arguments: str) -> process.Running:
         """The daemon, or `--once`, as a process that the test ends."""
         return process.Running(("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment)
+
+    @property
+    def audit(self) -> AuditLog:
+        """What the server recorded, in a scenario that plays on the real one alone."""
+        assert self.audit_log, "the sandbox has no audit log"
+        return self.audit_log
 
     @property
     def environment(self) -> dict[str, str]:

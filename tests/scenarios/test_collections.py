@@ -45,7 +45,10 @@ READER = config_map("reader", "reader", {"names": "${workers.map(w, w.data.name)
 
 
 def data(platform: Platform, name: str) -> dict[str, str]:
-    return json.loads(platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data}"))
+    found: dict[str, str] = json.loads(
+        platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data}")
+    )
+    return found
 
 
 def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: Platform) -> None:

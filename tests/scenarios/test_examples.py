@@ -141,7 +141,7 @@ def alone(repository: Repository, tmp_path: Path) -> Iterator[Platform]:
             group="kro.run",
             repository=repository,
             kubectl=Kubectl(server.kubeconfig("person"), tmp_path / "kubectl"),
-            audit=None,
+            audit_log=None,
             kubeconfig=server.kubeconfig("levelgate"),
             cache=tmp_path / "cache",
         )

@@ -34,7 +34,7 @@ def content(platform: Platform) -> dict[str, object]:
     found = json.loads(
         platform.kubectl("get", f"configmaps,chains.{platform.group}", "-n", platform.namespace, "-o", "json")
     )
-    result = {}
+    result = dict[str, object]()
     for item in found["items"]:
         annotations = {
             key: value

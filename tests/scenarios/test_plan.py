@@ -26,8 +26,8 @@ class Story:
 
     def commit(self) -> None:
         before = dict(self.files)
-        acts = (self._instance, self._instance, self._map, self._map, self.define, self._secret, self._remove)
-        acts += (self._fixed, self._shared, self._window)
+        acts = [self._instance, self._instance, self._map, self._map, self.define, self._secret, self._remove]
+        acts += [self._fixed, self._shared, self._window]
         for _ in range(self.dice.randint(3, 6)):
             self.dice.choice(acts)()
         gone = dict.fromkeys(before.keys() - self.files.keys())

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -108,7 +109,11 @@ def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tm
                     proof = "sha256=" + hmac.new(b"secret", body, hashlib.sha256).hexdigest()
                     hook = Request(f"{called.url}/hooks/generic", body, {"X-Levelgate-Signature": proof})
                     assert called.send(hook)[0] == 202
-                    eventually(lambda said=said: text(platform) == said)
+                    eventually(partial(says, platform, said))
+
+
+def says(platform: Platform, said: str) -> bool:
+    return text(platform) == said
 
 
 def text(platform: Platform) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.cluster import Subject
+from applier.cluster import Object, Subject
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
@@ -26,7 +26,11 @@ from tests.gitops.virtual_time import VirtualLoop
 
 KEY = ObjectKey("", "ConfigMap", "prod", "web")
 PATH = "/api/v1/namespaces/prod/configmaps/web"
-OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "prod", "uid": "u1"}}
+OBJECT: Object = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "web", "namespace": "prod", "uid": "u1"},
+}
 TOO_MANY = refusal(429, reason="TooManyRequests", message="slow down")
 TRY_LATER = Reply(429, TOO_MANY.body, {"Retry-After": "2"})
 
@@ -389,7 +393,8 @@ def test_a_server_that_refuses_all_is_asked_less() -> None:
 async def test_the_time_of_the_server_is_that_of_its_last_answer(tmp_path: Path) -> None:
     """RFC 9110 6.6.1; from then on it goes on as time does here."""
     async with scripted(tmp_path) as (server, cluster):
-        assert cluster.server_time is None
+        unknown = cluster.server_time
+        assert unknown is None
         server.script("/version", Reply(headers={"Date": "Mon, 16 Mar 2026 12:00:00 GMT"}))
         await cluster.version()
         first = cluster.server_time

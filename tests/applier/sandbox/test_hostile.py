@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from applier.cluster import Object
 from applier.sandbox.api import Sandbox
 from applier.sandbox.patches import PatchError, json_patch, merge_patch
 from applier.sandbox.wire import Request, Response
@@ -196,7 +197,8 @@ def test_a_json_patch_that_doubles_itself() -> None:
 
 def test_one_bad_definition_does_not_hide_the_others() -> None:
     sandbox = Sandbox()
-    for broken in ({}, {"names": 1}, {"versions": [1]}, {"versions": {}}, {"names": {"plural": ["x"]}}):
+    hostile: list[Object] = [{}, {"names": 1}, {"versions": [1]}, {"versions": {}}, {"names": {"plural": ["x"]}}]
+    for broken in hostile:
         body = {"metadata": {"name": "a.b"}, "spec": broken}
         assert answered(sandbox, Request("POST", DEFINITIONS, {}, orjson.dumps(body))).status in (400, 422)
 

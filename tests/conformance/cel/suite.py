@@ -197,5 +197,4 @@ def _text(message: Message, field: str) -> str:
 
 
 def _flag(message: Message, field: str) -> bool:
-    values = message.get(field)
-    return bool(values) and values[0].text == "true"
+    return any(value.text == "true" for value in message.get(field, ())[:1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 
 import pytest
@@ -35,11 +36,15 @@ def embedded() -> InProcess:
     return server
 
 
+def _is_served(server: Connection | InProcess, path: str) -> bool:
+    return server.request("GET", path)[0] == 200
+
+
 def _define(server: Connection | InProcess) -> None:
     for definition, path in ((things.CRD, things.PATH), (things.gadgets(), things.GADGETS)):
         code, body = server.request("POST", _DEFINITIONS, definition)
         assert code == 201, body
-        eventually(lambda path=path: server.request("GET", path)[0] == 200)
+        eventually(partial(_is_served, server, path))
 
 
 @pytest.fixture

@@ -387,7 +387,7 @@ class TestSentOwnership:
 
     def test_valid_entries_replace_what_was(self, config_map: Thing) -> None:
         config_map.apply("m1", {"data": {"a": "1"}})
-        fields = {"f:data": {"f:zz": {}}, "q:unknown": {}}
+        fields: dict[str, Any] = {"f:data": {"f:zz": {}}, "q:unknown": {}}
         entry = {"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
         config_map.patch("m2", {"metadata": {"managedFields": [entry]}})
         assert [(each["manager"], each["fieldsV1"]) for each in config_map.entries] == [("x", {"f:data": {"f:zz": {}}})]

@@ -65,7 +65,7 @@ def patches(objects: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 
 def _patch(obj: Json, removed: list[int]) -> Json:
     spots = list(_spots({name: obj[name] for name in obj if name not in ("apiVersion", "kind")}, ()))
-    out = json.loads(json.dumps({name: obj[name] for name in obj if name not in ("apiVersion", "kind")}))
+    out: Json = json.loads(json.dumps({name: obj[name] for name in obj if name not in ("apiVersion", "kind")}))
     for index in removed:
         if spots:
             node, path = out, spots[index % len(spots)]

@@ -36,7 +36,7 @@ class Failing(Listed):
 
 def asked(error: SourceError, *, minutes: int) -> tuple[list[str], list[str]]:
     """The questions that two servers get in so many minutes, asked every second; one of them fails."""
-    clock, bad, good = StillClock(), [], []
+    clock, bad, good = StillClock(), list[str](), list[str]()
     mirrors = {"bad": Failing("bad", bad, "s", error=error), "good": Listed("good", good, "t")}
     fetcher = Fetcher(mirrors, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ def test_what_a_server_wants_counts() -> None:
 
 
 def test_a_server_that_answers_again_is_asked_as_ever() -> None:
-    clock, log = StillClock(), []
+    clock, log = StillClock(), list[str]()
     mirror = Failing("a", log, error=Unreachable("https://x", "no answer"))
     fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
 
@@ -93,11 +93,11 @@ class Alone:
         self.clock, self.log = StillClock(), list[str]()
         self.mirror = Failing("a", self.log, error=error("https://x", "no"))
         self.fetcher = Fetcher(
-            {"a": self.mirror},
+            {"a": self.mirror},  # type: ignore[dict-item]
             {},
             cluster_of(Sandbox().answer),
             self.clock,
-            lambda _source, _text: None,  # type: ignore[dict-item]
+            lambda _source, _text: None,
         )
 
     async def poll(self) -> int:

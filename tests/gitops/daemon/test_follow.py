@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -110,6 +111,12 @@ class Script(Aside):
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def has_run(self, passes: int) -> bool:
+        return len(self.asked) == passes
+
+    def is_at(self, commit: str) -> bool:
+        return self.asked[-1][-1].catalog.revision == commit
 
 
 class Silent:
@@ -282,7 +289,7 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
         for commit in ("2" * 40, "3" * 40):
             good.commit = commit
             following.poll("bad", "good")
-            await until(lambda commit=commit: script.asked[-1][-1].catalog.revision == commit)
+            await until(partial(script.is_at, commit))
         assert log.count("s bad") == 2
     finally:
         release.set()
@@ -321,7 +328,7 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
     following, script, clock = follower(found())
     running = asyncio.ensure_future(following.forever())
     for passes in (1, 2, 3):
-        await until(lambda passes=passes: len(script.asked) == passes)
+        await until(partial(script.has_run, passes))
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(script.asked) == passes

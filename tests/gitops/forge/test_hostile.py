@@ -37,7 +37,7 @@ ONES: list[Callable[[Forge], Awaitable[object]]] = [
 class Answering:
     """A server that gives one answer to everything, and what it was asked."""
 
-    def __init__(self, data: bytes, status: int = 200, **headers: str) -> None:
+    def __init__(self, data: bytes, status: int = 200, /, **headers: str) -> None:
         self.data, self.status, self.headers = data, status, headers
         self.asked: list[web.Request] = []
 

@@ -64,7 +64,7 @@ def brought_about(fleet: Fleet, manifest: Mapping[str, Any]) -> None:
     later = follow(fleet.catalog, {f"{key.name}.json": json.dumps(manifest).encode()}, fleet.committed({}))
     assert later
     fleet.catalog = later
-    assert fleet.reconciler.accept([fleet.state]) == {key}
+    assert fleet.reconciler.accept([fleet.state]) == frozenset({key})
     found = fleet.call(fleet.reconciler.part([key]))
     assert isinstance(found, Pass)
     assert found.changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ class History:
                 key = granted[chosen % len(granted)]
             _CHANGES[event](self, self.items[key])
 
-    def observe(self, item: Item, *, healthy: bool, **fields: bool) -> None:
+    def observe(self, item: Item, *, healthy: bool, **fields: Any) -> None:
         bake = self.collection.wave_of(item.key).bake
         progress = item.progress.observed(self.now, healthy=healthy, bake=bake) if item.granted else item.progress
         self.put(replace(item, healthy=healthy, progress=progress, **fields))

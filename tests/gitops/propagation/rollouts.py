@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -77,8 +77,8 @@ class Rollout:
         return rounds
 
 
-def items(names: str, **fields: Any) -> dict[str, Item]:
-    """One item per letter, at the revision before and healthy."""
+def items(names: Iterable[str], **fields: Any) -> dict[str, Item]:
+    """One item per name or letter, at the revision before and healthy."""
     return {name: Item(name, **fields) for name in names}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from random import Random
 
@@ -25,7 +26,7 @@ HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}
 PROD, TEST = (Target(GroupKind("", "ConfigMap"), namespace) for namespace in ("prod", "test"))
 
 
-def found(policy: str = POLICY, **windows: dict[str, object]) -> list[Shortage]:
+def found(policy: str = POLICY, **windows: Mapping[str, object]) -> list[Shortage]:
     files = {f"{name}.json": manifest(name, **spec) for name, spec in windows.items()}
     catalog = load({**files, "policy.yaml": policy.encode()}, source="platform")
     rules = in_force(catalog, {})

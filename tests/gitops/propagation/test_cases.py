@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,7 +19,7 @@ from tests.gitops.propagation.windows import PROD, active, between, following, m
 NEW_YORK = "America/New_York"
 
 
-def business_hours(**spec: object) -> Window:
+def business_hours(**spec: Any) -> Window:
     return window("business-hours", cron="0 9 * * 1-5", duration="8h", **spec)
 
 

@@ -43,12 +43,14 @@ def test_what_changes_by_time_alone_is_known_ahead() -> None:
     late = Item("b", granted=True, healthy=False, progress=Progress.begun(START))
     collection.put(baking)
     collection.put(late)
-    assert collection.next_change == START + 5 * MINUTE
+    assert (collection.counters.settled, collection.next_change) == (0, START + 5 * MINUTE)
     collection.advance(START + 5 * MINUTE)
     assert (collection.counters.settled, collection.counters.failed) == (1, 0)
     collection.advance(START + 10 * MINUTE)
-    assert collection.counters.failed == 0, "longer than the deadline, not as long as"
-    assert collection.next_change == START + 10 * MINUTE + timedelta(microseconds=1)
+    just_after = START + 10 * MINUTE + timedelta(microseconds=1)
+    assert (collection.counters.failed, collection.next_change) == (0, just_after), (
+        "longer than the deadline, not as long as"
+    )
     collection.advance(START + 11 * MINUTE)
     assert (collection.counters.failed, collection.next_change) == (1, None)
     collection.put(replace(late, healthy=True, updated=True, progress=Progress(ready_since=START)))

@@ -197,7 +197,7 @@ def test_every_field_is_read() -> None:
             "instances": {"matchLabels": {"tier": "prod"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
         },
     )  # fmt: skip
-    assert (found.verbs, found.cutoff, found.drain) == ({Effect.HEAL}, timedelta(minutes=10), Drain.ROLLOUT)
+    assert (found.verbs, found.cutoff, found.drain) == (frozenset({Effect.HEAL}), timedelta(minutes=10), Drain.ROLLOUT)
     assert (found.overrun_limit, found.final, found.by_name) == (timedelta(hours=2), True, True)
     assert (found.description, found.ticket) == ("why", "CHG-1")
     selector = found.selector

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from applier.plan import Barrier
 from gitops.durations import duration
 from gitops.propagation.amounts import Amount
 from gitops.propagation.labels import LabelSelector
@@ -14,7 +15,6 @@ from gitops.propagation.policy import (
     DEFAULT,
     ApprovalPoint,
     Availability,
-    Barrier,
     Governs,
     Mode,
     NewInstances,
@@ -31,7 +31,8 @@ from gitops.propagation.policy import (
 from gitops.propagation.shapes import Exponential, Linear
 from gitops.propagation.window import Openness
 from renderer import documents
-from renderer.catalog import Declared, load
+from renderer.catalog import load
+from renderer.content import Declared
 from renderer.errors import Problem
 from renderer.model import Origin
 

@@ -146,10 +146,12 @@ def test_a_restart_between_any_two_writes_grants_nothing_twice(
         if records and len(written) == len(decision.grants):
             rollout.state = decision.state
         counters = rollout.collection().counters
-        done = counters.settled
-        assert counters.in_flight <= max(
-            1, (shape.factor - 1) * done if isinstance(shape, Exponential) else shape.n.value
-        )  # type: ignore[union-attr]
+        match shape:
+            case Exponential(factor):
+                most = (factor - 1) * counters.settled
+            case Linear(n):
+                most = n.value
+        assert counters.in_flight <= max(1, most)
         if settles:
             rollout.apply(*(key for key, item in rollout.items.items() if item.granted and not item.updated))
     assert granted == sorted(TEN)

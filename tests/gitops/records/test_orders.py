@@ -20,7 +20,7 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def annotations(fleet: Fleet) -> Object:
+def noted(fleet: Fleet) -> Object:
     found: Object = fleet.request("GET", ROLLOUT)["metadata"].get("annotations", {})
     return found
 
@@ -36,7 +36,7 @@ def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: Fleet) -> None
     assert fleet.move("two", rounds=2) == [["i0"], ["i1"]]
     fleet.order(halt="INC-7", requested_by="ada")
     assert fleet.move("two") == []
-    assert annotations(fleet) == {}
+    assert noted(fleet) == {}
     assert fleet.waits() == {"i0": "Settled", "i1": "Settled", **dict.fromkeys(TEN[2:6], "Halted")}
     assert fleet.propagated("i2")[1] == "r2 is halted since 2026-11-20T12:00:00Z by ada: INC-7"
     assert last(fleet) == Entry(fleet.clock.now(), "halted", "r2", "ada", "INC-7")
@@ -79,7 +79,7 @@ def test_an_approval_opens_its_point_and_nothing_else(fleet: Fleet) -> None:
     assert fleet.move("two") == [list(TEN[:5])]
     approved = next(one for one in fleet.rollout().decisions if one.what == "approved")
     assert (approved.subject, approved.by, approved.why) == ("r2 after canary", "ada", "looks good")
-    assert annotations(fleet) == {}
+    assert noted(fleet) == {}
     fleet.push("three")
     assert fleet.move("three") == [["i5"]]
     assert fleet.waits()["i0"] == "ApprovalRequired"
@@ -105,7 +105,7 @@ def test_what_cannot_be_done_is_refused_once(fleet: Fleet, order: dict[str, str]
     fleet.order(**order)
     fleet.step()
     assert last(fleet) == Entry(fleet.clock.now(), "refused", subject, "kubectl-annotate", why)
-    assert annotations(fleet) == {}
+    assert noted(fleet) == {}
     assert fleet.at("two") == ["i0"]
     version = fleet.request("GET", ROLLOUT)["metadata"]["resourceVersion"]
     fleet.step()
@@ -138,14 +138,14 @@ def test_a_request_to_a_rollout_without_instances_is_answered(fleet: Fleet) -> N
     fleet.order(resume="x")
     fleet.step()
     assert last(fleet).why == "no instance of this rollout can be read now; ask again"
-    assert annotations(fleet) == {}
+    assert noted(fleet) == {}
 
 
 def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: Fleet) -> None:
     """The record is written only over the version that was read: what a person wrote meanwhile comes first."""
     fleet.start()
     fleet.push("two")
-    asked = []
+    asked = list[Request]()
 
     async def door(request: Request) -> Response:
         if "rollout-" in request.target and request.method == "PATCH" and not asked:

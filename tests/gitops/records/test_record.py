@@ -39,7 +39,7 @@ def test_equal_records_give_equal_text() -> None:
 @pytest.mark.parametrize("data", [None, {}, {"instances": ""}, {"instances": "{"}, {"instances": "[]", "counts": "7"}])
 def test_a_record_that_cannot_be_read_is_empty(data: object) -> None:
     found = SourceRecord.read({"data": data})
-    assert (found.scopes, found.counts, found.applied) == ({}, {}, "")
+    assert (found.scopes, found.counts, found.applied) == (Scopes(), {}, "")
 
 
 @pytest.mark.parametrize(

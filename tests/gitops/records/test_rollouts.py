@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from applier.cluster import Object
+from gitops.propagation.state import Target as Revision
 from gitops.propagation.state import WaveProgress
 from tests.gitops.fleet import MERGE, TEN, Fleet, commit_id
 
@@ -26,7 +27,7 @@ def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: Fleet) -
     assert fleet.move("two") == [["i0"], ["i1"], ["i2", "i3"], ["i4", "i5", "i6", "i7"], ["i8", "i9"]]
     assert set(fleet.waits().values()) == {"Settled"}
     state = fleet.rollout()
-    assert state.completed.revision == 2
+    assert state.completed == Revision(2)
     granted = [one.subject for one in state.decisions if one.what == "granted" and one.subject.startswith("r2")]
     assert granted[2] == "r2, wave all: default/i2, default/i3"
     assert len(granted) == 5

@@ -205,7 +205,7 @@ class FakeForge:
                 "source_project_id": 2 if one.fork else 1,
                 "target_project_id": 1,
             }
-        merged = {"merged": one.state == "merged"} if self.kind == "gitea" else {}
+        merged: dict[str, object] = {"merged": one.state == "merged"} if self.kind == "gitea" else {}
         if self.kind == "github":
             merged = {"merged_at": "2026-11-20T12:00:00Z" if one.state == "merged" else None}
         return {

@@ -66,6 +66,7 @@ def test_what_values_take_away_goes_at_once() -> None:
         platform.commit(files("2", x={}, y={"on": False}))
         (gone,) = (change for change in platform.plan().changes if change.action is Action.DELETE)
         assert (gone.ref, gone.gates) == ("ConfigMap/default/y-optional", ())
+        assert gone.key
         assert done(run(platform))[gone.key] is Action.DELETE
 
 

@@ -15,7 +15,7 @@ SHOP = ObjectKey("net.test", "EdgePolicy", "prod", "shop")
 RULE = Change(Action.CREATE, ObjectKey("", "ConfigMap", "prod", "shop-rule"), "ConfigMap", SHOP, "rules/1")
 OWN = Change(Action.UPDATE, SHOP, "EdgePolicy.net.test", SHOP)
 OTHER = Change(Action.DELETE, ObjectKey("", "ConfigMap", "dev", "shop-rule"), "ConfigMap")
-REPORT = Report("platform", "", "a" * 40, "git", datetime(2026, 11, 20, tzinfo=UTC), changes=(OWN, RULE, OTHER))
+REPORT = Report("platform", "a" * 40, datetime(2026, 11, 20, tzinfo=UTC), changes=(OWN, RULE, OTHER))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ async def browsing() -> AsyncIterator[Browsing]:
     """A headless Chromium. Without one the test is skipped; with `CI=true` it fails."""
     executable = chromium()
     if executable is None:
-        pytest.fail(MISSING) if IN_CI else pytest.skip(MISSING)
+        (pytest.fail if IN_CI else pytest.skip)(MISSING)
     async with launched(executable) as found:
         yield found
 

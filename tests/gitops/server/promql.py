@@ -6,7 +6,7 @@ Source: Prometheus, "Querying basics", "Operators" (vector matching), "Query fun
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import promql_parser as promql
@@ -26,10 +26,10 @@ class Scraped:
 
     samples: Mapping[str, frozenset[str]]
     growing: frozenset[str]
-    values: Mapping[tuple[str, str], set[str]]
+    values: Mapping[tuple[str, str], Set[str]]
 
     @classmethod
-    def of(cls, text: str, values: Mapping[tuple[str, str], set[str]]) -> Scraped:
+    def of(cls, text: str, values: Mapping[tuple[str, str], Set[str]]) -> Scraped:
         samples: dict[str, frozenset[str]] = {}
         growing = set()
         for family in text_string_to_metric_families(text):
@@ -65,14 +65,14 @@ class Scraped:
         raise ValueError(f"not looked into: {type(one).__name__}")
 
     def _selected(self, one: promql.VectorSelector) -> frozenset[str]:
-        if one.name not in self.samples:
+        if not one.name or one.name not in self.samples:
             raise ValueError(f"there is no metric {one.name}")
         known = self.samples[one.name]
         for matcher in one.matchers.matchers:
             _in(known, {matcher.name})
-            allowed = self.values.get((one.name, matcher.name))
+            allowed = self.values.get((one.name, matcher.name), ())
             for value in matcher.value.split("|") if allowed else ():
-                if not any(re.fullmatch(value, word) for word in allowed or ()):
+                if not any(re.fullmatch(value, word) for word in allowed):
                     raise ValueError(f"{value} is no {matcher.name} of {one.name}")
         return known
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from applier.errors import ClusterError
@@ -87,9 +88,9 @@ class Scene:
         return Server(self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets)
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[TestClient[object, object]]:
+    async def client(self) -> AsyncIterator[TestClient[web.Request, web.Application]]:
         async with TestClient(TestServer(self.server.app(is_local=True))) as client:
-            yield client  # type: ignore[misc]
+            yield client
 
     async def page(self, path: str = "/") -> str:
         async with self.client() as client:

@@ -190,7 +190,7 @@ async def test_a_screen_reader_finds_its_way(browsing: Browsing) -> None:
         await held(seen)
         async with browsing.page(seen) as page:
             for role in ("banner", "main", "contentinfo", "search"):
-                assert await page.get_by_role(role).count() == 1  # type: ignore[arg-type]
+                assert await page.get_by_role(role).count() == 1
             assert await page.get_by_role("heading", level=1).count() == 1
             for name in ("Name", "State", "Source"):
                 assert await page.get_by_label(name, exact=True).count() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from tests.gitops.server.test_page import held
 
 DEPLOY = ROOT / "deploy"
 ROLLOUT_STATES = {"settled", "moving", "held", "failed", "waiting"}
-VALUES = {
+VALUES: Mapping[tuple[str, str], Set[str]] = {
     ("levelgate_instances", "state"): set(State),
     ("levelgate_source_state", "state"): set(State),
     ("levelgate_rollout_instances", "state"): ROLLOUT_STATES,

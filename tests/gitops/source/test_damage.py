@@ -225,7 +225,7 @@ def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
             return process
 
-        Git._start = counted  # type: ignore[method-assign]
+        Git._start = counted  # type: ignore[method-assign, assignment]
         mirror = Mirror(Target(str(work.path), Branch("main")), cache)
         mirror.snapshot(mirror.fetch())
         os._exit(0)

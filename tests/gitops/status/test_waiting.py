@@ -79,7 +79,11 @@ async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyP
     missed: list[Unavailable] = []
     assert await until(cluster, [MAPS], look, seconds=60, missed=missed.append)
     assert missed == [away, away]
-    for given, error in (([away], Unavailable), ([False, Denied("no")], Denied)):
+    ends: list[tuple[list[bool | Exception], type[Exception]]] = [
+        ([away], Unavailable),
+        ([False, Denied("no")], Denied),
+    ]
+    for given, error in ends:
         answers[:] = given
         with pytest.raises(error):
             await until(cluster, [MAPS], look, seconds=60, missed=never)

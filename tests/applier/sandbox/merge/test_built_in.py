@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from applier.cluster import Object
 from applier.sandbox.builtin import built_in_kinds
 from applier.sandbox.kinds import Kind
 from applier.sandbox.merge import Writer, reset_by, track_update
@@ -33,7 +34,7 @@ def test_a_create_owns_what_is_in_a_structure_and_not_itself() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
     writer = Writer("m1", kind.model.type, "v1", "2030-01-01T00:00:00Z", blank=kind.model.blank)
     entry = track_update(None, pod, writer)["metadata"]["managedFields"][0]
-    container = {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}
+    container: Object = {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}
     assert entry["fieldsV1"] == {"f:spec": {"f:containers": {'k:{"name":"a"}': container}}}
 
 
