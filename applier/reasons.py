@@ -119,7 +119,8 @@ class Because:
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`), the earliest time at which
-    it can end (`until`; None: not known), and what stands behind it. `details` is what a report says beside that, as JSON.
+    it can end (`until`; None: not known), and what stands behind it. `details` is what a report says beside that, as JSON. Where it is `shared`, many
+    wait for the same: until when and for what is recorded once for all of them.
     """
 
     reason: Reason
@@ -129,6 +130,7 @@ class Blocked:
     until: datetime | None = None
     because: tuple[Because, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    shared: bool = False
 
     @classmethod
     def by_failure(cls, failure: ClusterError) -> Blocked:

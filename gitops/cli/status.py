@@ -15,6 +15,7 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
+from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause, timestamp
 from gitops.records.record import SourceRecord
 from gitops.records.refs import Ref, RefError, locate
@@ -129,6 +130,11 @@ def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -
         yield from aligned([header, *(_rollout(one, now) for one in under_way)])
 
 
+def _wave(wave: WaveProgress) -> dict[str, Any]:
+    """Without what is ahead of its instances, which each of these tells."""
+    return {name: value for name, value in asdict(wave).items() if name != "ahead"}
+
+
 def _source(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
     since = age(datetime.fromisoformat(record.since), now) if record.since else ""
     numbers = (str(record.counts.get(key, 0)) for key in ("instances", "held", "failed"))
@@ -230,7 +236,7 @@ def _as_json(cluster: Permitted, found: Overview) -> dict[str, Any]:
                 "targets": {wave: target.revision for wave, target in one.record.targets.items()},
                 "since": timestamp(one.since) if one.since else None,
                 "revisions": one.revisions,
-                "waves": [asdict(wave) for wave in one.waves],
+                "waves": [_wave(wave) for wave in one.waves],
             }
             for one in found.rollouts
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -15,22 +15,30 @@ from gitops.propagation.collection import Collection, Item, WaveItems
 from gitops.propagation.policy import Policy, Wave
 from gitops.propagation.rollout import Situation
 from gitops.propagation.state import State, WaveProgress
-from gitops.propagation.waits import Position, Wait
-from renderer.listing import listed
+from gitops.propagation.waits import MOST, MOST_STARTS, Ahead, Other, Position, Start, Wait, ordinal
 
 
-def waits(
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """`waits` by key, in order; `ahead`, by wave, is what those have in common that have not moved."""
+
+    waits: Mapping[str, Wait]
+    ahead: Mapping[str, Ahead]
+
+
+def outlook(
     policy: Policy,
     collection: Collection,
     state: State,
     *,
     now: datetime,
     closed: Mapping[str, Wait] | None = None,
-) -> dict[str, Wait]:
-    """By key, in order. Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
+) -> Outlook:
+    """Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
     collection.advance(now)
     situation = Situation(policy, collection, state, closed or {})
     found: dict[str, Wait] = {}
+    views: list[_WaveView] = []
     opens = collection.now
     late: tuple[str, ...] = ()
     members = list(collection)
@@ -40,20 +48,23 @@ def waits(
         starts, opens = view.forecast(items, opens)
         found |= view.waits(items, starts)
         late = (*late, *(item.key for item in items if not view.is_passed(item)))
-    return found
+        views.append(view)
+    return Outlook(found, {view.wave.name: view.ahead(found) for view in views})
 
 
 def progress_of(policy: Policy, collection: Collection, state: State) -> tuple[WaveProgress, ...]:
-    """How far each wave is, in order."""
+    """How far each wave is, in order. What is ahead of those that wait takes a look at all: it is as the state says."""
+    ahead = {wave.name: wave.ahead for wave in state.waves}
+    situation = Situation(policy, collection, state, {})
     found = []
     for wave in policy.all_waves:
         counters = collection.waves[wave.name].counters
         target = state.targets[wave.name]
         moving = counters.updated - counters.settled - counters.failed
         shape = str(shape_of(policy, wave, target))
-        found.append(
-            WaveProgress(wave.name, shape, counters.total, counters.settled, moving, counters.held, counters.failed)
-        )
+        counts = (counters.total, counters.settled, moving, counters.held, counters.failed)
+        limits = situation.limits(wave)
+        found.append(WaveProgress(wave.name, shape, *counts, *limits, ahead.get(wave.name, Ahead())))
     return tuple(found)
 
 
@@ -68,15 +79,23 @@ class _WaveView:
         self.wave = wave
         self.target = situation.target(wave)
         self.own: WaveItems = self.collection.waves[wave.name]
-        counters = self.own.counters
-        self.limit = situation.limit(wave, counters)
-        self.then = situation.limit(wave, counters._replace(settled=counters.updated - counters.failed))
+        self.limit, self.then = situation.limits(wave)
         self.shape = str(shape_of(self.policy, wave, self.target))
         self.hindrance = next(situation.obstacles(wave), None)
+        self.unsettled: tuple[str, ...] = ()
+        self.starts: list[Start] = []
+
+    def ahead(self, waits: Mapping[str, Wait]) -> Ahead:
+        names = self.late if self.hindrance and self.hindrance.reason is Reason.WAVE_NOT_REACHED else self.unsettled
+        others = ((name, waits.get(name)) for name in names[:MOST])
+        told = (
+            Other(name, str(wait.reason), wait.not_before) if wait else Other(name, str(Reason.PROGRESSING))
+            for name, wait in others
+        )
+        return Ahead(tuple(told), tuple(self.starts))
 
     def waits(self, items: Sequence[Item], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
-        unsettled = tuple(item.key for item in items if item.moved and not self.is_passed(item))
-        waiting_for = f"; not settled: {listed(unsettled)}" if unsettled else ""
+        self.unsettled = tuple(item.key for item in items if item.moved and not self.is_passed(item))
         lacking = self._lacking() if self.situation.lacks_availability else None
         rank = 0
         for item in items:
@@ -84,14 +103,15 @@ class _WaveView:
                 if wait := self._on_its_way(item):
                     yield item.key, wait
             else:
-                if (wait := self._hindered(item, starts) or (lacking if item.healthy else None)) is None:
-                    place = self.own.counters.updated + rank + 1
-                    position = self._position(place)
-                    wait = Wait(
-                        Reason.PACE_REACHED, f"{position}{waiting_for}", starts.get(item.key), unsettled, position
-                    )
-                yield item.key, wait
-                rank += self.collection.standing_of(item.key).eligible
+                position, start = self._position(self.own.counters.updated + rank + 1), starts.get(item.key)
+                yield (
+                    item.key,
+                    self._hindered(item, position, start)
+                    or (lacking if lacking and item.healthy else self._paced(position, start)),
+                )
+                if self.collection.standing_of(item.key).eligible:
+                    self._starts(position.place, start)
+                    rank += 1
 
     def is_passed(self, item: Item) -> bool:
         """Does the next wave not wait for it?"""
@@ -116,10 +136,21 @@ class _WaveView:
             return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
         return Wait(Reason.PROGRESSING, f"moving to {self.target}")
 
-    def _hindered(self, item: Item, starts: Mapping[str, datetime]) -> Wait | None:
+    def _paced(self, position: Position, start: datetime | None) -> Wait:
+        wave = f" in wave {self.wave.name}" if self.policy.waves else ""
+        told = f"{ordinal(position.place)} of {position.total}{wave}, {self.shape}"
+        return Wait(Reason.PACE_REACHED, told, start, self.unsettled, position, shared=True)
+
+    def _hindered(self, item: Item, position: Position, start: datetime | None) -> Wait | None:
         wait = item.held or self._of_person() or item.blocked or self.hindrance
-        is_later = wait is not None and wait.reason is Reason.WAVE_NOT_REACHED
-        return replace(wait, not_before=starts.get(item.key), by=self.late) if wait and is_later else wait
+        if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
+            return wait
+        return replace(wait, not_before=start, by=self.late, position=position, shared=True)
+
+    def _starts(self, place: int, at: datetime | None) -> None:
+        """Remember from which place on others start later."""
+        if at and len(self.starts) < MOST_STARTS and not (self.starts and self.starts[-1].at == at):
+            self.starts.append(Start(place, at))
 
     def _lacking(self) -> Wait:
         total = self.collection.counters

@@ -107,8 +107,10 @@ def explained(permission: Permission, moves: Moves, decided: Propagation) -> Pro
     here = moves.situation
     found = stays(moves.rollouts, here.plans, here.now)
     blocked = {**moves.unruled, **found.blocked}
+    states = {name: decided.states[name].foreseeing(ahead) for name, ahead in found.ahead.items()}
     return replace(
         decided,
+        states={**decided.states, **states},
         gates=replace(decided.gates, check=replace(permission, stays=blocked)),
         stays=blocked,
         remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},

@@ -62,6 +62,12 @@ class Situation:
         done = counters.settled + counters.failed
         return frontier(shape, done, counters.total, sliding=self.policy.mode is Mode.SLIDING)
 
+    def limits(self, wave: Wave) -> tuple[int, int]:
+        """How many of the wave may be under way or done now, and once all that moved have settled."""
+        counters = self.counters(wave)
+        then = counters._replace(settled=counters.updated - counters.failed)
+        return self.limit(wave, counters), self.limit(wave, then)
+
     @property
     def lacks_availability(self) -> bool:
         """Are fewer items healthy, at whatever revision, than the policy wants? Then only those may move that are not healthy anyway."""
@@ -75,9 +81,7 @@ class Situation:
             yield Wait(Reason.HALTED, str(replace(halt, target=target.revision)))
         incomplete = [one for one in earlier if self.target(one) == target and not is_complete(self.counters(one))]
         if incomplete:
-            counters = self.counters(incomplete[0])
-            how_far = f"{counters.settled} of {counters.total} settled"
-            yield Wait(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}, {how_far}")
+            yield Wait(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}")
         names, moved = {one.name for one in earlier}, self._moved_to(target)
         for point in approvals_missing(self.policy, self.state, target):
             if point.after_wave in names or 0 < point.after_settled <= moved:

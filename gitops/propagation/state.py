@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from gitops.errors import GitopsError
+from gitops.propagation.waits import Ahead
 
 KEPT_DECISIONS: Final = 50
 OURSELVES: Final = "levelgate"
@@ -105,7 +106,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """How far a wave is, for people to read: of `total` instances some have `settled`, `failed`, are `moving`, are `held`; the others wait."""
+    """How far a wave is, for people to read: of `total` instances some have `settled`, `failed`, are `moving`, are `held`; the others wait, for what
+    is `ahead` of them. `limit` may be under way or settled, `then` may be once all that moved have settled.
+    """
 
     name: str
     shape: str
@@ -114,6 +117,13 @@ class WaveProgress:
     moving: int
     held: int
     failed: int
+    limit: int = 0
+    then: int = 0
+    ahead: Ahead = field(default_factory=Ahead)
+
+    @property
+    def moved(self) -> int:
+        return self.settled + self.moving + self.failed
 
     @property
     def waiting(self) -> int:
@@ -152,6 +162,10 @@ class State:
         """With how far it is, and with the external facts that are so now."""
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, externals=since)
+
+    def foreseeing(self, ahead: Mapping[str, Ahead]) -> State:
+        """With what those wait for that have not moved, by wave."""
+        return replace(self, waves=tuple(replace(wave, ahead=ahead[wave.name]) for wave in self.waves))
 
     @property
     def untold(self) -> State:

@@ -12,11 +12,11 @@ from applier.plan import Plan, SetPlan
 from applier.reasons import Blocked, Reason
 from gitops.propagation import items
 from gitops.propagation.collection import Collection, Item
-from gitops.propagation.explain import waits
+from gitops.propagation.explain import outlook
 from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import State, Target
-from gitops.propagation.waits import Wait
+from gitops.propagation.waits import Ahead, Wait
 from gitops.propagation.window import Window
 from renderer.identity import ObjectKey
 
@@ -50,13 +50,14 @@ class Counted(NamedTuple):
 @dataclass
 class Stays:
     """`blocked`: why an instance is not moved to where it is to go; `remembered`: for its status;
-    `counted`: as what it counts; `awaited`: who waits for others alone, and for whom.
+    `counted`: as what it counts; `awaited`: who waits for others alone, and for whom; `ahead`: what those of each wave wait for, by rollout.
     """
 
     blocked: dict[ObjectKey, Blocked] = field(default_factory=dict)
     remembered: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
     counted: dict[ObjectKey, Counted] = field(default_factory=dict)
     awaited: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
+    ahead: dict[str, Mapping[str, Ahead]] = field(default_factory=dict)
 
 
 def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: datetime) -> Stays:
@@ -64,7 +65,9 @@ def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: 
     found = Stays()
     for one in rollouts:
         kept = _kept_by_gates(one)
-        reasons = one.gates.told(one.policy, waits(one.policy, one.collection, one.state, now=now, closed=one.closed))
+        found_here = outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
+        reasons = one.gates.told(one.policy, found_here.waits)
+        found.ahead[one.name] = found_here.ahead
         for name, key in one.keys.items():
             member = one.collection[name]
             wave = one.collection.wave_of(name).name

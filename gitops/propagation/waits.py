@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
 
 from applier.reasons import Because, Blocked, Reason
 
 MOST = 10
 """Items that a report names one by one."""
+MOST_STARTS: Final = 50
+"""Times that are reckoned ahead for one wave; what comes later does not start before the last of them."""
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Position(NamedTuple):
@@ -30,12 +35,45 @@ class Position(NamedTuple):
     def __str__(self) -> str:
         return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {self.moved} are"
 
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """What stays so while the others get on."""
+        return {name: getattr(self, name) for name in ("place", "total", "wave", "shape")}
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """An item that others wait for, and why it waits itself; None: nobody knows until when."""
+
+    name: str
+    reason: str
+    until: _Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Who has this place in a wave, or a later one, does not start before that time."""
+
+    place: int
+    at: _Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What those of a wave that have not moved wait for: the first items that all of them wait for, and when they start if all goes well."""
+
+    others: tuple[Other, ...] = ()
+    starts: tuple[Start, ...] = ()
+
+    def start(self, place: int) -> datetime | None:
+        return max((one.at for one in self.starts if one.place <= place), default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
     """One cause. `not_before`: the earliest time at which it can end, None where that is not known; `by`: the items that it is because of.
 
-    `because` and `details` are as in `Blocked`: what stands behind it beside other items, such as windows.
+    `because`, `details` and `shared` are as in `Blocked`: what stands behind it beside other items, such as windows.
     """
 
     reason: Reason
@@ -45,6 +83,7 @@ class Wait:
     position: Position | None = None
     because: tuple[Because, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    shared: bool = False
 
     @classmethod
     def of(cls, blocked: Blocked) -> Wait:
@@ -59,13 +98,15 @@ class Wait:
             else Because(items, name, Reason.PROGRESSING)
             for name in self.by[:MOST]
         )
-        position = {"position": self.position._asdict()} if self.position else {}
+        place = self.position and (self.position.lasting if self.shared else self.position._asdict())
+        position = {"position": place} if place else {}
         return Blocked(
             self.reason,
             self.message,
             until=self.not_before,
             because=(*because, *self.because),
             details={**position, **self.details},
+            shared=self.shared,
         )
 
 

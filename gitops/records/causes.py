@@ -6,7 +6,7 @@ Written by a pass from its plan, read back by whoever asks the cluster; the rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from applier.plan import NodePlan, SetPlan
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.people import moment
+from gitops.propagation.state import WaveProgress
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
@@ -82,7 +83,9 @@ def _severity(reason: Reason) -> int:
 def as_json(
     blocked: Iterable[Row], objects: Mapping[str, ObjectKey | None], before: Iterable[Mapping[str, Any]], now: str
 ) -> list[dict[str, Any]]:
-    """The rows as they are stored, at most `MAX_ROWS`. `objects` by node; rows that were told `before` keep their time."""
+    """The rows as they are stored, at most `MAX_ROWS`. `objects` by node; rows that were told `before` keep their time. What a cause shares with
+    others is not told here: a status that said it would be written whenever one of the others got on.
+    """
     since = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in before}
     return [
         {
@@ -91,13 +94,20 @@ def as_json(
             "reason": str(cause.reason),
             "message": cause.message[:MAX_MESSAGE],
             "since": since.get((node, str(cause.reason)), now),
-            **({"until": timestamp(cause.until)} if cause.until else {}),
-            **({"blockedBy": [_because(one) for one in cause.because[:MAX_BECAUSE]]} if cause.because else {}),
+            **({} if cause.shared else _how_long(cause)),
             **({"behind": list(behind)} if behind else {}),
             **cause.details,
         }
         for node, cause, behind in islice(blocked, MAX_ROWS)
     ]
+
+
+def _how_long(cause: Blocked) -> dict[str, Any]:
+    """Until when it waits, and for what."""
+    return {
+        **({"until": timestamp(cause.until)} if cause.until else {}),
+        **({"blockedBy": [_because(one) for one in cause.because[:MAX_BECAUSE]]} if cause.because else {}),
+    }
 
 
 def _because(one: Because) -> dict[str, str]:
@@ -140,6 +150,22 @@ class Cause:
                 for one in row.get("blockedBy") or ()
             ),
             details={name: row[name] for name in ("position", "gates", "approval") if name in row},
+        )
+
+    def within(self, wave: WaveProgress | None) -> Cause:
+        """With what it shares with others, as the record of its rollout tells that of their wave."""
+        position = self.details.get("position")
+        if self.node or position is None or wave is None:
+            return self
+        others = wave.ahead.others
+        return replace(
+            self,
+            until=wave.ahead.start(position["place"]),
+            because=tuple(Because("Instance", one.name, _reason(one.reason), until=one.until) for one in others),
+            details={
+                **self.details,
+                "position": {**position, "limit": wave.limit, "moved": wave.moved, "then": wave.then},
+            },
         )
 
 

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.reasons import Reason
 from gitops.propagation.people import Asked, moment
+from gitops.propagation.state import State as Rollout
 from gitops.records.causes import Cause
 from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+
+_NONE: Final[Mapping[str, Rollout]] = {}
 
 
 class State(StrEnum):
@@ -98,14 +101,17 @@ class Standing:
     causes: tuple[Cause, ...] = ()
 
     @classmethod
-    def of(cls, instance: Object) -> Standing:
-        """What is not told, as of an instance that nobody has looked at yet, is empty."""
+    def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
+        """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
         status = instance.get("status") or {}
         ours = status.get("levelgate") or {}
         told = {one.get("type"): one for one in status.get("conditions") or ()}
         propagated = told.get("Propagated") or told.get("InstanceManaged") or {}
         cause = Cause.read(propagated)
         rollout = ours.get("rollout") or {}
+        name, wave = rollout.get("name", ""), rollout.get("wave", "")
+        there = rollouts[name].waves if name in rollouts else ()
+        shared = next((one for one in there if one.name == wave), None)
         return cls(
             key=ObjectKey.of(instance),
             reason=cause.reason,
@@ -115,14 +121,14 @@ class Standing:
             applied=Pair.read(ours.get("applied")),
             settled=Pair.read(ours.get("settled")),
             source=ours.get("source", ""),
-            rollout=rollout.get("name", ""),
-            wave=rollout.get("wave", ""),
+            rollout=name,
+            wave=wave,
             deadline=moment((ours.get("progress") or {}).get("deadline")),
             nodes=ours.get("nodes"),
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
-            causes=tuple(map(Cause.read, ours.get("blocked") or ())),
+            causes=tuple(Cause.read(row).within(shared) for row in ours.get("blocked") or ()),
         )
 
     @property
@@ -141,13 +147,13 @@ class Standing:
         return State.of(cause.reason for cause in self.reasons)
 
 
-async def instances(cluster: Cluster, kind: GroupKind) -> list[Standing]:
-    """All instances of this kind that are ours, in order. Raises ClusterError."""
+async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[Standing]:
+    """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
     try:
         found = await cluster.list(kind, selector=keys.PARENT_ID)
     except KindNotServed:
         return []
-    return sorted(map(Standing.of, found), key=lambda one: one.key)
+    return sorted((Standing.of(one, rollouts) for one in found), key=lambda one: one.key)
 
 
 async def everything_suspended(cluster: Cluster, now: datetime) -> str:
@@ -156,7 +162,11 @@ async def everything_suspended(cluster: Cluster, now: datetime) -> str:
     return f"{wait.message}. What follows is as it was before." if wait else ""
 
 
-async def all_instances(cluster: Cluster, records: Iterable[SourceRecord]) -> list[Standing]:
+async def all_instances(
+    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NONE
+) -> list[Standing]:
     """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
     kinds = sorted({key.group_kind for record in records for key in record.scopes})
-    return [one for found in await asyncio.gather(*(instances(cluster, kind) for kind in kinds)) for one in found]
+    return [
+        one for found in await asyncio.gather(*(instances(cluster, kind, rollouts) for kind in kinds)) for one in found
+    ]

@@ -5,7 +5,8 @@ Everything is what the last pass wrote down; only windows are judged anew, as th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -23,7 +24,7 @@ from gitops.records.causes import Cause
 from gitops.records.installation import INSTALLATION, followed
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
-from gitops.records.rollouts import rollout_key
+from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from renderer import keys
@@ -33,7 +34,10 @@ from renderer.kinds import CRD
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
     """Raises RefError where there is nothing of that name, ClusterError."""
-    world = _World(cluster, now, await read_records(cluster), await calendar.read(cluster))
+    records, rules, rollouts = await asyncio.gather(
+        read_records(cluster), calendar.read(cluster), Rollouts.observe(cluster)
+    )
+    world = _World(cluster, now, records, rules, rollouts.states(now))
     match ref.own:
         case "source":
             return await world.source(ref)
@@ -52,13 +56,14 @@ class _World:
     now: datetime
     records: Sequence[tuple[str, SourceRecord]]
     rules: Sequence[SourceRules]
+    rollouts: Mapping[str, Rollout]
     kinds: dict[GroupKind, list[Standing]] = field(default_factory=dict)
 
     async def object(self, key: ObjectKey, node: str) -> Explanation:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
         live = await self.cluster.get(key)
         if live is not None and label(live, keys.PARENT_ID):
-            instance = Standing.of(live)
+            instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
             return await self._of(key, causes, instance, node)
         owner, standing = (await self._owner(live)) if live is not None else (None, None)
@@ -93,7 +98,7 @@ class _World:
 
     async def rollout(self, ref: Ref) -> Explanation:
         """Of a definition, that of all its instances."""
-        if (rollout := await self._rollout(ref.name)) is None:
+        if (rollout := self.rollouts.get(ref.name)) is None:
             raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
         mine = tuple(one for one in await self._all() if one.rollout == ref.name)
         found = Explanation(str(ref), State.of(one.reason for one in mine), rollout=rollout, instances=mine)
@@ -102,10 +107,6 @@ class _World:
         first = min(found.waiting, key=lambda one: (list(State).index(one.state), one.key))
         chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
         return replace(found, chain=tuple(chain))
-
-    async def _rollout(self, name: str) -> Rollout | None:
-        record = await self.cluster.get(rollout_key(name)) if name else None
-        return Rollout.read(record.get("data") or {}, now=self.now) if record else None
 
     async def window(self, ref: Ref) -> Explanation:
         named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
@@ -127,7 +128,7 @@ class _World:
         chain = [link async for link in self._chain(subject, causes[0], standing)] if causes else []
         state = State.of(cause.reason for cause in causes)
         opened = await self._open(standing, chain) if standing and chain else ()
-        rollout = await self._rollout(standing.rollout) if standing and chain else None
+        rollout = self.rollouts.get(standing.rollout) if standing and chain else None
         facts = rollout.externals if rollout else {}
         return Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened, facts)
 
@@ -220,12 +221,12 @@ class _World:
             for instance in record.scopes:
                 if part_of == applyset_id(instance):
                     found = await self.cluster.get(instance)
-                    return instance, Standing.of(found) if found else None
+                    return instance, Standing.of(found, self.rollouts) if found else None
         return None, None
 
     async def _kind(self, kind: GroupKind) -> list[Standing]:
         if kind not in self.kinds:
-            self.kinds[kind] = await instances(self.cluster, kind)
+            self.kinds[kind] = await instances(self.cluster, kind, self.rollouts)
         return self.kinds[kind]
 
     async def _all(self) -> list[Standing]:

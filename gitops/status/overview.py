@@ -68,8 +68,9 @@ class Overview:
         records, stored, installed = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
-        instances = await all_instances(cluster, [record for _, record in records])
-        rollouts = [_rollout(name, state, instances) for name, state in sorted(stored.states(now).items())]
+        states = stored.states(now)
+        instances = await all_instances(cluster, [record for _, record in records], states)
+        rollouts = [_rollout(name, state, instances) for name, state in sorted(states.items())]
         configured = followed(installed)
         left = frozenset(name for name, _ in records if configured is not None and name not in configured)
         sources = {name: record for name, record in records if name not in left or record.kinds}

@@ -77,7 +77,7 @@ def _is_of_rollout(cause: Cause) -> bool:
 def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:
     cause = link.cause
     position, gates = cause.details.get("position"), cause.details.get("gates")
-    if position:
+    if position and cause.reason is not Reason.WAVE_NOT_REACHED:
         yield f"{ordinal(position['place'])} of {position['total']}; {_limit(position)}"
         yield from _neighbours(link)
         yield from _rises(link, position)

@@ -73,7 +73,7 @@ def test_json_has_every_span_and_the_same_input_gives_the_same_bytes(
     assert found["instances"][1]["spans"][0] == {
         "by": ["default/a"],
         "from": "2026-11-20T10:50:00Z",
-        "message": "2nd of 4; 1 may be under way or settled, 1 are; not settled: default/a",
+        "message": "2nd of 4, exponential 2",
         "reason": "PaceReached",
         "stage": "waiting",
         "to": "2026-11-20T10:54:00Z",

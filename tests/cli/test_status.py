@@ -95,6 +95,8 @@ def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> Non
         "moving": 1,
         "held": 0,
         "failed": 0,
+        "limit": 4,
+        "then": 8,
     }
     assert found["blocked"][0] == {
         "kind": "Link",

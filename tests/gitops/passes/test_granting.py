@@ -14,7 +14,8 @@ from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.whole import Whole
 from gitops.propagation.shapes import Exponential, frontier
-from gitops.propagation.state import Target
+from gitops.propagation.state import State, Target
+from gitops.propagation.waits import Ahead
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, TEN, Died, Fleet
 from tests.properties.test_convergence import FUZZ
@@ -278,8 +279,14 @@ def _happens(fleet: Fleet, chance: random.Random) -> None:
             fleet.settle()
 
 
+def _short(state: State) -> State:
+    return replace(state, decisions=(), waves=tuple(replace(wave, ahead=Ahead()) for wave in state.waves))
+
+
 def _counted(whole: Whole) -> object:
-    """How each rollout stands: the counters and orders of its waves, what each item counts as, and its record but for the times."""
+    """How each rollout stands: the counters and orders of its waves, what each item counts as, and its record but for the times and what is
+    ahead of those that wait, which is told by whole passes.
+    """
     return {
         name: (
             [
@@ -287,7 +294,7 @@ def _counted(whole: Whole) -> object:
                 for wave in one.collection.waves.values()
             ],
             {item.key: (item.updated, item.granted, item.healthy) for item in one.collection},
-            [replace(state := whole.found.propagation.states[name], decisions=()), len(state.decisions)],
+            [_short(state := whole.found.propagation.states[name]), len(state.decisions)],
         )
         for name, one in whole.rollouts.items()
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from gitops.propagation.assignment import aim, bakes
 from gitops.propagation.collection import Collection, Item, collected
-from gitops.propagation.explain import waits
+from gitops.propagation.explain import Outlook, outlook
 from gitops.propagation.policy import Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.rollout import Decision, Pace, decide, reserve
@@ -54,8 +54,11 @@ class Rollout:
         self.state = decision.state
         return list(decision.grants)
 
-    def waits(self) -> dict[str, Wait]:
-        return waits(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
+    def outlook(self) -> Outlook:
+        return outlook(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
+
+    def waits(self) -> Mapping[str, Wait]:
+        return self.outlook().waits
 
     def change(self, *keys: str, **fields: Any) -> None:
         for key in keys:

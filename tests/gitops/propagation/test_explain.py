@@ -12,7 +12,7 @@ from gitops.propagation.orders import halt
 from gitops.propagation.policy import Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import Exponential, Linear
-from gitops.propagation.waits import Position, Wait
+from gitops.propagation.waits import MOST_STARTS, Other, Position, Wait
 from tests.gitops.propagation.rollouts import MINUTE, START, Rollout, items, settled
 from tests.gitops.propagation.test_gates import WAVES, two_waves
 from tests.gitops.propagation.test_shapes import linear
@@ -39,10 +39,11 @@ def test_a_wave_that_waits_behind_one_instance_says_so() -> None:
     assert waits["prod/cart"] == CLOSED
     assert waits["prod/shop"] == Wait(
         Reason.PACE_REACHED,
-        "8th of 8; 4 may be under way or settled, 4 are; not settled: prod/cart",
+        "8th of 8 in wave prod, exponential 2",
         not_before=MONDAY,
         by=("prod/cart",),
         position=Position(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
+        shared=True,
     )
     assert {wait.not_before for wait in waits.values()} == {MONDAY}
 
@@ -56,6 +57,26 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
     waits = rollout.waits()
     starts = [int((wait.not_before - START) / MINUTE) for wait in waits.values() if wait.not_before]
     assert (waits["0"].reason, starts) == (Reason.BAKING, [5, 5, 10, 10, 15, 15, 15])
+    ahead = rollout.outlook().ahead["all"]
+    assert ahead.others == (Other("0", "Baking", START + 5 * MINUTE),)
+    assert [(one.place, one.at) for one in ahead.starts] == [
+        (2, START + 5 * MINUTE),
+        (3, START + 10 * MINUTE),
+        (5, START + 15 * MINUTE),
+    ]
+    positions = [wait.position for wait in waits.values() if wait.position]
+    assert [ahead.start(one.place) for one in positions] == [waits[str(number)].not_before for number in range(1, 7)]
+
+
+def test_of_many_batches_the_first_fifty_starts_are_told() -> None:
+    """The record is bounded; who comes later does not start before the last of them."""
+    many = {f"{number:03}": Item(f"{number:03}") for number in range(100)}
+    rollout = Rollout(Policy(name="p", shape=linear(1), bake=5 * MINUTE), many)
+    rollout.step()
+    ahead = rollout.outlook().ahead["all"]
+    assert len(ahead.starts) == MOST_STARTS
+    assert ahead.start(1) is None
+    assert ahead.start(99) == ahead.starts[-1].at
 
 
 def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
@@ -64,7 +85,7 @@ def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
     rollout.apply("a", "b")
     waits = rollout.waits()
     assert waits["c"].reason is Reason.WAVE_NOT_REACHED
-    assert waits["c"].message == "wave prod waits for wave canary, 0 of 2 settled"
+    assert waits["c"].message == "wave prod waits for wave canary"
     assert waits["c"].not_before == START + 30 * MINUTE
     assert waits["c"].by == ("a", "b")
 
