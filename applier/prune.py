@@ -98,7 +98,10 @@ def orphans(
     ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged = [_judge(member, observed, release=release, keeper=keeper) for member in ordered]
     if hold:
-        return tuple(replace(orphan, allowed=False, blocked=Blocked(Reason.BRAKE_ENGAGED, hold)) for orphan in judged)
+        braked = Blocked(Reason.BRAKE_ENGAGED, hold)
+        return tuple(
+            orphan if orphan.fate is Fate.KEEP else replace(orphan, allowed=False, blocked=braked) for orphan in judged
+        )
     return tuple(_wave(judged, dependents, observed))
 
 
@@ -134,12 +137,9 @@ def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) ->
     if keeper:
         kept = f"no longer in Git; source {keeper} deletes nothing (prune: false)"
         return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, kept, at=member.key))
-    if annotation(obj, keys.PRUNE) == "disabled" or annotation(obj, keys.RECONCILE) == "disabled":
-        return Orphan(
-            member,
-            Fate.KEEP,
-            blocked=Blocked(Reason.DELETION_BLOCKED, f"{keys.PRUNE}: disabled on the live object", at=member.key),
-        )
+    if said := [word for word in (keys.PRUNE, keys.RECONCILE) if annotation(obj, word) == "disabled"]:
+        disabled = f"{said[0]}: disabled on the live object"
+        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, disabled, at=member.key))
     if not is_proven(obj):
         message = "carries our label but we did not write it, or another controller owns it; remove the label if it should stay"
         return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, message, at=member.key))

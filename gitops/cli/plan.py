@@ -95,7 +95,8 @@ def command(
 
     Against the cluster; with --base against another commit, which needs no cluster. Values of Secrets are masked. REFs show these alone, in full.
 
-    Marks: + create, ~ update, -/+ replace, < adopt, - delete, ? not knowable yet, ! cannot be done.
+    Marks: + create, ~ update, -/+ replace, < adopt, - delete, = stays though not in Git, ? not knowable yet,
+    ! cannot be done.
 
     \b
     levelgate plan . --source platform

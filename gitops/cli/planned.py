@@ -23,10 +23,20 @@ _MARKS = {
     Action.ADOPT: "<",
     Action.DELETE: "-",
     Action.RELEASE: "-",
+    Action.KEEP: "=",
     Action.UNKNOWN: "?",
     Action.FAILED: "!",
 }
-_COLOURS = {"+": "green", "~": "yellow", "-/+": "magenta", "<": "cyan", "-": "red", "!": "red", "?": "blue"}
+_COLOURS = {
+    "+": "green",
+    "~": "yellow",
+    "-/+": "magenta",
+    "<": "cyan",
+    "-": "red",
+    "!": "red",
+    "?": "blue",
+    "=": "blue",
+}
 _FEW = 8
 _WIDTH = 80
 
@@ -93,7 +103,9 @@ def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
     if count > 1:
         what = change.kind if several else f"{change.kind} {_placed(alike.keys, within=_namespace(change))}"
     gates = ", ".join(dict.fromkeys(filter(None, (_gate(change, place) for place in range(len(change.gates))))))
-    why = {Action.RELEASE: "released, not deleted"}.get(change.action, shortened(change.why))
+    why = {Action.RELEASE: "released, not deleted", Action.KEEP: f"stays: {shortened(change.why)}"}.get(
+        change.action, shortened(change.why)
+    )
     times = f"{count} x this change" if count > 1 else ""
     notes = "   ".join(filter(None, (times, why, f"gate: {gates}" if gates else "", _users(change))))
     called = f"{name:<12} {what}" if name else what
@@ -149,6 +161,7 @@ def _numbers(report: Report) -> Iterator[str]:
         for word, said in (
             ("adopt", "to adopt"),
             ("release", "to release"),
+            ("keep", "not in Git that stay"),
             ("unknown", "not knowable yet"),
             ("failed", "that cannot be done"),
         )

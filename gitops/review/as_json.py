@@ -8,7 +8,7 @@ from typing import Any
 
 from gitops.review.report import Change, Difference, Gate, Meanwhile, Report, Room, Step
 
-_SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "unchanged", "unknown", "failed")
+_SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "keep", "unchanged", "unknown", "failed")
 
 
 def as_json(report: Report) -> dict[str, Any]:

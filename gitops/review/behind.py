@@ -28,7 +28,8 @@ def behind(
     changes: Sequence[Change], due: Plan, users: Users, barriers: Mapping[ObjectKey, Barrier]
 ) -> Iterator[Change]:
     """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on."""
-    held = {change.key: change for change in changes if change.key and (change.gates or change.action is Action.FAILED)}
+    stays = {Action.FAILED, Action.KEEP}
+    held = {change.key: change for change in changes if change.key and (change.gates or change.action in stays)}
     if not held:
         yield from changes
         return

@@ -34,7 +34,7 @@ _ACTIONS = {
     Verb.LOOK: Action.UNKNOWN,
     Verb.UNKNOWN: Action.UNKNOWN,
 }
-_FATES = {Fate.DELETE: Action.DELETE, Fate.RELEASE: Action.RELEASE}
+_FATES = {Fate.DELETE: Action.DELETE, Fate.RELEASE: Action.RELEASE, Fate.KEEP: Action.KEEP}
 
 Before = Mapping[tuple[ObjectKey, str], Manifest]
 """What nodes were in the base that could not be rendered to their end there, by set and id."""
@@ -76,7 +76,7 @@ class Changes:
                 if not one.rendered.is_source:
                     of.setdefault(one.rendered.parent, ([], [], []))[1].append(change)
                 elif change.instance:
-                    after = change.action in {Action.DELETE, Action.RELEASE}
+                    after = change.action in _FATES.values()
                     of.setdefault(change.instance, ([], [], []))[2 if after else 0].append(change)
                 else:
                     own.append(change)
@@ -93,8 +93,7 @@ class Changes:
                 else:
                     self.unchanged += 1
         for orphan in one.orphans:
-            if orphan.fate in _FATES:
-                yield self._orphan(one, orphan)
+            yield self._orphan(one, orphan)
 
     def _node(self, one: SetPlan, node: NodePlan) -> Change | None:
         if node.verb in {Verb.NONE, Verb.RECORD} and not (node.live and is_terminating(node.live)):
@@ -193,6 +192,7 @@ class Changes:
         due = Due(one.rendered, member.key, Effect.PRUNE, _id(one, member.node), member.level, live=live)
         action = _FATES[orphan.fate]
         held = [_gate(orphan.blocked)] if orphan.blocked and orphan.is_held else []
+        why = self.masks.text(orphan.blocked.message) if orphan.blocked and action is Action.KEEP else ""
         gates = [*held, *self._gates(due, "")] if action is Action.DELETE else held
         file, line = _origin(live)
         return Change(
@@ -206,6 +206,7 @@ class Changes:
             line,
             gates=tuple(dict.fromkeys(gates)),
             users=tuple(sorted(map(str, self._users_of(member.key)))) if action is Action.DELETE else (),
+            why=why,
         )
 
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
@@ -244,15 +245,16 @@ class Changes:
             below = self._staying.sets.get(due.key)
             if below is None or below.rendered.revision == below.rendered.aim:
                 return None
-            return Meanwhile(below.rendered.revision, tuple(whole), (), beside=tuple(self._beside(below)))
+            gates = tuple(map(_gate, self.preview.hindrances(due)))
+            return Meanwhile(below.rendered.revision, tuple(whole), (), gates, beside=tuple(self._beside(below)))
         node = self._staying.other(due.key, wanted.hash)
         if node is None or due.set.parent in self.preview.first.propagation.frozen:
             return None
         diff, rest = parted(whole, node.node.manifest, wanted.manifest, self.masks)
         if action is Action.CREATE:
             diff = self._made(node.node.manifest)
-        gates = map(_gate, self.preview.hindrances(replace(due, set=one.rendered)))
-        return Meanwhile(one.rendered.revision, diff, rest, tuple(gates)) if diff else None
+        gates = tuple(map(_gate, self.preview.hindrances(replace(due, set=one.rendered))))
+        return Meanwhile(one.rendered.revision, diff, rest, gates) if diff else None
 
     def _beside(self, below: SetPlan) -> Iterator[ObjectKey]:
         """What is made of an instance where it stays, and is no more once it has moved."""

@@ -44,6 +44,7 @@ _MARKS = {
     Action.DELETE: "-",
     Action.ADOPT: " ",
     Action.RELEASE: "-",
+    Action.KEEP: "=",
     Action.UNKNOWN: "?",
     Action.FAILED: "!",
 }
@@ -89,7 +90,7 @@ def _head(report: Report) -> Iterator[str]:
     counts = report.summary
     told = [f"{counts[word]} {word}" for word in ("create", "update", "replace", "adopt", "release") if counts[word]]
     told += [f"{counts['delete']} **delete**"] if counts["delete"] else []
-    told += [f"{counts[word]} {word}" for word in ("unknown", "failed") if counts[word]]
+    told += [f"{counts[word]} {word}" for word in ("keep", "unknown", "failed") if counts[word]]
     yield marker(report.source)
     yield f"### Levelgate plan: {', '.join(told) or 'no changes'} · {code(report.source)}"
     yield ""

@@ -19,8 +19,8 @@ from renderer.listing import listed
 
 
 class Action(StrEnum):
-    """What becomes of an object. `release` takes our mark off and leaves it; `unknown` cannot be told before an earlier level exists; `failed`
-    cannot be done as the commit says.
+    """What becomes of an object. `release` takes our mark off and leaves it; `keep` is no longer in Git, and stays as it is; `unknown` cannot be told
+    before an earlier level exists; `failed` cannot be done as the commit says.
     """
 
     CREATE = "create"
@@ -29,13 +29,14 @@ class Action(StrEnum):
     DELETE = "delete"
     ADOPT = "adopt"
     RELEASE = "release"
+    KEEP = "keep"
     UNKNOWN = "unknown"
     FAILED = "failed"
 
     @property
     def is_change(self) -> bool:
         """Would the cluster be another afterwards, as far as can be told?"""
-        return self not in {Action.UNKNOWN, Action.FAILED}
+        return self not in {Action.KEEP, Action.UNKNOWN, Action.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class Meanwhile:
 class Change:
     """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
     none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
-    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is unknown or fails. `meanwhile` is what
-    comes before it, of which nothing is counted.
+    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is kept, unknown or fails. `meanwhile` is
+    what comes before it, of which nothing is counted.
     """
 
     action: Action

@@ -57,6 +57,7 @@ SAID: tuple[Mapping[str, str], ...] = (
 OF_INSTANCES = frozenset({keys.HOLD, keys.SUSPEND, keys.DELETION_POLICY})
 
 Rule = Mapping[str, Any]
+_STAYS = frozenset({Action.FAILED, Action.KEEP})
 _OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 
 
@@ -109,7 +110,7 @@ def annotated(text: str, said: Mapping[str, str]) -> str:
     is_instance = found["apiVersion"].startswith(GROUP)
     found["metadata"]["annotations"] = {
         **found["metadata"].get("annotations", {}),
-        **{name: word for name, word in said.items() if is_instance == (name in OF_INSTANCES)},
+        **{name: word for name, word in said.items() if is_instance or name not in OF_INSTANCES},
     }
     return json.dumps(found)
 
@@ -151,15 +152,16 @@ class Said:
         known = {one.key: one.parts[0] if is_slow else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
         if is_slow:
-            never = {key for key, one in known.items() if one.action is Action.FAILED or one.gates}
+            never = {key for key, one in known.items() if one.action in _STAYS or one.gates}
             unclear = {key for key, one in known.items() if one.action is Action.UNKNOWN}
             now = {key: one.action for key, one in known.items() if key not in never | unclear}
             now |= {key: Action.CREATE for one in known.values() if one.meanwhile for key in one.meanwhile.beside}
             return cls(now, never, unclear, set())
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
-        never = {key for key, one in known.items() if one.action is Action.FAILED or one.gates} - turns
-        unclear = turns | {key for key, one in known.items() if one.action is Action.UNKNOWN}
+        never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
+        beside = {key for one in known.values() if one.meanwhile for key in one.meanwhile.beside}
+        unclear = turns | beside | {key for key, one in known.items() if one.action is Action.UNKNOWN}
         now = {key: one.action for key, one in known.items() if key not in never | unclear}
         return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from applier.observed import label
+from applier.plan import Brake
 from gitops.review.report import Report
+from renderer import keys
+from renderer.identity import ObjectKey
 from tests.gitops.review.commits import planned
+from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance
 from tests.properties.test_planned import CLOSED, rule
 
@@ -79,3 +85,58 @@ def test_an_instance_that_is_held_before_it_exists_is_not_made() -> None:
         f"Link.{GROUP}": ["Held"],
         "ConfigMap": ["Held"],
     }
+
+
+HELD = (keys.RECONCILE, "disabled"), (keys.PRUNE, "disabled")
+
+
+@pytest.mark.parametrize("said", HELD, ids=["reconcile", "prune"])
+@pytest.mark.parametrize("braked", [False, True])
+@pytest.mark.parametrize(
+    ("annotated", "stays", "waiting"),
+    [
+        (f"Link.{GROUP}/default/x", f"Link.{GROUP}/default/x", set()),
+        ("ConfigMap/default/x-a", "ConfigMap/default/x-a", {f"Link.{GROUP}/default/x"}),
+        ("ConfigMap/default/x-b", "ConfigMap/default/x-b", {"ConfigMap/default/x-a", f"Link.{GROUP}/default/x"}),
+    ],
+    ids=["instance", "lower node", "upper node"],
+)
+def test_what_a_person_protects_stays_and_with_it_what_it_uses(
+    said: tuple[str, str], braked: bool, annotated: str, stays: str, waiting: set[str]
+) -> None:
+    """A live object with `prune: disabled` or `reconcile: disabled` that is no longer in Git: the plan names it, and says what waits for it, also
+    while the brake holds all the rest.
+    """
+    link = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
+    with Platform() as platform:
+        platform.commit({"link.json": link, **{f"{name}.json": instance("Link", name, text="one") for name in "xyz"}})
+        platform.settle()
+        key = next(one for one in platform.cluster.objects if str(one) == annotated)
+        platform.annotate(key, *said)
+        platform.commit({"link.json": link}, approved=not braked)
+        source = platform.sources["platform"]
+        platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if braked else source
+        report = platform.plan()
+        kept = [(str(one.key), one.why) for one in report.changes if one.action == "keep"]
+        assert kept == [(stays, f"{said[0]}: disabled on the live object")]
+        mine = {str(one.key): one for one in report.changes if one.instance == ObjectKey(GROUP, "Link", "default", "x")}
+        held = {ref for ref, one in mine.items() if one.gates}
+        assert held == {ref for ref in mine if ref != stays} if braked else held == waiting
+        platform.settle()
+        there = {str(key) for key, live in platform.cluster.objects.items() if label(live, keys.PART_OF)}
+        assert mine.keys() & there == held | {stays}
+        assert (f"Link.{GROUP}/default/y" in there) == braked
+
+
+def test_what_is_held_whole_is_not_written_at_its_old_revision_either() -> None:
+    """A `hold` in Git, in the commit that changes its definition: the instance's own object waits as well."""
+    before, after = (
+        definition("Link", nodes, spec={"text": "string"})
+        for nodes in ([config_map("a")], [config_map("a"), config_map("b")])
+    )
+    held = json.loads(instance("Link", "x", text="one"))
+    held["metadata"]["annotations"] = {"levelgate.dev/hold": "not yet"}
+    base = {"link.json": before, "x.json": instance("Link", "x", text="one")}
+    found = planned(base, {"link.json": after, "x.json": json.dumps(held)})
+    parts = {str(one.key): [gate.reason for part in one.parts for gate in part.gates] for one in found.changes}
+    assert parts == {f"Link.{GROUP}/default/x": ["Held"], "ConfigMap/default/x-b": ["Held"]}
