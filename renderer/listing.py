@@ -1,4 +1,4 @@
-"""Names in a sentence."""
+"""Names and numbers in a sentence."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def listed(names: Iterable[object], *, most: int = 5, separator: str = ", ") -> 
     texts = list(map(str, names))
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return separator.join(texts[:most]) + more
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

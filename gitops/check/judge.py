@@ -27,7 +27,7 @@ from gitops.records import revisions
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.kinds import defined_kind
-from renderer.listing import listed
+from renderer.listing import counted, listed
 
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
@@ -100,7 +100,8 @@ class _Judge:
     @property
     def counted(self) -> str:
         instances = sum(is_our_parent(obj) for _, obj in self.objects) - len(self.facts.records)
-        return f"{len(self.facts.records)} sources, {instances} instances, {len(self.members)} members"
+        counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
+        return ", ".join(counted(number, noun) for noun, number in counts.items())
 
     def cluster(self) -> Iterator[Finding]:
         for group in sorted(self.facts.survey.discovery.stale):

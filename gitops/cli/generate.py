@@ -20,6 +20,7 @@ from renderer.definition import Definition
 from renderer.example import example
 from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
+from renderer.listing import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
@@ -105,7 +106,7 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
         return code
     for path, content in schema_files(schemas):
         _write(output_dir / path, content)
-    click.echo(f"Wrote {len(schemas)} schemas to {output_dir}", err=True)
+    click.echo(f"Wrote {counted(len(schemas), 'schema')} to {output_dir}", err=True)
     return code
 
 

@@ -20,7 +20,7 @@ from gitops.words.times import length
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.lint import Finding, Severity, lint
-from renderer.listing import listed
+from renderer.listing import counted, listed
 from renderer.model import Bundle
 from renderer.render import render
 from renderer.world import World
@@ -72,7 +72,9 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     else:
         for finding in found:
             click.echo(str(finding))
-        click.echo(f"{len(snapshot.files)} files: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}.")
+        click.echo(
+            f"{counted(len(snapshot.files), 'file')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
+        )
     return 1 if errors or (strict and warnings) else 0
 
 
@@ -165,7 +167,3 @@ def _as_json(finding: Finding) -> dict[str, Any]:
         "path": problem.path,
         "message": problem.message,
     }
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -19,6 +19,7 @@ from gitops.words.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.keys import PART_OF
+from renderer.listing import counted
 from renderer.model import Bundle, RenderedNode, RenderedSet
 from renderer.render import render
 from renderer.world import World
@@ -51,7 +52,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     bundle = replace(bundle, problems=(*unreadable, *bundle.problems))
     if output_dir is not None:
         _write(bundle, output_dir)
-        click.echo(f"Wrote {len(bundle.instances)} instances to {output_dir}", err=True)
+        click.echo(f"Wrote {counted(len(bundle.instances), 'instance')} to {output_dir}", err=True)
     elif output == "json":
         tell(_as_json(bundle, snapshot.revision), "json", is_sorted=True)
     elif output == "yaml":
@@ -125,7 +126,8 @@ def _table(bundle: Bundle, header: str) -> str:
     waiting = sum(bool(node.waiting) for rendered in bundle.sets for node in rendered.nodes)
     lines += [
         "",
-        f"{count} objects of {len(bundle.instances)} instances and the repository, {waiting} waiting for data, {len(bundle.problems)} problems.",
+        f"{counted(count, 'object')} of {counted(len(bundle.instances), 'instance')} and the repository, {waiting} waiting for data, "
+        f"{counted(len(bundle.problems), 'problem')}.",
     ]
     return "\n".join(lines)
 

@@ -23,7 +23,7 @@ from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Event, Timeline
 from gitops.words.text import aligned
 from gitops.words.times import Times
-from renderer.listing import listed
+from renderer.listing import counted, listed
 
 LONGEST = timedelta(days=14)
 
@@ -163,7 +163,7 @@ def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[s
         yield f"{times.clock(moment)}  {who:<24} {text}".rstrip()
     yield "-" * 80
     counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number)
-    yield f"{len(found.tracks)} instances: {counts or 'none'}"
+    yield f"{counted(len(found.tracks), 'instance')}: {counts or 'none'}"
     yield f"Ended {times.full(found.ends)}, after {length((found.ends - found.begins).total_seconds())}: {found.ended}."
     yield from (f"Warning: {one}" for one in found.warnings)
 
@@ -201,7 +201,7 @@ def _joined(texts: list[str], action: str) -> str:
 def _comparison(
     compared: tuple[Compared, ...], tested: Timeline, times: Times, assumptions: Assumptions
 ) -> Iterator[str]:
-    yield f"{len(compared)} commits of {tested.source}, {times.full(tested.begins)} to {times.full(tested.ends)}; assumed {assumptions}"
+    yield f"{counted(len(compared), 'commit')} of {tested.source}, {times.full(tested.begins)} to {times.full(tested.ends)}; assumed {assumptions}"
     yield ""
     rows = [["COMMIT", "ARRIVED", "OWN RULES", "THIS POLICY", "DELAY", "HELD", "SUBJECT"]]
     ends = [one.tested.at for one in compared[1:]] + [tested.ends]

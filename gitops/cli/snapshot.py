@@ -11,6 +11,7 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.review.snapshot import Snapshot, SnapshotError, take, written
+from renderer.listing import counted
 
 
 @click.command()
@@ -34,7 +35,10 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
         file.write_bytes(data)
     except OSError as error:
         raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
-    echo(f"Wrote {len(found.objects)} objects of cluster {found.cluster} to {file}, {len(data)} bytes", err=True)
+    echo(
+        f"Wrote {counted(len(found.objects), 'object')} of cluster {found.cluster} to {file}, {len(data)} bytes",
+        err=True,
+    )
     return 0
 
 

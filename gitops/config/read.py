@@ -32,6 +32,7 @@ from gitops.propagation.mistakes import Mistakes
 from renderer import documents, schema
 from renderer.content import Declared
 from renderer.errors import Problem
+from renderer.listing import counted
 from renderer.model import Origin
 from renderer.scope import suggestion
 
@@ -46,7 +47,7 @@ def read(file: Path) -> Config:
         raise ConfigErrors([Problem(str(file), 0, "", f"cannot be read: {error.strerror}")]) from None
     found, problems = documents.load(str(file), data)
     if not problems and len(found) != 1:
-        problems = [Problem(str(file), 0, "", f"holds {len(found)} objects; one of kind Config is expected")]
+        problems = [Problem(str(file), 0, "", f"holds {counted(len(found), 'object')}; one of kind Config is expected")]
     if problems:
         raise ConfigErrors(problems)
     document = found[0]

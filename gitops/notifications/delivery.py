@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from gitops.clock import Clock
 from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
+from renderer.listing import counted
 
 LONGEST_QUEUE: Final = 200
 LASTS: Final = timedelta(hours=1)
@@ -107,7 +108,9 @@ class Delivery:
                 await asyncio.gather(*(line.idle.wait() for line in self._lines.values()))
         for line in self._lines.values():
             if left := len(line.waiting) + line.busy:
-                self.notice("notifications", f"{line.receiver.name}: the process ends, {_messages(left)} not told")
+                self.notice(
+                    "notifications", f"{line.receiver.name}: the process ends, {counted(left, 'message')} not told"
+                )
         self.close()
 
     def close(self) -> None:
@@ -159,7 +162,7 @@ class Delivery:
 
     def _taken(self, line: _Line) -> None:
         if line.told:
-            lost = f"; {_messages(line.lost)} lost" if line.lost else ""
+            lost = f"; {counted(line.lost, 'message')} lost" if line.lost else ""
             self.notice("notifications", f"{line.receiver.name}: it takes messages again{lost}")
         line.told, line.lost = "", 0
 
@@ -196,10 +199,6 @@ async def post(request: Request) -> Answer:
         return Answer(0, why="its certificate is not valid for this machine")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Answer(0, why=f"the connection failed ({type(error).__name__})")
-
-
-def _messages(number: int) -> str:
-    return f"{number} {'message' if number == 1 else 'messages'}"
 
 
 def _seconds(text: str) -> float | None:

@@ -84,7 +84,7 @@ def _told(named: ObjectKey, change: Change) -> str:
     return told.replace(named.name, "*") if len(named.name) > 2 else told
 
 
-def counted(changes: Iterable[Change]) -> str:
+def by_action(changes: Iterable[Change]) -> str:
     """`2 update, 1 create`, in the order of `Action`."""
     counts = dict.fromkeys(Action, 0)
     for change in changes:

@@ -15,10 +15,10 @@ from datetime import datetime
 from itertools import islice
 
 from gitops.review.differences import lines, shortened
-from gitops.review.groups import Alike, Group, counted, folded, grouped
+from gitops.review.groups import Alike, Group, by_action, folded, grouped
 from gitops.review.report import Action, Report, Step
 from renderer.identity import ObjectKey
-from renderer.listing import listed
+from renderer.listing import counted, listed
 
 GITHUB = 65_536
 _FEW = 12
@@ -113,11 +113,7 @@ def _problems(report: Report) -> Iterator[str]:
     if report.problems:
         rows = [f"- {code(str(problem))}" for problem in report.problems[:_FEW]]
         more = [f"- and {len(report.problems) - _FEW} more"] if report.problems[_FEW:] else []
-        yield "\n".join((f"**{problems(len(report.problems))} in the repository**", "", *rows, *more))
-
-
-def problems(count: int) -> str:
-    return f"{count} problem" if count == 1 else f"{count} problems"
+        yield "\n".join((f"**{counted(len(report.problems), 'problem')} in the repository**", "", *rows, *more))
 
 
 def _warnings(report: Report) -> Iterator[str]:
@@ -170,13 +166,13 @@ def _details(report: Report) -> Iterator[tuple[str, int]]:
 
 def _title(group: Group) -> str:
     if not group.instances:
-        return f"<b>objects of the source</b> · {counted(group.changes)}"
+        return f"<b>objects of the source</b> · {by_action(group.changes)}"
     first = group.instances[0]
     names = listed((_html(_place(key)) for key in group.instances), most=_FEW)
     each = " each" if group.instances[1:] else ""
     gates = sorted({gate.name or gate.reason for change in group.changes for gate in change.gates})
     held = f" · gate {', '.join(map(_html, gates[:3]))}" if gates else ""
-    return f"{_html(first.kind)} <b>{names}</b> · {counted(group.changes)}{each}{held}"
+    return f"{_html(first.kind)} <b>{names}</b> · {by_action(group.changes)}{each}{held}"
 
 
 def _place(key: ObjectKey) -> str:

@@ -16,6 +16,7 @@ from gitops.forge.port import Comment, PullState
 from gitops.forge.statuses import Verdict
 from gitops.review import markdown
 from gitops.review.report import Report
+from renderer.listing import counted
 
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL: Final = " seal="
@@ -91,7 +92,7 @@ def is_of(body: str, commits: Commits, seal: Seal) -> bool:
 def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
     """The state of the head, and a short text for it."""
     if wrong := len(report.problems) + report.summary["failed"]:
-        return Verdict.FAILURE, markdown.problems(wrong)
+        return Verdict.FAILURE, counted(wrong, "problem")
     counts = [
         f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
     ]

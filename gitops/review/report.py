@@ -15,7 +15,7 @@ from applier.reasons import Reason
 from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
-from renderer.listing import listed
+from renderer.listing import counted, listed
 
 
 class Action(StrEnum):
@@ -164,7 +164,7 @@ class Move:
 
     @property
     def over(self) -> str:
-        return "1 instance" if self.instances == 1 else f"{self.instances} instances"
+        return counted(self.instances, "instance")
 
 
 @dataclass(frozen=True, slots=True)

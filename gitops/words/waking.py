@@ -8,6 +8,7 @@ from typing import Any
 from gitops.passes.topology import Woken
 from gitops.passes.wakes import Wake, Wakes
 from gitops.words.text import aligned, title
+from renderer.listing import counted
 
 
 def as_text(found: Wakes) -> Iterator[str]:
@@ -18,16 +19,14 @@ def as_text(found: Wakes) -> Iterator[str]:
     if not found.found:
         yield f"An event on {title(found.key)} wakes nothing of this."
     else:
-        count = len(found.found)
-        yield f"An event on {title(found.key)} wakes {count} {'set' if count == 1 else 'sets'}."
+        yield f"An event on {title(found.key)} wakes {counted(len(found.found), 'set')}."
         yield ""
         yield from aligned([("SET", "BECAUSE IT", "LOOKED AT"), *map(_row, found.found)])
     yield ""
     if found.roots is None:
         yield "A pass over everything follows: this concerns more than single objects."
     else:
-        count = len(found.roots)
-        yield f"A pass over {count} {'object' if count == 1 else 'objects'} follows; all others are left alone."
+        yield f"A pass over {counted(len(found.roots), 'object')} follows; all others are left alone."
 
 
 def _row(wake: Wake) -> tuple[str, str, str]:
