@@ -33,7 +33,8 @@ class Position(NamedTuple):
     shape: str = ""
 
     def __str__(self) -> str:
-        return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {self.moved} are"
+        moved = f"{self.moved} is" if self.moved == 1 else f"{self.moved} are"
+        return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {moved}"
 
     @property
     def lasting(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -44,6 +44,12 @@ class State(StrEnum):
     @classmethod
     def worst(cls, states: Iterable[State]) -> State:
         return min(states, key=list(cls).index, default=cls.SETTLED)
+
+
+def _told_once(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """Without what is said of the whole instance where one of its nodes says the same."""
+    of_nodes = {(one.reason, one.message) for one in causes if one.node}
+    return tuple(one for one in causes if one.node or (one.reason, one.message) not in of_nodes)
 
 
 def _state(reason: Reason) -> State:
@@ -128,7 +134,7 @@ class Standing:
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
-            causes=tuple(Cause.read(row).within(shared) for row in ours.get("blocked") or ()),
+            causes=_told_once([Cause.read(row).within(shared) for row in ours.get("blocked") or ()]),
         )
 
     @property

@@ -97,14 +97,16 @@ class _World:
         return replace(found, unit=str(ref), state=state, record=record, is_left=is_left, instances=mine)
 
     async def rollout(self, ref: Ref) -> Explanation:
-        """Of a definition, that of all its instances."""
+        """Of a definition, that of all its instances. A halt is told first, as it leads to what failed."""
         if (rollout := self.rollouts.get(ref.name)) is None:
             raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
         mine = tuple(one for one in await self._all() if one.rollout == ref.name)
         found = Explanation(str(ref), State.of(one.reason for one in mine), rollout=rollout, instances=mine)
         if not found.waiting:
             return found
-        first = min(found.waiting, key=lambda one: (list(State).index(one.state), one.key))
+        first = min(
+            found.waiting, key=lambda one: (one.state is not State.HALTED, list(State).index(one.state), one.key)
+        )
         chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
         return replace(found, chain=tuple(chain))
 

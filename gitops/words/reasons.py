@@ -9,7 +9,7 @@ from typing import Any
 from applier.reasons import Reason
 from gitops.propagation.closed import named
 from gitops.propagation.people import moment
-from gitops.propagation.waits import ordinal
+from gitops.propagation.waits import Position
 from gitops.propagation.window import Kind
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
@@ -22,6 +22,8 @@ from renderer.listing import listed
 
 _WORDS = {"Source": "source", "Definition": "rgd"}
 """What people call them."""
+
+_CORRECT = ("correct it, or take it back", "in Git: a fix, or git revert")
 
 
 def links(chain: Sequence[Link], times: Times, now: datetime) -> Iterator[str]:
@@ -77,8 +79,8 @@ def _is_of_rollout(cause: Cause) -> bool:
 def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:
     cause = link.cause
     position, gates = cause.details.get("position"), cause.details.get("gates")
-    if position and cause.reason is not Reason.WAVE_NOT_REACHED:
-        yield f"{ordinal(position['place'])} of {position['total']}; {_limit(position)}"
+    if position and "limit" in position and cause.reason is not Reason.WAVE_NOT_REACHED:
+        yield str(Position(**position))
         yield from _neighbours(link)
         yield from _rises(link, position)
     elif gates:
@@ -92,10 +94,6 @@ def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:
         yield f"behind it: {listed(cause.behind)}"
     if link.standing and link.standing.deadline and not cause.reason.is_hold and not cause.reason.is_failure:
         yield f"counts as failed after {times.short(link.standing.deadline, now)}"
-
-
-def _limit(position: dict[str, Any]) -> str:
-    return f"{position['limit']} may be under way or settled, {position['moved']} are"
 
 
 def _neighbours(link: Waiting) -> Iterator[str]:
@@ -162,8 +160,10 @@ def _actions(link: Link, before: Sequence[Link], source: str) -> Iterator[tuple[
 
 def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str) -> Iterator[tuple[str, str]]:
     match cause.reason:
+        case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
+            yield _CORRECT
         case Reason.HALTED:
-            yield "correct it, or take it back", "in Git: a fix, or git revert"
+            yield _CORRECT
             yield "go on as it is", f"levelgate resume rollout/{rollout} --reason ..."
         case Reason.APPROVAL_REQUIRED:
             approval = cause.details.get("approval") or {}

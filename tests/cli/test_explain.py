@@ -380,3 +380,28 @@ def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, ty
         "",
     ]
     assert "  Progressing  workers 1 of 3 available" in answer(typed, shops, "link/api")
+
+
+def test_what_the_server_refuses_is_told_once_by_its_node_and_says_what_to_do(typed: Typed) -> None:
+    """The rollout that it halts leads to it as well."""
+    metadata = {"name": "${app.metadata.name}", "labels": {"image": "IMAGE"}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+    with Fleet(names=("a", "b"), more=[{"id": "service", "template": service}]) as fleet:
+        fleet.start()
+        fleet.push("not a label!")
+        fleet.step()
+        fleet.ready("a")
+        fleet.step()
+        mend = "  correct it, or take it back  in Git: a fix, or git revert"
+        instance = answer(typed, fleet, "link/a")
+        assert instance[3].startswith("1  ApplyFailed  default/a, node service, Service/a-app, since ")
+        assert instance[4].startswith('     apply Service/default/a-app: Service "a-app" is invalid: metadata.labels: ')
+        assert instance[5:] == ["", "Who can act", mend]
+        rollout = answer(typed, fleet, f"rollout/links.{GROUP}")
+        assert rollout[0].startswith(f"rollout/links.{GROUP} to r2: Failed, ")
+        assert [line[:14] for line in rollout if line[:1].isdigit()] == ["1  Halted     ", "2  ApplyFailed"]
+        assert rollout[-2] == mend
+        assert rollout[-1].endswith(f"levelgate resume rollout/links.{GROUP} --reason ...")
+        told = [line for line in typed(fleet, "status").splitlines() if line.startswith("ApplyFailed: ")]
+        assert len(told) == 1
+        assert told[0].startswith("ApplyFailed: default  link/a node service: apply Service/")
