@@ -284,7 +284,8 @@ def _id(one: SetPlan, node: str) -> str:
 
 def _gate(blocked: Blocked) -> Gate:
     name = blocked.because[0].name if blocked.because else ""
-    return Gate(blocked.reason, blocked.message, name, blocked.until)
+    is_of_items = not (blocked.details.get("position") or {"wave": "any"})["wave"]
+    return Gate(blocked.reason, blocked.message, name, blocked.until, is_of_items)
 
 
 def _origin(live: Mapping[str, Any] | None) -> tuple[str, int]:

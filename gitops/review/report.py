@@ -51,13 +51,14 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
-    open, None where that is not known.
+    open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances.
     """
 
     reason: Reason
     message: str
     name: str = ""
     until: datetime | None = None
+    is_of_items: bool = False
 
     @property
     def is_turn(self) -> bool:

@@ -48,8 +48,9 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     rooms = Rooms(preview)
     starts = _Starts(preview, rooms, changes)
     gone = {change.key for change in changes if change.action is Action.DELETE}
-    free = {change.instance for change in changes if change.node and not _held(change)}
-    turns = {change.instance for change in changes if change.gates and not _held(change)}
+    first = [change for change in changes if not _held(change) and not _is_later_item(change)]
+    free = {change.instance for change in first if change.node}
+    turns = {change.instance for change in first if change.gates}
     for change in changes:
         instance = change.instance
         held = _held(change)
@@ -59,6 +60,8 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
             continue  # what waits for the turn of its instance alone starts with it
         if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY for gate in held):
             continue  # and so does what waits for another change
+        if instance in free and _is_later_item(change):
+            continue  # or for other items of its collection
         when = starts.of(change, leaves=instance in gone, alone=instance in free)
         found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):
@@ -90,6 +93,11 @@ def _order(when: _When) -> tuple[float, int, int, str, str]:
 def _held(change: Change) -> list[Gate]:
     """What holds it beside its turn."""
     return [gate for gate in change.gates if not gate.is_turn]
+
+
+def _is_later_item(change: Change) -> bool:
+    """Does it wait for other items of its collection alone?"""
+    return bool(change.gates) and all(gate.is_of_items for gate in change.gates)
 
 
 class _Starts:
