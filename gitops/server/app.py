@@ -20,6 +20,7 @@ from gitops.compose import SourceConfig
 from gitops.config.address import Address
 from gitops.errors import GitopsError
 from gitops.server import health, hooks, page
+from gitops.server.bodies import Bodies
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import Monitor
 
@@ -40,13 +41,14 @@ _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STREAMS: Final = 64
 """People who look at the page at the same time and are told at once; further ones look every few seconds."""
-_BODIES: Final = 8
 _GRACE: Final = 2.0
 _HEARTBEAT: Final = 15.0
-_SLOWEST: Final = 10.0
-"""Seconds in which the body of a hook has to be there."""
+_RETRY: Final = 3000
+"""Milliseconds after which a page calls again that lost us."""
 
 _PATIENCE: Final = 5.0
+_UNREAD: Final = {408: "truncated", 413: "too_large", 503: "busy"}
+"""What metrics call a body that was not read to its end, by how it was answered."""
 
 
 class NotListening(GitopsError):
@@ -65,7 +67,7 @@ class Server:
     rate: hooks.Rate = field(default_factory=hooks.Rate)
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    _bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_BODIES))
+    _bodies: Bodies = field(default_factory=Bodies)
 
     def app(self, *, is_local: bool) -> web.Application:
         """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
@@ -106,14 +108,14 @@ class Server:
         return _html(found or page.missing(self.monitor), status=200 if found else 404)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """The number of each pass as it ends (server-sent events)."""
+        """The number of each pass as it ends (server-sent events), and the last one again while nothing happens, as a sign of life."""
         if self._streams >= _STREAMS:
             raise web.HTTPServiceUnavailable(text="too many look already; ask again later\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
         self._streams += 1
         try:
             await response.prepare(request)
-            await response.write(f"retry: 3000\ndata: {self.monitor.number}\n\n".encode())
+            await response.write(f"retry: {_RETRY}\ndata: {self.monitor.number}\n\n".encode())
             while (told := await self._next()) is not None:
                 await response.write(told)
         except ConnectionError:
@@ -126,26 +128,25 @@ class Server:
         """What is to be told next; None at the end."""
         waits = {asyncio.ensure_future(self.monitor.next()), asyncio.ensure_future(self._stopping.wait())}
         try:
-            done, _ = await asyncio.wait(waits, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for one in waits:
                 one.cancel()
         if self._stopping.is_set():
             return None
-        return f"data: {self.monitor.number}\n\n".encode() if done else b": still here\n\n"
+        return f"data: {self.monitor.number}\n\n".encode()
 
     async def _hook(self, request: web.Request) -> web.Response:
         name = request.match_info["provider"]
         provider, file = hooks.PROVIDERS.get(name), self.secrets().get(name)
         if provider is None or file is None:
             raise web.HTTPNotFound
-        async with self._bodies:
-            body = await self._body(request, name)
-            known = await asyncio.to_thread(hooks.secrets_in, file)
-            if not hooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known):
-                self.metrics.hook(name, "refused")
-                raise web.HTTPUnauthorized
-            found = hooks.concerned(hooks.repositories(provider, body), self.sources())
+        body = await self._body(request, name)
+        known = await asyncio.to_thread(hooks.secrets_in, file)
+        if not hooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known):
+            self.metrics.hook(name, "refused")
+            raise web.HTTPUnauthorized
+        found = hooks.concerned(hooks.repositories(provider, body), self.sources())
         if not self.rate.allows(name, self.monitor.elapsed()):
             self.metrics.hook(name, "throttled")
             raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
@@ -164,18 +165,11 @@ class Server:
             raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
 
     async def _body(self, request: web.Request, name: str) -> bytes:
-        if (request.content_length or 0) > hooks.LARGEST:
-            self.metrics.hook(name, "too_large")
-            raise web.HTTPRequestEntityTooLarge(max_size=hooks.LARGEST, actual_size=request.content_length or 0)
         try:
-            async with asyncio.timeout(_SLOWEST):
-                return await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            self.metrics.hook(name, "too_large")
+            return await self._bodies.read(request)
+        except web.HTTPException as error:
+            self.metrics.hook(name, _UNREAD[error.status])
             raise
-        except TimeoutError:
-            self.metrics.hook(name, "truncated")
-            raise web.HTTPRequestTimeout from None
 
 
 def _guarded(*, is_local: bool) -> Middleware:

@@ -25,6 +25,9 @@ function localise(root) {
 
 function connected(on) {
   const sign = document.getElementById("connection");
+  if (sign.classList.contains(on ? "off" : "on")) {
+    document.getElementById("announce").textContent = on ? "Live again" : "Not connected";
+  }
   sign.classList.toggle("on", on);
   sign.classList.toggle("off", !on);
   sign.textContent = on ? "live, as of" : "not connected, as of";
@@ -92,18 +95,41 @@ async function refresh() {
 
 localise(document);
 let number = document.body.dataset.number;
-let polling = 0;
-const events = new EventSource("/events");
-events.onopen = () => connected(true);
-events.onmessage = (event) => {
-  connected(true);
-  clearInterval(polling);
-  if (event.data !== number) {
-    number = event.data;
-    soon();
-  }
-};
-events.onerror = () => {
-  connected(false);
-  if (events.readyState === EventSource.CLOSED && !polling) polling = setInterval(soon, 5000);
-};
+const LOOK = 5000; // milliseconds between two looks whether anybody is still there
+const SILENCE = 40000; // whoever has said nothing for so long is gone: they say something every 15 s
+let events;
+let heard;
+let away = false;
+
+function listen() {
+  heard = Date.now();
+  events = new EventSource("/events");
+  events.onopen = () => {
+    connected(true);
+    if (away) soon(); // another process may be at the same number
+    away = false;
+  };
+  events.onmessage = (event) => {
+    heard = Date.now();
+    connected(true);
+    if (event.data !== number) {
+      number = event.data;
+      soon();
+    }
+  };
+  events.onerror = () => {
+    away = true;
+    if (events.readyState === EventSource.CLOSED) soon(); // nobody is told at once: what the page says decides
+    else connected(false);
+  };
+}
+
+listen();
+setInterval(() => {
+  const silent = Date.now() - heard > SILENCE;
+  if (!silent && events.readyState !== EventSource.CLOSED) return;
+  if (silent) connected(false);
+  away = true;
+  events.close();
+  listen();
+}, LOOK);

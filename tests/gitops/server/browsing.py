@@ -22,12 +22,12 @@ ARGUMENTS: Final = (
 class Browsing:
     browser: Browser
     said: list[str] = field(default_factory=list)
+    server: TestServer | None = None
 
     @asynccontextmanager
     async def page(self, seen: Scene, path: str = "/", **context: Any) -> AsyncIterator[Page]:
         """What a person sees of this scene; `context` is as for playwright's new_context."""
-        server = TestServer(seen.server.app(is_local=True))
-        await server.start_server()
+        server = await self.serve(seen)
         opened = await self.browser.new_context(**context)
         opened.set_default_timeout(30_000)
         try:
@@ -39,7 +39,19 @@ class Browsing:
             assert self.said == []
         finally:
             await opened.close()
-            await server.close()
+            await self.stop()
+
+    async def serve(self, seen: Scene, port: int | None = None) -> TestServer:
+        self.server = TestServer(seen.server.app(is_local=True), port=port)
+        await self.server.start_server()
+        return self.server
+
+    async def stop(self) -> int:
+        """The server goes away; the port that it had."""
+        assert self.server
+        port = self.server.port or 0
+        await self.server.close()
+        return port
 
 
 @asynccontextmanager

@@ -106,6 +106,47 @@ async def test_the_first_pass_fills_the_page(browsing: Browsing) -> None:
         await page.get_by_role("heading", name="Sources").wait_for()
 
 
+async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is open for days says when nobody is there, and goes on by itself: after a restart, where no stream is to be had, and where
+    the connection fell silent.
+    """
+    monkeypatch.setattr("gitops.server.app._RETRY", 50)
+    async with scene(names=("i0",)) as before, scene(names=("i0", "i1")) as after:
+        for one in (before, after):
+            await one.started()
+        async with browsing.page(before) as page:
+            await page.clock.install()
+            await page.reload()
+            await page.locator("#connection.on").wait_for()
+            port = await browsing.stop()
+            await page.get_by_text("not connected, as of").wait_for()
+            assert await page.text_content("#announce") == "Not connected"
+            assert after.seen.monitor.number == before.seen.monitor.number
+            await browsing.serve(after, port)
+            await page.locator("#connection.on").wait_for()
+            await page.clock.run_for(1000)
+            await page.get_by_role("link", name="default/i1").first.wait_for()
+
+            monkeypatch.setattr("gitops.server.app._STREAMS", 0)
+            await browsing.stop()
+            await page.locator("#connection.off").wait_for()
+            await browsing.serve(after, port)
+            await page.clock.run_for(6000)
+            await page.locator("#connection.on").wait_for()
+            after.fleet.annotate("i0", suspend="INC-7")
+            await after.step()
+            await page.clock.run_for(6000)
+            await page.locator(".tile.suspended").wait_for()
+
+            monkeypatch.setattr("gitops.server.app._STREAMS", 9)
+            for milliseconds in (6_000, 46_000):  # a stream is to be had again; then it is silent for too long
+                async with page.expect_response(lambda one: one.url.endswith("/events") and one.status == 200):
+                    await page.clock.run_for(milliseconds)
+            assert browsing.said
+            assert all("net::ERR" in text or "503" in text for text in browsing.said)
+            browsing.said.clear()
+
+
 @pytest.mark.parametrize("path", ["/", INSTANCE])
 async def test_the_keyboard_reaches_everything(browsing: Browsing, path: str) -> None:
     async with scene(names=("i0", "i1")) as seen:

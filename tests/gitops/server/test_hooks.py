@@ -170,6 +170,12 @@ async def test_a_signed_body_that_says_nothing_asks_nobody(hooked: Scene, body: 
     assert hooked.polled == []
 
 
+async def hanging() -> AsyncIterator[bytes]:
+    """A body that never ends."""
+    yield b"{"
+    await asyncio.Event().wait()
+
+
 async def test_a_huge_body_is_not_read(hooked: Scene) -> None:
     """Announced as such, or sent in pieces without a word of how many."""
     body = b"x" * (hooks.LARGEST + 1)
@@ -181,6 +187,9 @@ async def test_a_huge_body_is_not_read(hooked: Scene) -> None:
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=BytesIO(body), headers=signed("github", body))).status == 413
         assert (await client.post("/hooks/github", data=pieces())).status == 413
+        async with asyncio.timeout(9):  # nothing of it has to come
+            announced = {"Content-Length": str(hooks.LARGEST + 1)}
+            assert (await client.post("/hooks/github", data=hanging(), headers=announced)).status == 413
     assert hooked.polled == []
 
 
@@ -194,15 +203,51 @@ async def test_a_body_that_comes_slowly_is_waited_for_but_not_for_ever(
             await asyncio.sleep(0)
             yield body[number : number + 7]
 
-    async def hanging() -> AsyncIterator[bytes]:
-        yield body[:7]
-        await asyncio.Event().wait()
-
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=trickling(), headers=signed("github", body))).status == 202
-        monkeypatch.setattr("gitops.server.app._SLOWEST", 0.05)
+        monkeypatch.setattr("gitops.server.bodies.SLOWEST", 0.05)
         assert (await client.post("/hooks/github", data=hanging())).status == 408
     assert hooked.polled == [("shop", "ssh")]
+
+
+async def test_slow_bodies_hold_up_nobody_else(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has proven nothing cannot keep a forge waiting; more than can be held are told to come back, at once."""
+    monkeypatch.setattr("gitops.server.bodies.AT_ONCE", 20)
+    begun: asyncio.Queue[None] = asyncio.Queue()
+    forever = asyncio.Event()
+
+    async def hanging() -> AsyncIterator[bytes]:
+        yield b"{"
+        begun.put_nowait(None)
+        await forever.wait()
+
+    body = json.dumps(GITHUB).encode()
+    async with hooked.client() as client, asyncio.TaskGroup() as group:
+        slow = [group.create_task(client.post("/hooks/github", data=hanging())) for _ in range(19)]
+        for _ in slow:
+            await begun.get()
+        answers = [await client.post("/hooks/github", data=body, headers=signed("github", body)) for _ in range(3)]
+        assert [one.status for one in answers] == [202] * 3
+        slow.append(group.create_task(client.post("/hooks/github", data=hanging())))
+        await begun.get()
+        async with asyncio.timeout(9):  # before a slow one would be given up
+            answer = await client.post("/hooks/github", data=body, headers=signed("github", body))
+            while answer.status != 503:  # the last slow one may be on its way
+                answer = await client.post("/hooks/github", data=body, headers=signed("github", body))
+        assert answer.headers["Retry-After"] == "5"
+        assert 'result="busy"' in await hooked.metrics()
+        forever.set()
+        for one in slow:
+            assert (await one).status == 401
+    assert (hooked.polled[:3]) == [("shop", "ssh")] * 3
+
+
+async def test_bodies_hold_no_more_than_their_share_together(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitops.server.bodies.TOGETHER", 1000)
+    async with hooked.client() as client:
+        assert (await client.post("/hooks/github", data=b"x" * 900)).status == 401
+        assert (await client.post("/hooks/github", data=b"x" * 1100)).status == 503
+        assert (await client.post("/hooks/github", data=b"x" * 900)).status == 401  # what was held is given back
 
 
 async def test_a_call_that_is_sent_again_and_again_is_slowed_down(hooked: Scene) -> None:

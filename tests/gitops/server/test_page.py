@@ -304,3 +304,12 @@ async def test_the_end_of_a_pass_is_told_at_once() -> None:
             assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 6\n\n"
             await seen.step()
             assert await response.content.readuntil(b"\n\n") == b"data: 7\n\n"
+
+
+async def test_while_nothing_happens_the_number_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that hears nothing for 40 s takes it that nobody is there."""
+    monkeypatch.setattr("gitops.server.app._HEARTBEAT", 0.01)
+    async with scene() as seen, seen.client() as client, client.get("/events") as response:
+        assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 0\n\n"
+        for _ in range(3):
+            assert await response.content.readuntil(b"\n\n") == b"data: 0\n\n"
