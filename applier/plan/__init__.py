@@ -38,7 +38,7 @@ from applier.plan.values import (
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, applyset_id
 from renderer.model import Bundle, RenderedSet
 
 __all__ = [
@@ -107,6 +107,8 @@ class _Planner:
                     sets.append(rendered.id)
                     if len(sets) > 1:
                         contested.add(node.key)
+        for key, claimant in self.records.claims.items():
+            self.wanted.setdefault(key, [applyset_id(claimant)])
         self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
         kinds = frozenset(key.group_kind for key in self.bundle.instances)
         self.asked: list[Answered] = []

@@ -313,6 +313,9 @@ class Judge:
                 return None
             if known:
                 return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
+            if neighbour := self.records.neighbours.get(holder):
+                taken = "take it out there, and it is handed over; nothing is deleted"
+                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} belongs to {neighbour}; {taken}")
             parent = f"its parent: kubectl get configmaps,secrets -A -l {keys.PARENT_ID}={holder}"
             way = f"stop who applies it, and take off its label {keys.PART_OF}; removed there it may be deleted"
             return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")

@@ -20,6 +20,7 @@ from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules, Stored, in_force
 from gitops.propagation.situation import Conditions, Situation
 from gitops.records.installation import INSTALLATION
+from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer.catalog import Catalog
@@ -91,7 +92,8 @@ class Preview:
     """What a pass would do `first`, and `due` with its `bundle`: all that is to be done in the end, whatever holds it now.
 
     `hindrances` are what holds a change of it, but for whether its instance has its turn: that `first` says. `answers` are what the server says to
-    each change of a live object: as it is, and as it would be. `accepted` are the rules of each source that were in force before.
+    each change of a live object: as it is, and as it would be. `accepted` are the rules of each source that were in force before. `neighbours` are
+    the records of sources of the cluster that are not looked at, by name.
     """
 
     first: Pass
@@ -101,6 +103,7 @@ class Preview:
     hindrances: Callable[[Change], tuple[Blocked, ...]]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
     accepted: Mapping[str, Stored]
+    neighbours: Mapping[str, SourceRecord]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from applier.cluster import Cluster
+from applier.plan import Records
 from applier.reads import Reads
 from applier.write import Writer
 from gitops.clock import Clock
@@ -16,6 +17,8 @@ from gitops.passes.sources import SourceState, users_of
 from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
+from gitops.records.record import SourceRecord, read_records
+from renderer.identity import applyset_id, source_parent
 from renderer.memo import Memo
 
 
@@ -28,6 +31,9 @@ async def preview(
     sources = await heeding_kro(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
     begun = await heeding(reads, await observe_all(reads, sources, decider.seen, clock=clock, facts=facts))
+    looked_at = {catalog.source for catalog in catalogs}
+    neighbours = {name: record for name, record in await read_records(reads) if name not in looked_at}
+    begun = replace(begun, records=_beside(begun.records, neighbours))
     freely = replace(begun, propagation=Propagation())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
     rehearsal = await Writer(cluster, {}, users_of(sources)).rehearse(due, known.observed)
@@ -45,4 +51,12 @@ async def preview(
         hindrances=governor.hindrances(decided.propagation, here),
         answers=rehearsal.answers,
         accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
+        neighbours=neighbours,
     )
+
+
+def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
+    """With what is known of sources that are not looked at: which sets are theirs, and what they wait for."""
+    parents = {name: source_parent(name) for name in neighbours}
+    claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
+    return replace(records, neighbours={applyset_id(one): one for one in parents.values()}, claims=claims)

@@ -12,9 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Object
 from applier.inventory import TOOL, Scope
 from applier.observed import annotation
+from applier.reads import Reader
+from applier.reasons import Reason
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey
 
@@ -168,6 +170,12 @@ class SourceRecord:
         }
 
     @property
+    def claims(self) -> tuple[ObjectKey, ...]:
+        """What it wants and another set has, as far as there was room to tell."""
+        rows = (row for row in self.causes if row.get("reason") == Reason.OWNED_ELSEWHERE)
+        return tuple(key for row in rows if (key := ObjectKey.parse(str(row.get("object", "")))))
+
+    @property
     def room(self) -> int:
         """Bytes that are left for passes."""
         return LARGEST - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
@@ -183,7 +191,7 @@ def is_approval(said: str, commit: str) -> bool:
     return len(said) >= SHORTEST_COMMIT and commit.startswith(said.lower())
 
 
-async def read_records(cluster: Cluster) -> list[tuple[str, SourceRecord]]:
+async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
     found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.PARENT_ID)
     ours = [obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/")]

@@ -19,6 +19,7 @@ from gitops.review.behind import behind
 from gitops.review.differences import differences
 from gitops.review.masking import Masks, is_of_snapshot
 from gitops.review.meanwhile import Staying, parted
+from gitops.review.neighbours import Neighbours
 from gitops.review.report import Action, Change, Difference, Gate, Meanwhile
 from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
@@ -57,6 +58,7 @@ class Changes:
     def __post_init__(self) -> None:
         self._staying = Staying.of(self.preview.first.plan)
         self._due_nodes = {one.rendered.parent: one.nodes for one in self.preview.due.sets}
+        self.neighbours = Neighbours.of(self.preview)
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self.preview.situation.observed.objects.items():
             if label(live, keys.PART_OF):
@@ -85,7 +87,8 @@ class Changes:
     def _of_set(self, one: SetPlan) -> Iterator[Change]:
         if one.error and one.error.reason.is_failure and not one.nodes:
             key, why = one.rendered.parent, self.masks.text(one.error.message)
-            yield Change(Action.FAILED, key, str(key.group_kind), None if one.rendered.is_source else key, why=why)
+            if key.group_kind not in self.neighbours.defines:
+                yield Change(Action.FAILED, key, str(key.group_kind), None if one.rendered.is_source else key, why=why)
         for node in one.nodes:
             if not node.node.external:
                 if change := self._node(one, node):
@@ -94,6 +97,7 @@ class Changes:
                     self.unchanged += 1
         for orphan in one.orphans:
             yield self._orphan(one, orphan)
+        yield from self._handed_over(one)
 
     def _node(self, one: SetPlan, node: NodePlan) -> Change | None:
         if node.verb in {Verb.NONE, Verb.RECORD} and not (node.live and is_terminating(node.live)):
@@ -129,6 +133,8 @@ class Changes:
         )
 
     def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
+        if owner := self.neighbours.defines.get(node.node.group_kind):
+            return Action.UNKNOWN, f"its definition is in source {owner}, which is not read for this plan"
         if node.node.error:
             return Action.FAILED, node.node.error
         if node.node.waiting:
@@ -186,28 +192,40 @@ class Changes:
         live, wanted = self.masks.object(node.live or {}), self.masks.object(node.node.manifest)
         return tuple(one for one in differences(live, wanted) if one.new is not None)
 
+    def _handed_over(self, one: SetPlan) -> Iterator[Change]:
+        """Members that are no longer wanted here, and that another source waits for."""
+        wanted, live = {node.node.key for node in one.nodes}, self.preview.situation.observed.objects
+        for key, name in self.neighbours.claims.items():
+            if key not in wanted and label(live.get(key, {}), keys.PART_OF) == one.rendered.id:
+                yield self._member(one, Member.of(live[key]), Action.UPDATE, why=f"handed over to source {name}")
+
     def _orphan(self, one: SetPlan, orphan: Orphan) -> Change:
         member = orphan.member
         live = self.preview.situation.observed.objects.get(member.key)
         due = Due(one.rendered, member.key, Effect.PRUNE, _id(one, member.node), member.level, live=live)
         action = _FATES[orphan.fate]
         held = [_gate(orphan.blocked)] if orphan.blocked and orphan.is_held else []
-        why = self.masks.text(orphan.blocked.message) if orphan.blocked and action is Action.KEEP else ""
-        gates = [*held, *self._gates(due, "")] if action is Action.DELETE else held
-        file, line = _origin(live)
-        return Change(
-            action,
-            member.key,
-            str(member.key.group_kind),
-            self._instance(one, member.key),
-            _id(one, member.node),
-            self._level(one, member.key, member.level),
-            file,
-            line,
-            gates=tuple(dict.fromkeys(gates)),
-            users=tuple(sorted(map(str, self._users_of(member.key)))) if action is Action.DELETE else (),
-            why=why,
-        )
+        if action is not Action.DELETE:
+            why = self.masks.text(orphan.blocked.message) if orphan.blocked and action is Action.KEEP else ""
+            return self._member(one, member, action, gates=tuple(held), why=why)
+        gates = tuple(dict.fromkeys([*held, *self._gates(due, "")]))
+        return self._member(one, member, action, gates=gates, users=tuple(sorted(map(str, self._users_of(member.key)))))
+
+    def _member(
+        self,
+        one: SetPlan,
+        member: Member,
+        action: Action,
+        *,
+        gates: tuple[Gate, ...] = (),
+        users: tuple[str, ...] = (),
+        why: str = "",
+    ) -> Change:
+        """What becomes of a live member that its set no longer wants."""
+        key, level = member.key, self._level(one, member.key, member.level)
+        file, line = _origin(self.preview.situation.observed.objects.get(key))
+        place = (str(key.group_kind), self._instance(one, key), _id(one, member.node), level, file, line)
+        return Change(action, key, *place, gates=gates, users=users, why=why)
 
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
         return self._users.get(key_hash(key), ())

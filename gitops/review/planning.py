@@ -138,7 +138,7 @@ def reported(made: Changes, head: SourceState, *, at: datetime, against: str) ->
         against=against,
         hash=hashing.plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
-        warnings=tuple(sorted(cautions(preview, changes, masks))),
+        warnings=tuple(sorted((*cautions(preview, changes, masks), *made.neighbours.cautions(changes)))),
         moves=moves,
         steps=tuple(schedule.steps(preview, changes)),
         problems=problems,
