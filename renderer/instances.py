@@ -13,11 +13,12 @@ from renderer.definitions import Definitions
 from renderer.errors import Problem
 from renderer.families import Ground, Place, Standing
 from renderer.identity import GroupKind, Manifest, ObjectKey, digest, source_parent
-from renderer.memo import Memo, Surroundings
+from renderer.memo import Memo
 from renderer.model import Origin, Ready, RenderedNode, RenderedSet
 from renderer.resolve import MAX_NODES, told
 from renderer.revision import AppliedPair
 from renderer.schema import SchemaMistake
+from renderer.sets import Surroundings
 from renderer.world import World
 
 MAX_NESTING = 8

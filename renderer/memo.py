@@ -1,27 +1,29 @@
 """What was rendered before, so that only what changed is rendered again.
 
-Invariant: with or without a memo the rendering is the same. A set is a function of its definition, its instance, the definitions and scopes of its
-nodes' kinds, what selections found, and the live objects that were looked at while it was made; it is taken from the memo only when all of
-these are as they were. A live object is as it was when its uid and resourceVersion are; of the instance itself only what is read back of it counts,
-so that its own status does not have it rendered again.
+Invariant: with or without a memo the rendering is the same. A set is taken from the memo only when it would come to the same (`renderer.sets`), an
+instance with all that are nested in it likewise (`renderer.families`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
 from renderer.content import Declared, placed
 from renderer.definition import Definition
 from renderer.errors import Problem
 from renderer.families import Family, Ground, Reading, Standing
-from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.identity import Manifest, ObjectKey
 from renderer.implied import outline
-from renderer.model import Live, RenderedNode, RenderedSet, Selected
+from renderer.model import Live, RenderedNode, RenderedSet
 from renderer.order import Order, Uses
-from renderer.resolve import read_back, resolve, with_defaults
+from renderer.resolve import with_defaults
 from renderer.schema import SchemaMistake
+from renderer.sets import KnownSet, Surroundings
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _Place = tuple[ObjectKey, str]
 """An instance, and the content of the definition: one that waits for its turn is rendered from two."""
@@ -29,31 +31,20 @@ _Place = tuple[ObjectKey, str]
 _Root = tuple[str, ObjectKey]
 """A source, and an instance that it declares."""
 
-_Version = tuple[str | int, ...] | None
-"""Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all); of the instance itself what is read back."""
 
+@dataclass(slots=True)
+class _Asked(Generic[K, V]):
+    """What is remembered of one sort. What nobody asked for in a whole rendering is forgotten after it."""
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a rendering has in common for all its instances."""
+    now: dict[K, V] = field(default_factory=dict)
+    before: dict[K, V] = field(default_factory=dict)
 
-    live: Live
-    definitions: Mapping[GroupKind, Definition]
-    scopes: Mapping[GroupKind, bool]
-    selected: Selected
+    def get(self, key: K) -> V | None:
+        found = self.now.get(key)
+        return self.before.get(key) if found is None else found
 
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    definition: Definition
-    manifest: Manifest
-    source: str
-    owner: ObjectKey | None
-    kinds: tuple[tuple[GroupKind, Definition | None, bool | None], ...]
-    seen: Mapping[ObjectKey, _Version]
-    selected: Selected
-    own: ObjectKey | None
-    rendered: RenderedSet
+    def turn(self) -> None:
+        self.now, self.before = {}, self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,7 @@ class _Levelled:
 class _Used:
     """What of the memo went into one family."""
 
-    sets: dict[_Place, _Entry] = field(default_factory=dict)
+    sets: dict[_Place, KnownSet] = field(default_factory=dict)
     instances: dict[_Place, _Defaulted] = field(default_factory=dict)
 
     def reading(self, live: Live) -> Reading:
@@ -113,14 +104,10 @@ class _Used:
 class Memo:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
 
-    _sets: dict[_Place, _Entry] = field(default_factory=dict)
-    _new_sets: dict[_Place, _Entry] = field(default_factory=dict)
-    _instances: dict[_Place, _Defaulted] = field(default_factory=dict)
-    _new_instances: dict[_Place, _Defaulted] = field(default_factory=dict)
-    _placed: dict[int, _Placed] = field(default_factory=dict)
-    _new_placed: dict[int, _Placed] = field(default_factory=dict)
-    _families: dict[_Root, tuple[Family, _Used]] = field(default_factory=dict)
-    _new_families: dict[_Root, tuple[Family, _Used]] = field(default_factory=dict)
+    _sets: _Asked[_Place, KnownSet] = field(default_factory=_Asked)
+    _instances: _Asked[_Place, _Defaulted] = field(default_factory=_Asked)
+    _placed: _Asked[int, _Placed] = field(default_factory=_Asked)
+    _families: _Asked[_Root, tuple[Family, _Used]] = field(default_factory=_Asked)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
     _ground: Ground | None = None
     _used: _Used = field(default_factory=_Used)
@@ -128,27 +115,18 @@ class Memo:
 
     def part(self) -> Memo:
         """For renderings of a part of what was rendered last: they share what is remembered, and forget nothing of the rest."""
-        sets, instances, places = (
-            (self._sets, self._new_sets),
-            (self._instances, self._new_instances),
-            (self._placed, self._new_placed),
-        )
-        families = self._families, self._new_families
-        return Memo(*sets, *instances, *places, *families, _ground=self._ground, _is_part=True)
+        return Memo(self._sets, self._instances, self._placed, self._families, _ground=self._ground, _is_part=True)
 
     @property
     def size(self) -> int:
         """Sets that are remembered."""
-        return len(self._sets) + len(self._new_sets)
+        return len(self._sets.now) + len(self._sets.before)
 
     def turn(self) -> None:
         """A new rendering begins."""
-        if self._is_part:
-            return
-        self._sets, self._new_sets = self._new_sets, {}
-        self._instances, self._new_instances = self._new_instances, {}
-        self._placed, self._new_placed = self._new_placed, {}
-        self._families, self._new_families = self._new_families, {}
+        if not self._is_part:
+            for one in (self._sets, self._instances, self._placed, self._families):
+                one.turn()
 
     def on(self, ground: Ground) -> Ground:
         """The ground of before where it is equal: so it takes one comparison for all families."""
@@ -161,12 +139,12 @@ class Memo:
     ) -> Family | None:
         """What this instance came to last, if it can come to nothing else. Without, what is rendered from here on is its family."""
         root, self._used = (source, key), _Used()
-        known = self._new_families.get(root) or self._families.get(root)
+        known = self._families.get(root)
         if known is None or not known[0].holds(declared, ground, standing, live):
             return None
-        family, used = self._new_families[root] = known
-        self._new_sets |= used.sets
-        self._new_instances |= used.instances
+        family, used = self._families.now[root] = known
+        self._sets.now |= used.sets
+        self._instances.now |= used.instances
         return family
 
     def keep(
@@ -185,14 +163,14 @@ class Memo:
         known = tuple(map(standing.of, sets))
         others = tuple({one.key for it in sets.values() for one in it.nodes if one.key} - sets.keys())
         family = Family(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
-        self._new_families[source, node.key] = family, self._used
+        self._families.now[source, node.key] = family, self._used
 
     def placed(self, declared: Declared, *, namespaced: bool) -> RenderedNode:
         """As `content.placed`."""
-        known = self._new_placed.get(id(declared)) or self._placed.get(id(declared))
+        known = self._placed.get(id(declared))
         if known is None or known.declared is not declared or known.namespaced is not namespaced:
             known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
-        self._new_placed[id(declared)] = known
+        self._placed.now[id(declared)] = known
         return known.node
 
     def levelled(
@@ -211,10 +189,10 @@ class Memo:
     ) -> tuple[Manifest, list[SchemaMistake]]:
         """As `resolve.with_defaults` of the manifest, which is `declared` at `key`."""
         place = key, definition.digest
-        known = self._new_instances.get(place) or self._instances.get(place)
+        known = self._instances.get(place)
         if known is None or known.definition is not definition or known.declared is not declared:
             known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
-        self._new_instances[place] = self._used.instances[place] = known
+        self._instances.now[place] = self._used.instances[place] = known
         return known.manifest, known.mistakes
 
     def resolve(
@@ -222,80 +200,8 @@ class Memo:
     ) -> RenderedSet:
         """As `resolve.resolve`."""
         place = ObjectKey.of(manifest), definition.digest
-        kinds = tuple(
-            (node.group_kind, around.definitions.get(node.group_kind), around.scopes.get(node.group_kind))
-            for node in definition.nodes
-        )
-        known = self._new_sets.get(place) or self._sets.get(place)
-        if known is None or not _holds(known, definition, manifest, around, kinds, source, owner):
-            own = _own(definition, manifest)
-            seen = _Seen(around.live, own)
-            rendered = resolve(
-                definition,
-                manifest,
-                observed=seen,
-                definitions=around.definitions,
-                scopes=around.scopes,
-                selected=around.selected,
-                source=source,
-                owner=owner,
-            )
-            known = _Entry(definition, manifest, source, owner, kinds, seen.versions, around.selected, own, rendered)
-        self._new_sets[place] = self._used.sets[place] = known
+        known = self._sets.get(place)
+        if known is None or not known.holds(definition, manifest, around, source=source, owner=owner):
+            known = KnownSet.made(definition, manifest, around, source=source, owner=owner)
+        self._sets.now[place] = self._used.sets[place] = known
         return known.rendered
-
-
-def _holds(
-    known: _Entry,
-    definition: Definition,
-    manifest: Manifest,
-    around: Surroundings,
-    kinds: tuple[tuple[GroupKind, Definition | None, bool | None], ...],
-    source: str,
-    owner: ObjectKey,
-) -> bool:
-    return (
-        known.definition is definition
-        and (known.manifest is manifest or known.manifest == manifest)
-        and (known.source, known.owner) == (source, owner)
-        and all(a[1] is b[1] and a[2] == b[2] for a, b in zip(known.kinds, kinds, strict=True))
-        and known.selected == around.selected
-        and all(_version(around.live.get(key), key == known.own) == version for key, version in known.seen.items())
-    )
-
-
-def _own(definition: Definition, manifest: Manifest) -> ObjectKey | None:
-    """The instance itself, of which nothing is read but `resolve.read_back`, unless one of its nodes is of its own kind."""
-    key = ObjectKey.of(manifest)
-    return None if any(node.group_kind == key.group_kind for node in definition.nodes) else key
-
-
-def _version(obj: Mapping[str, Any] | None, is_own: bool) -> _Version:
-    if obj is None:
-        return None
-    if is_own:
-        return read_back(obj)
-    metadata = obj["metadata"]
-    return metadata.get("uid", ""), metadata.get("resourceVersion", ""), len(obj)
-
-
-class _Seen(Mapping[ObjectKey, Mapping[str, Any]]):
-    """Live objects, and a note of which were asked for."""
-
-    def __init__(self, live: Live, own: ObjectKey | None) -> None:
-        self._live = live
-        self._own = own
-        self.versions: dict[ObjectKey, _Version] = {}
-
-    def __getitem__(self, key: ObjectKey) -> Mapping[str, Any]:
-        found = self._live.get(key)
-        self.versions[key] = _version(found, key == self._own)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __iter__(self) -> Iterator[ObjectKey]:
-        return iter(self._live)
-
-    def __len__(self) -> int:
-        return len(self._live)

@@ -14,7 +14,7 @@ from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
 from applier.plan.nodes import Judge
 from gitops.passes import deciding
-from renderer import memo
+from renderer import sets
 from renderer.catalog import Catalog, load
 from renderer.identity import ObjectKey, source_parent
 from renderer.memo import Memo
@@ -112,7 +112,7 @@ def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: 
 
     with Fleet(names=("i0",)) as fleet:
         fleet.start()
-        monkeypatch.setattr(memo, "resolve", counted)
+        monkeypatch.setattr(sets, "resolve", counted)
         path = f"/apis/{GROUP}/v1/namespaces/default/links/i0/status"
         fleet.request("PATCH", path, {"status": {"levelgate": {"note": "waits"}}}, MERGE)
         fleet.step()
