@@ -130,7 +130,12 @@ def _shape(document: Document) -> tuple[str, str] | None:
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:
-            return name, f"missing: every document needs one, such as {example}"
+            return (
+                name,
+                f"missing: every document needs one, such as {example}; what is no manifest belongs outside of the source's path",
+            )
+    if value["apiVersion"].startswith("kustomize.config.k8s.io/"):
+        return "apiVersion", "kustomize is not run; commit what `kubectl kustomize` prints, outside of this directory"
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
         return "metadata", "missing: every object needs a name"

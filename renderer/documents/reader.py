@@ -23,6 +23,7 @@ from yaml.events import (
 
 from renderer.documents.places import Place, places
 from renderer.documents.scalars import ScalarError, resolve, resolve_tagged
+from renderer.documents.syntax import TEMPLATED, is_templated
 from renderer.errors import Problem
 
 MAX_DEPTH: Final = 100
@@ -105,7 +106,7 @@ class Reader:
                     self._anchors[event.anchor] = _Anchored(value, 1)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 if expects is _KEY:
-                    self._mistake(event, "a mapping or list cannot be a key; keys are text")
+                    self._mistake(event, self._no_key(event))
                     raise Unreadable
                 if expects is _ROOT:
                     root_line = self._root(event)
@@ -212,6 +213,10 @@ class Reader:
         if value in container and value not in self._merged.get(id(container), ()):
             self._mistake(event, self._duplicate(event, value))
         return value
+
+    def _no_key(self, event: Any) -> str:
+        is_of_chart = is_templated(self._data, event.start_mark.line + 1)
+        return TEMPLATED if is_of_chart else "a mapping or list cannot be a key; keys are text"
 
     def _duplicate(self, event: Any, key: str) -> str:
         path = self._path()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
@@ -15,6 +15,11 @@ class Complaint(NamedTuple):
     line: int
     message: str
 
+
+TEMPLATED: Final = (
+    "'{{' begins a template, as in Helm charts, which are not run; put it in quotes if it is text, else commit what "
+    "`helm template` prints"
+)
 
 _INDENTED_BY_TAB = re.compile(rb" *\t")
 
@@ -55,7 +60,15 @@ def complaint(error: YAMLError, data: bytes) -> Complaint:
     line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
     if _INDENTED_BY_TAB.match(_line(data, line)):
         return Complaint(line, "a tab in the indentation; YAML allows spaces only")
+    for mark in filter(None, (error.context_mark, error.problem_mark)):
+        if is_templated(data, mark.line + 1):
+            return Complaint(mark.line + 1, TEMPLATED)
     return Complaint(line, f"not valid YAML at column {column}: {_reason(error)}{_opened(error, line)}")
+
+
+def is_templated(data: bytes, line: int) -> bool:
+    """Does it look like a template of a Helm chart? `{{` is hardly anything else."""
+    return b"{{" in _line(data, line)
 
 
 def _reason(error: MarkedYAMLError) -> str:

@@ -81,6 +81,12 @@ def test_a_list_is_its_items() -> None:
         ("apiVersion: v1\nmetadata: {name: x}\n", "kind", "missing"),
         ("apiVersion: v1\nkind: [a]\nmetadata: {name: x}\n", "kind", "missing"),
         ("apiVersion: v1\nkind: A\n", "metadata", "missing"),
+        ("apiVersion: v2\nname: chart\n", "kind", "what is no manifest belongs outside of the source's path"),
+        (
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+            "apiVersion",
+            "kustomize is not run; commit what `kubectl kustomize` prints",
+        ),
         ("apiVersion: v1\nkind: A\nmetadata: [x]\n", "metadata", "missing"),
         ("apiVersion: v1\nkind: A\nmetadata: {}\n", "metadata.name", "missing"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: 7}\n", "metadata.name", "missing"),

@@ -135,6 +135,17 @@ def test_key_without_text_form_is_refused(key: str) -> None:
     assert refuse(f"{key}: x\n")
 
 
+@pytest.mark.parametrize(
+    "text", ["a: 1\nreplicas: {{ .Values.replicas }}\n", "a: 1\n{{- if .Values.b }}\nb: 2\n{{- end }}\n"]
+)
+def test_a_template_of_a_chart_is_told_from_a_slip(text: str) -> None:
+    """Whoever comes from Helm, Flux or Argo CD has such files; the same in quotes is text."""
+    (told,) = refuse(text)
+    assert told.startswith("app.yaml:2: ")
+    assert "`helm template`" in told
+    assert read('a: "{{ $value }}"\n')[0].value == {"a": "{{ $value }}"}
+
+
 def test_duplicate_key_is_reported_with_both_lines() -> None:
     (problem,) = refuse("kind: A\nspec:\n  size: 1\n  other: 2\n  size: 3\n")
     assert problem == "app.yaml:5: spec: duplicate key 'size' (line 5, column 3; first at line 3); keep one of them"
