@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -291,16 +289,3 @@ def test_a_calendar_that_is_not_there_names_those_that_are() -> None:
     found = calendar(CALENDAR, name="../freezes.ics")
     assert "no calendar 'freezes.ics' in this commit" in found.problems[0].message
     assert "there are: team/freezes.ics" in found.problems[0].message
-
-
-def test_the_examples_of_the_documentation_are_valid() -> None:
-    """docs/windows.md; examples that show only a part are completed."""
-    text = (Path(__file__).parents[3] / "docs/windows.md").read_text()
-    examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 7
-    for example in examples:
-        spec = f"spec:\n  kind: Allow\n  timeZone: UTC\n  schedule: {{cron: 0 9 * * *}}\n  duration: 1h\n{example}"
-        part = example if example.startswith(("spec", "apiVersion")) else spec
-        whole = "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: w}\n" + part
-        found = read({"w.yaml": (example if "apiVersion" in example else whole).encode(), "freezes.ics": CALENDAR})
-        assert (found.problems, len(found.windows)) == ((), 1), example
