@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from applier.errors import ConfigurationError
+from applier.kube import package
 
 IN_CLUSTER = "in-cluster"
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
@@ -77,6 +78,7 @@ class InCluster:
     """The service account of the pod that this runs in."""
 
     async def load(self) -> Endpoint:
+        package.prepare()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
 
@@ -110,6 +112,7 @@ class Kubeconfig:
             raise ConfigurationError(f"{self._files} cannot be used: {_harmless(error)}") from None
 
     async def _load(self) -> Endpoint:
+        package.prepare()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger, _cleanup_temp_files
 
