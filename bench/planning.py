@@ -1,9 +1,10 @@
 """Figures of plans: offline from start to end, and against a server beside `kubectl diff` in the same run: `python -m bench.planning`.
 
 Offline one instance is changed among many, and no server is there. Cold is the first run, which compiles the program itself; what is kept from
-run to run is its bytecode, as an installation has it, and nothing of the repository. Against a server each object is changed, so that
-both ask for each by a dry run; `kubectl diff` reads each first, and has eight in flight, Levelgate 16. `bare` is the time that the server takes for
-the very dry runs of Levelgate, sent by aiohttp and nothing else: no plan that asks for each object can take less.
+run to run is its bytecode, as an installation has it, and nothing of the repository. Against a server three pull requests are planned, which change
+all, one in ten, and one of the objects. `kubectl diff` of the same files reads each object and asks for each by a dry run, with eight in flight;
+Levelgate asks for those that change, with 16. `bare` is the time that the server takes for the very dry runs of Levelgate, sent by aiohttp and
+nothing else: no plan that asks for each changed object can take less.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Repository
 
 OBJECTS, SERVED = 5_000, 1_000
+CHANGED = (SERVED, SERVED // 10, 1)
 RUNS = 5
 FEW = 3
 IN_FLIGHT = 16
@@ -59,7 +61,10 @@ def offline() -> None:
 
 
 def served() -> None:
-    """The same change of every object, planned by both."""
+    """The same pull requests, planned by both."""
+    print(
+        f"\n{f'plan against a server of {SERVED:,} objects':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8} {'bare':>10}"
+    )
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as folder:
         path = Path(folder)
         with ControlPlane.start(path / "server") as server:
@@ -78,20 +83,25 @@ def served() -> None:
                 "PYTHONDONTWRITEBYTECODE": "",
             }
             _run(_levelgate("run", "--source", f"plans={repository.path}", "--once"), where)
-            repository.commit({f"{number}.json": _map(number, "two") for number in range(SERVED)})
             ours = _levelgate("plan", str(repository.path), "--source", "plans", "--exit-code")
             diff = (str(Path(sys.executable).with_name("kubectl")), "diff", "--server-side", "--concurrency=8")
             theirs = (*diff, "--force-conflicts", "-f", str(repository.path))
-            _run(ours, where, code=2)
-            dry_runs = [event for event in AuditLog(server.audit_log).events(user="levelgate") if event.is_dry_run]
-            asked = [(event.uri, orjson.dumps(event.request)) for event in dry_runs]
-            taken = [(_run(ours, where, code=2), _run(theirs, where, code=1), _bare(server, asked)) for _ in range(FEW)]
-    print(
-        f"\n{f'plan of {len(asked):,} changed objects':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8} {'bare':>10}"
-    )
-    for label, column in (("against a server", 0), ("  CPU beside the server's", 1)):
-        mine, other, floor = (min(one[column] for one in runs) for runs in zip(*taken, strict=True))
-        print(f"{label:<44} {mine:>9.2f}s {other:>9.2f}s {mine / other:>8.2f} {floor:>9.2f}s")
+            log = AuditLog(server.audit_log)
+            for changed in CHANGED:
+                every = SERVED // changed
+                values = {number: "one" if number % every else "two" for number in range(SERVED)}
+                repository.commit({f"{number}.json": _map(number, value) for number, value in values.items()})
+                begun = log.mark()
+                _run(ours, where, code=2)
+                dry_runs = [event for event in log.events(user="levelgate", since=begun) if event.is_dry_run]
+                assert len(dry_runs) == changed, len(dry_runs)
+                asked = [(event.uri, orjson.dumps(event.request)) for event in dry_runs]
+                taken = [
+                    (_run(ours, where, code=2), _run(theirs, where, code=1), _bare(server, asked)) for _ in range(FEW)
+                ]
+                for label, column in ((f"{changed:,} changed", 0), ("  CPU beside the server's", 1)):
+                    mine, other, floor = (min(one[column] for one in runs) for runs in zip(*taken, strict=True))
+                    print(f"{label:<44} {mine:>9.2f}s {other:>9.2f}s {mine / other:>8.2f} {floor:>9.2f}s")
 
 
 def _bare(server: ControlPlane, requests: Sequence[tuple[str, bytes]]) -> tuple[float, float]:
