@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from itertools import count
+from itertools import count, takewhile
 from math import inf
 from typing import Any
 
@@ -261,42 +261,66 @@ class _Load:
 
 
 class _Slots:
-    """So many requests are in flight, and three times as many that take long while others are answered."""
+    """So many requests are in flight, and three times as many that take long while others are answered.
+
+    Those that nobody was lent a slot of yet, by age: one timer, for the oldest, does for all.
+    """
 
     def __init__(self, most: int, load: _Load) -> None:
         self.free, self.load = asyncio.Semaphore(most), load
         self.lendable = 3 * most
+        self._taken: dict[_Slot, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     async def take(self) -> _Slot:
         """One, to be ended by who has taken it."""
         await self.free.acquire()
-        return _Slot(self)
+        slot = _Slot(self)
+        self._look_after(slot)
+        self._wait()
+        return slot
 
-
-class _Slot:
-    """Of one request. It is lent, from some time on, to others."""
-
-    def __init__(self, slots: _Slots) -> None:
-        self._slots, self._answers, self._is_lent = slots, slots.load.answers, False
-        self._look_again()
-
-    def _look_again(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(SLOW, self._lend)
-
-    def _lend(self) -> None:
-        if self._slots.load.answers == self._answers or not self._slots.lendable:
-            self._look_again()
+    def end(self, slot: _Slot) -> None:
+        if slot not in self._taken:
+            self.lendable += 1
             return
-        self._is_lent = True
-        self._slots.lendable -= 1
-        self._slots.free.release()
+        del self._taken[slot]
+        self.free.release()
+        if self._timer and not self._taken:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_after(self, slot: _Slot) -> None:
+        slot.since, slot.answers = asyncio.get_running_loop().time(), self.load.answers
+        self._taken[slot] = None
+
+    def _wait(self) -> None:
+        if self._timer is None and self._taken:
+            oldest = next(iter(self._taken))
+            self._timer = asyncio.get_running_loop().call_at(oldest.since + SLOW, self._look)
+
+    def _look(self) -> None:
+        now, self._timer = asyncio.get_running_loop().time(), None
+        for slot in list(takewhile(lambda slot: slot.since + SLOW <= now, self._taken)):
+            del self._taken[slot]
+            if slot.answers == self.load.answers or not self.lendable:
+                self._look_after(slot)
+            else:
+                self.lendable -= 1
+                self.free.release()
+        self._wait()
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
+
+    slots: _Slots
+    since: float = 0.0
+    answers: int = 0
 
     def end(self) -> None:
-        self._timer.cancel()
-        if self._is_lent:
-            self._slots.lendable += 1
-        else:
-            self._slots.free.release()
+        self.slots.end(self)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
 import aiohttp
@@ -19,6 +19,10 @@ from applier.kube.configuration import Endpoint, Source
 from applier.kube.exchange import Answer, BrokenError, NotSentError, Streamed
 
 CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
+
+_OF_READS = aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
+_OF_WRITES = aiohttp.ClientTimeout(READ_SECONDS, sock_connect=CONNECT_SECONDS)
+"""The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would."""
 
 
 class HttpTransport:
@@ -70,9 +74,13 @@ class HttpTransport:
         return await self._once(method, path, headers=headers, body=body)
 
     async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        timeout = _OF_READS if method == "GET" else _OF_WRITES
         try:
-            async with self._answer(method, path, headers, data=body) as response:
-                return Answer(response.status, response.headers, await response.read())
+            async with await self._request(method, path, headers, data=body, timeout=timeout) as response:
+                try:
+                    return Answer(response.status, response.headers, await response.read())
+                finally:
+                    cut(response)
         except (aiohttp.ClientError, OSError) as error:
             raise _failure(error, READ_SECONDS) from None
 
@@ -82,31 +90,27 @@ class HttpTransport:
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         try:
-            async with self._answer("GET", path, headers, timeout=timeout) as response:
-                refuses = response.status >= 400
-                body = await response.read() if refuses else b""
-                if response.status == 401:
-                    await self._renew(epoch)
-                yield Streamed(response.status, response.headers, body, response.content.iter_any())
+            async with await self._request("GET", path, headers, timeout=timeout) as response:
+                try:
+                    refuses = response.status >= 400
+                    body = await response.read() if refuses else b""
+                    if response.status == 401:
+                        await self._renew(epoch)
+                    yield Streamed(response.status, response.headers, body, response.content.iter_any())
+                finally:
+                    cut(response)
         except (aiohttp.ClientError, OSError) as error:
             raise _failure(error, silence) from None
 
-    @asynccontextmanager
-    async def _answer(
+    async def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
         own = {} if "Impersonate-User" in headers else self._endpoint.headers
         merged = {**headers, **own, **await self._authorization()}
-        async with self._session.request(
-            method, url, headers=merged, allow_redirects=False, **self._options, **options
-        ) as response:
-            try:
-                yield response
-            finally:
-                cut(response)
+        return self._session.request(method, url, headers=merged, allow_redirects=False, **self._options, **options)
 
     async def _authorization(self) -> dict[str, str]:
         # Asks the configuration each time: in a pod it reads the token file again once a minute.
@@ -139,7 +143,6 @@ def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
     endpoint.configuration.client_session_kwargs = {
         "trust_env": False,
         "cookie_jar": aiohttp.DummyCookieJar(),
-        "timeout": aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
     }
     session = endpoint.client._create_pool_manager()
     assert isinstance(session, aiohttp.ClientSession)
