@@ -20,6 +20,7 @@ from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Stale
 from applier.inside import inside
 from applier.inventory import Scope
 from applier.observed import Observed
+from applier.ownership import Lost
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from applier.plan.comparing import Comparisons
 from applier.prune import Fate, Orphan
@@ -67,7 +68,7 @@ class Executor:
         discreet = Discretion(chain(observed.objects.values(), _manifests(plan)))
 
         def act(one: SetPlan, key: ObjectKey, do: _Do) -> Act:
-            return Act(key, partial(self._done, one.rendered.source, discreet, do))
+            return Act(key, partial(self._done, discreet, do))
 
         acts = [act(one, one.rendered.parent, partial(self._cover, one)) for one in plan.sets if one.superset]
         due = (act(one, key, do) for one in plan.sets for key, do in self._acts(one, observed))
@@ -82,10 +83,31 @@ class Executor:
     def _writer(self) -> Writer:
         return Writer(self.cluster, self.revisions, self.users)
 
-    async def _done(self, source: str, discreet: Discretion, do: _Do) -> Answer:
+    async def _done(self, discreet: Discretion, do: _Do) -> Answer:
         obj, result = await do()
-        error = result.error and result.error.put(discreet)
-        return obj, replace(result, source=source, revision=self.revisions.get(source, ""), error=error)
+        return obj, replace(result, error=result.error.put(discreet)) if result.error else result
+
+    def _result(
+        self,
+        plan: SetPlan,
+        key: ObjectKey,
+        action: str,
+        level: int | None = None,
+        node: str = "",
+        lost: tuple[Lost, ...] = (),
+    ) -> Result:
+        """What is told where it succeeds."""
+        source = plan.rendered.source
+        return Result(
+            plan.rendered.parent,
+            key,
+            action,
+            level,
+            node,
+            lost=lost,
+            source=source,
+            revision=self.revisions.get(source, ""),
+        )
 
     async def _merged(self, observed: Observed, answers: Sequence[Answer]) -> Outcome:
         results = tuple(result for _, result in answers)
@@ -125,7 +147,8 @@ class Executor:
             return await self._parent(plan, plan.superset, action="covered")
         key = plan.rendered.parent
         first = await self.batch.attempt(
-            Result(key, key, "taken over"), partial(self.cluster.merge, key, inherited(plan.parent), manager=PARENT)
+            self._result(plan, key, "taken over"),
+            partial(self.cluster.merge, key, inherited(plan.parent), manager=PARENT),
         )
         return first if first[1].error else await self._parent(plan, plan.superset, action="taken over")
 
@@ -137,7 +160,7 @@ class Executor:
 
     async def _left_of(self, plan: SetPlan, exact: Scope) -> Answer | None:
         """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
-        kept = Result(plan.rendered.parent, plan.rendered.parent, "kept")
+        kept = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current.kinds - exact.kinds):
             try:
                 left = await self.reads.list(kind, selector=f"{keys.PART_OF}={plan.rendered.id}", metadata_only=True)
@@ -165,21 +188,12 @@ class Executor:
             completed=plan.completed,
         )
         return await self.batch.attempt(
-            Result(key, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)
+            self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)
         )
 
     async def _write(self, plan: SetPlan, node: NodePlan) -> Answer:
         assert node.node.key is not None
-        words = {
-            Verb.CREATE: "created",
-            Verb.ADOPT: "adopted",
-            Verb.UPDATE: "updated",
-            Verb.HEAL: "healed",
-            Verb.RECORD: "recorded",
-        }
-        result = Result(
-            plan.rendered.parent, node.node.key, words[node.verb], node.node.level, node.node.id, lost=node.lost
-        )
+        result = self._result(plan, node.node.key, _DONE[node.verb], node.node.level, node.node.id, node.lost)
         stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node))
         if stored is not None:
             self.comparisons.written(plan.rendered, node, stored)
@@ -190,14 +204,14 @@ class Executor:
         assert node.node.key is not None
         assert node.live is not None
         key, metadata = node.node.key, node.live["metadata"]
-        result = Result(plan.rendered.parent, key, "deleted to be replaced", node.node.level, node.node.id)
+        result = self._result(plan, key, "deleted to be replaced", node.node.level, node.node.id)
         return await self.batch.attempt(
             result, partial(self._remove, plan, key, metadata["uid"], metadata["resourceVersion"], observed)
         )
 
     async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> Answer:
         gone = orphan.member
-        result = Result(plan.rendered.parent, gone.key, "deleted", gone.level, gone.node)
+        result = self._result(plan, gone.key, "deleted", gone.level, gone.node)
         return await self.batch.attempt(
             result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed)
         )
@@ -223,7 +237,7 @@ class Executor:
                 "annotations": dict.fromkeys(member.RECORD),
             }
         }
-        result = Result(plan.rendered.parent, key, "released", orphan.member.level, orphan.member.node)
+        result = self._result(plan, key, "released", orphan.member.level, orphan.member.node)
         return await self.batch.attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
 
     async def _finish(self, plan: SetPlan) -> Answer:
@@ -241,7 +255,7 @@ class Executor:
         }
         key = plan.rendered.parent
         answer = await self.batch.attempt(
-            Result(key, key, action), partial(self.cluster.merge, key, body, manager=PARENT)
+            self._result(plan, key, action), partial(self.cluster.merge, key, body, manager=PARENT)
         )
         return (None, answer[1])
 
@@ -251,5 +265,13 @@ def _manifests(plan: Plan) -> Iterator[Manifest]:
 
 
 _Do = Callable[[], Awaitable[Answer]]
+
+_DONE = {
+    Verb.CREATE: "created",
+    Verb.ADOPT: "adopted",
+    Verb.UPDATE: "updated",
+    Verb.HEAL: "healed",
+    Verb.RECORD: "recorded",
+}
 
 _REMOVALS = frozenset({"deleted", "deleted to be replaced", "released", "finalizer removed"})
