@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter
 
@@ -29,7 +30,7 @@ class Step:
     at: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalog:
     """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
     `step` says how it came from the commit before, where these differ in what some files say of their objects.
@@ -52,6 +53,11 @@ class Catalog:
             return None
         files = ((before.contents[file], self.contents[file]) for file in self.step.files)
         return ((old, new) for one, other in files for old, new in zip(one.objects, other.objects, strict=True))
+
+    @cached_property
+    def kinds(self) -> frozenset[GroupKind]:
+        """Those of its objects."""
+        return frozenset(declared.group_kind for declared in self.objects)
 
     @property
     def calendars(self) -> Mapping[str, bytes]:

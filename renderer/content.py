@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from renderer import documents, keys, shape
@@ -22,7 +23,7 @@ from renderer.protected import why_protected
 CALENDAR_SUFFIX = ".ics"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Declared:
     """An object as it stands in Git. `line_of` tells the line of a path in it; `refused` says why it may not be applied as
     it stands; empty: it may.
@@ -33,7 +34,7 @@ class Declared:
     line_of: Callable[[str], int]
     refused: str = ""
 
-    @property
+    @cached_property
     def group_kind(self) -> GroupKind:
         return group_kind(self.manifest)
 

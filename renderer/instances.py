@@ -92,8 +92,12 @@ class Instances:
             self._memo.keep(source, declared, self._ground, self._standing, live, node, mine, found)
         return node
 
+    def is_instance(self, kind: GroupKind) -> bool:
+        """Are objects of this kind instances? They are never plain objects, whether they can be rendered or not."""
+        return kind in self._definitions.current or bool(self.undefined(kind))
+
     def undefined(self, kind: GroupKind) -> str:
-        """Why objects of this kind, which are instances, cannot be rendered; empty for every other kind. They are never plain objects."""
+        """Why objects of this kind, which are instances, cannot be rendered; empty for every other kind."""
         why = self._definitions.held.get(kind) or ("is not in Git" if kind in self._world.defined else "")
         if not why or kind in self._definitions.current:
             return ""

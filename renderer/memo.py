@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from renderer.catalog import Catalog
 from renderer.content import Declared, placed
 from renderer.definition import Definition
 from renderer.errors import Problem
 from renderer.families import Family, Ground, Reading, Standing
-from renderer.identity import Manifest, ObjectKey
+from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.implied import outline
 from renderer.model import Live, RenderedNode, RenderedSet
 from renderer.order import Order, Uses
@@ -63,6 +64,16 @@ class _Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class _Listed:
+    """The nodes of all objects of a catalog, and what is remembered of each."""
+
+    objects: tuple[Declared, ...]
+    namespaced: Mapping[GroupKind, bool]
+    nodes: list[RenderedNode]
+    each: Mapping[int, _Placed]
+
+
+@dataclass(frozen=True, slots=True)
 class _Levelled:
     nodes: Mapping[ObjectKey, RenderedNode]
     uses: Uses
@@ -108,6 +119,7 @@ class Memo:
     _instances: _Asked[_Place, _Defaulted] = field(default_factory=_Asked)
     _placed: _Asked[int, _Placed] = field(default_factory=_Asked)
     _families: _Asked[_Root, tuple[Family, _Used]] = field(default_factory=_Asked)
+    _listed: dict[str, _Listed] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
     _ground: Ground | None = None
     _used: _Used = field(default_factory=_Used)
@@ -165,13 +177,22 @@ class Memo:
         family = Family(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
         self._families.now[source, node.key] = family, self._used
 
-    def placed(self, declared: Declared, *, namespaced: bool) -> RenderedNode:
-        """As `content.placed`."""
+    def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> list[RenderedNode]:
+        """Each of its objects as `content.placed`; of each kind whether it is namespaced."""
+        known = self._listed.get(catalog.source)
+        if known is None or known.objects is not catalog.objects or known.namespaced != namespaced:
+            each = [(one, self._placed_one(one, namespaced[one.group_kind])) for one in catalog.objects]
+            nodes = [found.node for _, found in each]
+            known = _Listed(catalog.objects, namespaced, nodes, {id(one): found for one, found in each})
+        self._listed[catalog.source] = known
+        self._placed.now |= known.each
+        return known.nodes
+
+    def _placed_one(self, declared: Declared, namespaced: bool) -> _Placed:
         known = self._placed.get(id(declared))
         if known is None or known.declared is not declared or known.namespaced is not namespaced:
             known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
-        self._placed.now[id(declared)] = known
-        return known.node
+        return known
 
     def levelled(
         self, source: str, nodes: dict[ObjectKey, RenderedNode], uses: Uses

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from renderer import crd, keys
 from renderer.catalog import Catalog
@@ -39,17 +40,20 @@ class _Render:
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
-        declared_crds = [item.manifest for catalog in catalogs for item in catalog.objects if item.group_kind == CRD]
+        declared_crds = [
+            item.manifest
+            for catalog in catalogs
+            if CRD in catalog.kinds
+            for item in catalog.objects
+            if item.group_kind == CRD
+        ]
         nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
         foreign = scopes_of(one.crd for one in world.types.described.values())
         self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
         self.instances = Instances(self.definitions, self.scopes, world, memo)
 
     def bundle(self) -> Bundle:
-        declared = {
-            catalog.source: [self._declared(catalog.source, item) for item in catalog.objects]
-            for catalog in self.catalogs
-        }
+        declared = {catalog.source: self._declared(catalog) for catalog in self.catalogs}
         for catalog in self.catalogs:
             self._keep_unreadable(catalog)
         sources = {catalog.source: self._source(catalog, declared[catalog.source]) for catalog in self.catalogs}
@@ -83,12 +87,9 @@ class _Render:
                 yield Issued(kind, number, definition.digest, definition.manifest, source)
 
     def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedSet:
-        nodes: dict[ObjectKey, RenderedNode] = {}
-        for kind in sorted({*catalog.definitions, *catalog.broken}):
-            if self.definitions.owner[kind] == catalog.source:
-                self._add(nodes, self._crd(catalog, kind))
-        for one in declared:
-            self._add(nodes, one)
+        defined = sorted({*catalog.definitions, *catalog.broken})
+        crds = [self._crd(catalog, kind) for kind in defined if self.definitions.owner[kind] == catalog.source]
+        nodes = self._by_key(chain(crds, declared))
         levelled, problems = self.memo.levelled(catalog.source, nodes, uses_of(nodes, self.instances.sets))
         self.problems += problems
         return RenderedSet(
@@ -119,24 +120,34 @@ class _Render:
         self.problems.append(Problem(origin.file, origin.line, "spec.schema", error))
         return source_node(manifest, crd.key_of(kind), origin, error=error)
 
-    def _add(self, nodes: dict[ObjectKey, RenderedNode], node: RenderedNode) -> None:
-        assert node.key is not None
-        if other := nodes.get(node.key):
-            message = f"{node.key} stands at {other.origin} already; keep one of the two"
-            self.problems.append(Problem(node.origin.file, node.origin.line, "", message))
-            return
-        nodes[node.key] = node
+    def _by_key(self, found: Iterable[RenderedNode]) -> dict[ObjectKey, RenderedNode]:
+        """Of two with one key the first."""
+        nodes: dict[ObjectKey, RenderedNode] = {}
+        for node in found:
+            assert node.key is not None
+            if (other := nodes.setdefault(node.key, node)) is not node:
+                message = f"{node.key} stands at {other.origin} already; keep one of the two"
+                self.problems.append(Problem(node.origin.file, node.origin.line, "", message))
+        return nodes
 
-    def _declared(self, source: str, declared: Declared) -> RenderedNode:
-        kind = declared.group_kind
-        found = self.memo.placed(declared, namespaced=is_namespaced(kind, self.scopes))
+    def _declared(self, catalog: Catalog) -> Sequence[RenderedNode]:
+        """What stands in Git as nodes: instances with all that is nested in them, everything else as it is."""
+        namespaced = {kind: is_namespaced(kind, self.scopes) for kind in catalog.kinds}
+        instances = {kind for kind in catalog.kinds if self.instances.is_instance(kind)}
+        nodes = self.memo.placed(catalog, namespaced)
+        if not instances:
+            return nodes
+        return [
+            self._instance(catalog.source, one, node) if one.group_kind in instances else node
+            for one, node in zip(catalog.objects, nodes, strict=True)
+        ]
+
+    def _instance(self, source: str, declared: Declared, found: RenderedNode) -> RenderedNode:
         assert found.key is not None
-        if kind in self.definitions.current:
-            return self.instances.declared(source, declared, found.manifest, found.key)
-        if error := self.instances.undefined(kind):
+        if error := self.instances.undefined(declared.group_kind):
             self.instances.hold(found.key, error, found.manifest, Owner.of_source(source))
             return replace(found, error=found.error or error)
-        return found
+        return self.instances.declared(source, declared, found.manifest, found.key)
 
     def _keep_unreadable(self, catalog: Catalog) -> None:
         """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
