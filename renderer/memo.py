@@ -121,6 +121,7 @@ class Memo:
     _families: _Asked[_Root, tuple[Family, _Used]] = field(default_factory=_Asked)
     _listed: dict[str, _Listed] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
+    _sources: dict[str, RenderedSet] = field(default_factory=dict)
     _ground: Ground | None = None
     _used: _Used = field(default_factory=_Used)
     _is_part: bool = False
@@ -204,6 +205,12 @@ class Memo:
             known = _Levelled(nodes, uses, order.levelled(nodes), order.problems)
         self._levelled[source] = known
         return known.ordered, known.problems
+
+    def kept(self, rendered: RenderedSet) -> RenderedSet:
+        """The set of a source: the one of before where it is equal, with all that was worked out of that."""
+        if self._sources.get(rendered.source) != rendered:
+            self._sources[rendered.source] = rendered
+        return self._sources[rendered.source]
 
     def with_defaults(
         self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest

@@ -114,7 +114,7 @@ class Excluded:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RenderedSet:
     """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
 
@@ -152,11 +152,11 @@ class RenderedSet:
     problems: tuple[Problem, ...] = ()
     selections: Mapping[str, Selection] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def id(self) -> str:
         return applyset_id(self.parent)
 
-    @property
+    @cached_property
     def is_source(self) -> bool:
         """Is this the set of a source, and not of an instance?"""
         return (self.parent.group, self.parent.kind) == ("", "ConfigMap")
@@ -168,7 +168,7 @@ class RenderedSet:
             found[node.level].append(node)
         return found
 
-    @property
+    @cached_property
     def member_dependencies(self) -> dict[str, list[str]]:
         """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
         hashes = {node.id: key_hash(node.key) for node in self.nodes if node.key and not node.external}

@@ -92,12 +92,15 @@ class _Render:
         nodes = self._by_key(chain(crds, declared))
         levelled, problems = self.memo.levelled(catalog.source, nodes, uses_of(nodes, self.instances.sets))
         self.problems += problems
-        return RenderedSet(
-            source_parent(catalog.source),
-            nodes=levelled,
-            source=catalog.source,
-            is_applied=catalog.source in self.world.settled,
-            problems=tuple(problem for source, problem in self.definitions.problems if source == catalog.source),
+        mistakes = tuple(problem for source, problem in self.definitions.problems if source == catalog.source)
+        return self.memo.kept(
+            RenderedSet(
+                source_parent(catalog.source),
+                nodes=levelled,
+                source=catalog.source,
+                is_applied=catalog.source in self.world.settled,
+                problems=mistakes,
+            )
         )
 
     def _crd(self, catalog: Catalog, kind: GroupKind) -> RenderedNode:

@@ -231,15 +231,16 @@ class Judge:
     def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verdict:
         if live is None:
             return Verb.CREATE, ()
-        if _is_foreign(live) or self._is_inherited(rendered, live):
+        holder = label(live, keys.PART_OF)
+        if apply_entry(live, CONTENT) is None and (not holder or self._is_inherited(rendered, live, holder)):
             return Verb.ADOPT, ()
-        if label(live, keys.PART_OF) != rendered.id or not carries(live, node.manifest, node.hash):
+        if holder != rendered.id or not carries(live, node.manifest, node.hash):
             return Verb.UPDATE, ()
         return self.comparisons.verdict(rendered, node, live, deps)
 
-    def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
+    def _is_inherited(self, rendered: RenderedSet, live: Object, holder: str) -> bool:
         """A member from the time when the set was another tool's, or kubectl's: a person has handed the set over."""
-        if label(live, keys.PART_OF) != rendered.id or apply_entry(live, CONTENT) is not None:
+        if holder != rendered.id:
             return False
         heirs_of = self._adoption(rendered).heirs_of
         return bool(applied_by(live, (*HANDS, *(name for tool in heirs_of for name in TOOLS[tool].managers))))

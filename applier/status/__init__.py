@@ -110,6 +110,8 @@ def _generic(view: View) -> Health | None:
     if deleted:
         finalizers = ", ".join(view.at("metadata", "finalizers") or ())
         return Health(Status.TERMINATING, f"deleted at {deleted}" + (f", waits for {finalizers}" if finalizers else ""))
+    if not view.at("status"):
+        return None
     generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")
     if generation is not None and observed is not None and generation != observed:
         return progress(f"generation {generation} is not observed yet (observed: {observed})")

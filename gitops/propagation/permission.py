@@ -36,6 +36,7 @@ class Permission:
     policies: Mapping[ObjectKey, Policy]
     _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
     _worlds: dict[GroupKind, tuple[Facts, Mapping[str, Closing]]] = field(default_factory=dict)
+    _closed_sources: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, change: Change) -> Blocked | None:
         """Why not; None when it may."""
@@ -61,13 +62,18 @@ class Permission:
                 yield self.held[instance]
             if in_turn and instance in self.frozen and not change.set.is_source:
                 yield self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
-            if closed := self.situation.conditions.closed(change.set.source):
+            if closed := self._closed(change.set.source):
                 yield Blocked(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
                 yield self._told(wait, instance)
         verdict = self.verdicts.of(change)
         if not verdict.open and not (in_turn and self._drains(verdict, change)):
             yield self.verdicts.blocked(verdict, instance)
+
+    def _closed(self, source: str) -> str:
+        if source not in self._closed_sources:
+            self._closed_sources[source] = self.situation.conditions.closed(source)
+        return self._closed_sources[source]
 
     def _at_node(self, change: Change) -> Wait | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
