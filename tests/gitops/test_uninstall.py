@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from applier.errors import Denied
+from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.transport import cluster_of
 from gitops.clock import SystemClock
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
@@ -62,3 +66,25 @@ def test_it_may_be_killed_at_every_write(*, with_workloads: bool) -> None:
             asyncio.run(leave(door, with_workloads=with_workloads))
             door.sandbox.settle()
             assert door.objects() == wanted, (point, carried_out)
+
+
+def test_records_go_once_everything_is_released() -> None:
+    """What could not be released keeps all records, so that the daemon, or `--with-workloads`, can still go on from them; then it is called again."""
+    whole = installed()
+    asyncio.run(leave(whole, with_workloads=False))
+    door = installed()
+    denied = Faulty(door.answer, [Fault(Refuse(403), verb="patch", name="one-b")])
+    before = {ours for ours in map(named, door.objects()) if "levelgate-system" in ours}
+    assert len(before) > 3
+    left, errors = asyncio.run(Leaver(cluster_of(denied.answer)).leave())
+    assert [type(error) for error in errors] == [Denied]
+    assert "one-b" in {obj["metadata"]["name"] for obj in left.release}
+    assert before <= set(map(named, door.objects()))
+    asyncio.run(leave(door, with_workloads=False))
+    assert door.objects() == whole.objects()
+
+
+def named(obj: dict[str, Any]) -> str:
+    """Namespace and name."""
+    metadata = obj["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
