@@ -37,6 +37,9 @@ _AUTHORS_FAULT = re.compile(
 )
 """How the server words a body that does not fit the schema; a failing conversion webhook is worded otherwise."""
 
+_TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
+"""How etcd (1.5 MiB of an object, managed fields included) and the way to it (2 MiB) word what will never fit; the server passes it on as 500."""
+
 _FIXED = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
 """How the validations of Kubernetes' kinds word a field that stays as it was created; there is no reason code for it.
 """
@@ -44,6 +47,7 @@ _FIXED = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
 _TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
 _HARMLESS = (
+    _TOO_LARGE,
     re.compile(r"illegal base64 data at input byte \d+"),
     re.compile(r"field is immutable(?: when `immutable` is set)?"),
     re.compile(r'conflict with "[^"]*"(?: using [\w./]+)?'),
@@ -127,7 +131,7 @@ def _only_fixed(document: Mapping[str, Any] | None) -> bool:
 
 
 def _server_fault(message: str, *, write: bool) -> type[ClusterError]:
-    if _AUTHORS_FAULT.search(message):
+    if _AUTHORS_FAULT.search(message) or _TOO_LARGE.search(message):
         return Invalid
     # Admission comes before storage: nothing was written when a webhook did not answer.
     if not write or _WEBHOOK_SILENT.search(message):

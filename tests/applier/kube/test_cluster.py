@@ -172,6 +172,7 @@ async def test_a_stale_resource_version(cluster: KubeCluster, config_map: Callab
         ({"metadata": {"name": "Upper"}}, "lowercase RFC 1123"),
         ({"metadata": {"managedFields": [{"manager": "x"}]}}, "must be nil"),
         ({"metadata": {"annotations": {"a": "x" * 262145}}}, "Too long"),
+        ({"data": {f"{number:042}": "" for number in range(20_000)}}, "request is too large"),
     ],
 )
 async def test_authors_mistakes(
