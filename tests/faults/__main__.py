@@ -36,7 +36,9 @@ from tests.faults.proxy import Upstream
 from tests.faults.random_walks import walk
 from tests.faults.reduction import explore_all
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.subjects import noticed, subject
 
+MUTATIONS = len(MUTANTS) + len(SCENARIOS)
 SIDE_BY_SIDE = 4
 WALKS = 40
 PARTS = ("kills", "histories", "mutants", "model", "tests")
@@ -61,7 +63,7 @@ class Report:
             print(f"  VIOLATION {where}: {text}", flush=True)
 
     def __str__(self) -> str:
-        return f"faults: points={self.points} violations={self.violations} mutants={self.caught}/{len(MUTANTS)}"
+        return f"faults: points={self.points} violations={self.violations} mutants={self.caught}/{MUTATIONS}"
 
 
 @dataclass
@@ -115,17 +117,26 @@ class Run:
         self.report.seeds += seeds
 
     async def mutants(self) -> None:
-        """One after the other: a mutant changes the code of the whole process."""
+        """One after the other: a mutant changes the code of the whole process. Then each scenario of kills without what it is about."""
         for mutant in MUTANTS:
             await self.tried(mutant.name, self._mutant(mutant))
+        for scenario in SCENARIOS:
+            await self.tried(f"{scenario.name}, without its subject", self._subject(scenario))
 
     async def _mutant(self, mutant: Mutant) -> None:
         async with self.lane() as lane:
             self.report.violated(f"{mutant.name} is on", await mutant.probe(lane))
         async with self.lane() as lane:
             found = await verdict(mutant, lane)
-        self.report.caught += bool(found)
-        print(f"  {mutant.name:24}-> {mutant.probe.__name__:24}{found[0] if found else 'NOT CAUGHT'}", flush=True)
+        self._told(mutant.name, mutant.probe.__name__, found[0] if found else "")
+
+    async def _subject(self, scenario: Scenario) -> None:
+        async with self.lane() as lane:
+            self._told(subject(scenario), scenario.name, await noticed(scenario, lane))
+
+    def _told(self, mutation: str, probe: str, breach: str) -> None:
+        self.report.caught += bool(breach)
+        print(f"  {mutation:24}-> {probe:42}{breach or 'NOT CAUGHT'}", flush=True)
 
 
 class Model:
@@ -231,7 +242,7 @@ def main() -> int:
     if report.seeds:
         print(f"seeds: random histories {report.seeds[0]}-{report.seeds[-1]}")
     print(report)
-    return 1 if report.violations or ("mutants" in options.only and report.caught < len(MUTANTS)) else 0
+    return 1 if report.violations or ("mutants" in options.only and report.caught < MUTATIONS) else 0
 
 
 def run(report: Report, options: argparse.Namespace) -> None:

@@ -6,7 +6,8 @@ that of a run that was left alone, and after it there must be nothing to write f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -33,10 +34,11 @@ class Point:
 
 @dataclass
 class Bench:
-    """One scenario in one lane."""
+    """One scenario in one lane. `changed` is how the program is changed in the runs that are killed, and after them."""
 
     scenario: Scenario
     lane: Lane
+    changed: Callable[[], AbstractContextManager[object]] = nullcontext
     foreign: list[Key] = field(default_factory=list)
     targets: list[dict[Key, Object]] = field(default_factory=list)
 
@@ -67,6 +69,10 @@ class Bench:
     async def point(self, write: int, moment: Moment) -> tuple[Point, bool]:
         """Whether it was killed: False when there are fewer writes."""
         await self.to_the_first()
+        with self.changed():
+            return await self._killed(write, moment)
+
+    async def _killed(self, write: int, moment: Moment) -> tuple[Point, bool]:
         start = await self.lane.objects()
         wrong = (
             []

@@ -197,7 +197,7 @@ def _patched(target: Any, name: str, new: Any) -> Callable[[], Any]:
 
 
 @contextmanager
-def _without_superset() -> Iterator[None]:
+def without_superset() -> Iterator[None]:
     """The scope of a parent counts as wide enough, and where it is written again it is not widened."""
     with (
         mock.patch.object(Scope, "__ge__", return_value=True),
@@ -206,18 +206,16 @@ def _without_superset() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _without_dependencies() -> Iterator[None]:
-    """Nothing is known to use anything; and levels, which order what goes together, are read the wrong way round, so that no luck hides it."""
+def last_first() -> Any:
+    """Orphans go in the order that is wrong, so that no luck hides what should have kept them."""
     original = prune.orphans
+    return mock.patch.object(prune, "orphans", lambda *arguments, **named: original(*arguments, **named)[::-1])
 
-    def reversed_orphans(*arguments: Any, **named: Any) -> Any:
-        return original(*arguments, **named)[::-1]
 
-    with (
-        mock.patch.object(prune, "dependents", return_value={}),
-        mock.patch.object(prune, "orphans", reversed_orphans),
-    ):
+@contextmanager
+def without_dependencies() -> Iterator[None]:
+    """Nothing is known to use anything."""
+    with last_first(), mock.patch.object(prune, "dependents", return_value={}):
         yield
 
 
@@ -260,9 +258,9 @@ def _open(_rules: Any, _target: Any, _effect: Any, reading: Any) -> Verdict:
 
 
 MUTANTS = (
-    Mutant("superset-first", _without_superset, wider_scope),
+    Mutant("superset-first", without_superset, wider_scope),
     Mutant("wait-for-absence", _ignoring_the_absence_that_is_due, stuck_finalizer),
-    Mutant("recorded dependencies", _without_dependencies, prune_a_chain),
+    Mutant("recorded dependencies", without_dependencies, prune_a_chain),
     Mutant("uid precondition", _without_preconditions, made_again_by_others),
     Mutant("consistent list", _from_cache, stale_cache),
     Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),

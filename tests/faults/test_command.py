@@ -10,7 +10,6 @@ import pytest
 
 from tests.faults import __main__ as command
 from tests.faults.model import Rules
-from tests.faults.mutants import MUTANTS
 from tests.faults.reduction import explore_all
 
 
@@ -36,7 +35,7 @@ def test_a_model_that_did_not_come_to_its_end_has_shown_nothing(monkeypatch: pyt
 
 
 def fine(report: command.Report, _: object) -> None:
-    report.caught, report.points = len(MUTANTS), 7
+    report.caught, report.points = command.MUTATIONS, 7
 
 
 def violated(report: command.Report, _: object) -> None:
@@ -45,7 +44,7 @@ def violated(report: command.Report, _: object) -> None:
 
 
 def missed(report: command.Report, _: object) -> None:
-    report.caught = len(MUTANTS) - 1
+    report.caught = command.MUTATIONS - 1
 
 
 def interrupted(report: command.Report, _: object) -> None:
@@ -55,9 +54,9 @@ def interrupted(report: command.Report, _: object) -> None:
 @pytest.mark.parametrize(
     ("course", "status", "last"),
     [
-        (fine, 0, f"faults: points=7 violations=0 mutants={len(MUTANTS)}/{len(MUTANTS)}"),
-        (violated, 1, f"faults: points=7 violations=1 mutants={len(MUTANTS)}/{len(MUTANTS)}"),
-        (missed, 1, f"faults: points=0 violations=0 mutants={len(MUTANTS) - 1}/{len(MUTANTS)}"),
+        (fine, 0, f"faults: points=7 violations=0 mutants={command.MUTATIONS}/{command.MUTATIONS}"),
+        (violated, 1, f"faults: points=7 violations=1 mutants={command.MUTATIONS}/{command.MUTATIONS}"),
+        (missed, 1, f"faults: points=0 violations=0 mutants={command.MUTATIONS - 1}/{command.MUTATIONS}"),
         (interrupted, 130, "interrupted"),
     ],
 )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.extent import WHOLE
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.proxy import Moment
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.subjects import SUBJECTS, noticed
 
 
 async def test_killed_at_every_write_it_ends_as_if_it_had_not_been(lane: Lane) -> None:
@@ -22,7 +24,10 @@ async def test_killed_at_every_write_it_ends_as_if_it_had_not_been(lane: Lane) -
     assert [str(point) for point in points if point.violations] == [], [point.violations for point in points]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
+each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
+
+
+@each_scenario
 async def test_killed_at_one_write_it_ends_as_if_it_had_not_been(lane: Lane, scenario: Scenario) -> None:
     """I1, I2, I3, I4, I7."""
     bench = Bench(scenario, lane)
@@ -30,3 +35,14 @@ async def test_killed_at_one_write_it_ends_as_if_it_had_not_been(lane: Lane, sce
     point, killed = await bench.point(3, Moment.FORWARDED)
     assert killed, "the scenario makes fewer writes than that"
     assert point.violations == ()
+
+
+def test_every_scenario_is_about_something() -> None:
+    assert SUBJECTS.keys() == {scenario.name for scenario in SCENARIOS}
+
+
+@each_scenario
+@pytest.mark.skipif(not WHOLE, reason="of the bench, not of the program: make faults")
+async def test_a_scenario_without_its_subject_is_noticed(lane: Lane, scenario: Scenario) -> None:
+    """The bench itself: what a scenario is about is taken out of the code, and some point of it is a breach."""
+    assert await noticed(scenario, lane) != ""
