@@ -33,7 +33,7 @@ def read(place: str, *, revision: str = "", ref: str = "", beside: Snapshot | No
 def fork(place: str, base: str, head: str) -> str:
     """The commit that `head` (empty: what is checked out) left `base` at: what came to the base since is no change of the head.
 
-    The base itself where histories are not at hand. Raises `RevisionNotFound`.
+    The base itself where histories are not at hand, as of a URL. Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without it.
     """
     if is_url(place):
         return base

@@ -22,6 +22,7 @@ _FETCH = (
 )
 _PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
 _SHALLOW = "shallow roots are not allowed to be updated"
+UNSHALLOW = "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
 _ASKING_TIMEOUT = 60.0
 _WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
 """Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
@@ -66,10 +67,7 @@ class Remote:
         fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
         _, said = self._allowed(fetching).told(*_FETCH, self._target.location, *refspecs)
         if _SHALLOW in said:
-            advice = (
-                "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
-            )
-            raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=advice)
+            raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW)
 
     def push(self, git: Git, commit: str, name: str) -> None:
         """Make a ref of this full name, which is not there yet, from the repository of `git`. Raises `GitError`."""

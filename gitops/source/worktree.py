@@ -16,6 +16,7 @@ from types import MappingProxyType
 from gitops.errors import RefusedContent, RevisionNotFound, SourceError
 from gitops.source import tree
 from gitops.source.process import Git, GitError
+from gitops.source.remote import UNSHALLOW
 from gitops.source.repository import Repository, blob_id
 from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
 
@@ -68,9 +69,8 @@ class LocalRepository:
         """The full id of any commit that Git finds by this name. Raises `RevisionNotFound`."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
-            raise RevisionNotFound(
-                self._name, f"no branch, tag or commit is called {rev!r}", advice="check the name, or fetch it"
-            )
+            advice = UNSHALLOW if self._is_shallow() else "check the name, or fetch it"
+            raise RevisionNotFound(self._name, f"no branch, tag or commit is called {rev!r}", advice=advice)
         return commit
 
     def snapshot(self, revision: str, *, at_hand: Iterable[File] = ()) -> Snapshot:
@@ -86,11 +86,16 @@ class LocalRepository:
         return self._repository.first_parents(old, new)
 
     def fork(self, one: str, other: str) -> str:
-        """The last commit that both histories have; empty where there is none, or it is not here."""
+        """The last commit that both histories have; empty where there is none. Raises `RefusedContent` where it may be cut off."""
         try:
             return self._git.text("merge-base", one, other).strip()
         except GitError:
+            if self._is_shallow():
+                raise RefusedContent(self._name, "is a shallow clone, without the history", advice=UNSHALLOW) from None
             return ""
+
+    def _is_shallow(self) -> bool:
+        return self._git.text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def locations(self) -> frozenset[str]:
         """Where this repository is known to be: its own directory and the URLs of its remotes."""

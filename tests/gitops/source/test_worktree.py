@@ -207,3 +207,22 @@ def test_importing_costs_no_library() -> None:
         (sys.executable, "-c", code), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: Work, tmp_path: Path) -> None:
+    """Else what came to the base since would count as taken back by the head."""
+    work.commit(a="1")
+    work.git("checkout", "--quiet", "-b", "topic")
+    topic = work.commit(b="1")
+    work.git("checkout", "--quiet", "main")
+    main = work.commit(a="2")
+    clone = Work(tmp_path / "clone")
+    work.git("clone", "--quiet", "--depth=1", "--branch=topic", f"file://{work.path}", str(clone.path))
+    advice = "fetch-depth: 0"
+    with pytest.raises(RevisionNotFound, match=advice):
+        LocalRepository(clone.path).resolve("origin/main")
+    clone.git("fetch", "--quiet", "--depth=1", "origin", "main:main")
+    with pytest.raises(RefusedContent, match=advice):
+        LocalRepository(clone.path).fork(main, topic)
+    clone.git("fetch", "--quiet", "--unshallow")
+    assert LocalRepository(clone.path).fork(main, topic) == work.git("rev-parse", "main~1")
