@@ -64,9 +64,11 @@ def _move(move: Move) -> str:
 
 def _group(group: Group, *, full: bool) -> Iterator[str]:
     yield one_line(_title(group))
-    for alike in folded(group.changes):
+    alikes = list(folded(group.changes))
+    width = max(12, *(len(alike.node) for alike in alikes))
+    for alike in alikes:
         for part in alike.change.parts:
-            yield from _change(replace(alike, change=part), several=len(group.instances) > 1, full=full)
+            yield from _change(replace(alike, change=part), width, several=len(group.instances) > 1, full=full)
 
 
 def _title(group: Group) -> str:
@@ -93,8 +95,8 @@ def _few(names: Sequence[str]) -> str:
     return listed(names, most=_FEW, separator=" ")
 
 
-def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
-    """`several`: it stands for as many instances, whose objects have other names."""
+def _change(alike: Alike, width: int, *, several: bool, full: bool) -> Iterator[str]:
+    """`width`: of the longest name beside it; `several`: it stands for as many instances, whose objects have other names."""
     change, count = alike.change, len(alike.keys)
     mark = _MARKS[change.action]
     level = "" if change.level is None or (change.instance is not None and not change.node) else str(change.level)
@@ -108,7 +110,7 @@ def _change(alike: Alike, *, several: bool, full: bool) -> Iterator[str]:
     )
     times = f"{count} x this change" if count > 1 else ""
     notes = "   ".join(filter(None, (times, why, f"gate: {gates}" if gates else "", _users(change))))
-    called = f"{name:<12} {what}" if name else what
+    called = f"{name:<{width}} {what}" if name else what
     head = f"{level:>3}  {click.style(mark, fg=_COLOURS[mark])} {one_line(called)}"
     yield f"{head}   {one_line(notes)}".rstrip()
     if change.immutable:

@@ -120,7 +120,8 @@ def _table(bundle: Bundle, header: str) -> str:
     for key, rendered in bundle.instances.items():
         lines += ["", title(key)]
         lines += [f"   ! {rendered.error}"] if rendered.error else []
-        lines += list(map(_row, rendered.nodes))
+        width = max((len(node.id) for node in rendered.nodes), default=0)
+        lines += [_row(node, width) for node in rendered.nodes]
         lines += [f"   - {excluded.id}  excluded: {excluded.because}" for excluded in rendered.excluded]
     count = sum(len(rendered.nodes) for rendered in bundle.sets)
     waiting = sum(bool(node.waiting) for rendered in bundle.sets for node in rendered.nodes)
@@ -132,10 +133,11 @@ def _table(bundle: Bundle, header: str) -> str:
     return "\n".join(lines)
 
 
-def _row(node: RenderedNode) -> str:
+def _row(node: RenderedNode, width: int = 0) -> str:
+    """`width` is that of the longest id beside it."""
     mark = mark_of(node)
     what = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
-    name = what if node.id == str(node.key) else f"{node.id:<15} {what}"
+    name = what if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {what}"
     place = f"  in {node.key.namespace}" if node.key and node.key.namespace and node.id == str(node.key) else ""
     note = f"   {node.error}" if node.error else f"   waits for {', '.join(node.waiting)}" if node.waiting else ""
     return f"  {node.level} {mark} {name}{place}{note}".rstrip()

@@ -171,3 +171,11 @@ def test_output_dir_does_not_keep_what_is_rendered_no_more(
     (repository / "z.json").unlink()
     printed(capsys, str(repository), "--output-dir", str(tmp_path / "out"))
     assert not list((tmp_path / "out/Link.g.test/default").glob("z/*.yaml"))
+
+
+def test_long_ids_of_nodes_move_what_stands_beside_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    nodes = [config_map("a", name="one"), config_map("configurationOfTheStore", name="two")]
+    (tmp_path / "link.json").write_text(definition("Link", nodes))
+    (tmp_path / "x.json").write_text(instance("Link", "x"))
+    rows = [line for line in printed(capsys, str(tmp_path)).splitlines() if "ConfigMap/" in line]
+    assert len({row.index("ConfigMap/") for row in rows}) == 1
