@@ -17,6 +17,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from gitops.clock import Clock
+from gitops.notifications.messages import Message, grouped
 from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
 from renderer.listing import counted
@@ -60,7 +61,7 @@ class _Line:
     """What waits for one receiver."""
 
     receiver: Receiver
-    waiting: deque[tuple[Transition, datetime]] = field(default_factory=deque)
+    waiting: deque[tuple[Message, datetime]] = field(default_factory=deque)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -92,14 +93,20 @@ class Delivery:
         """Queue these for whom they concern; returns at once."""
         now = self.clock.now()
         for line in self._lines.values():
-            for one in transitions:
-                if line.receiver.wants(one):
-                    if len(line.waiting) >= LONGEST_QUEUE:
-                        line.waiting.popleft()
-                        self._lose(line, f"more than {LONGEST_QUEUE} messages wait; the oldest are dropped")
-                    line.waiting.append((one, now))
-                    line.woken.set()
-                    line.idle.clear()
+            for message in grouped(filter(line.receiver.wants, transitions)):
+                self._queue(line, message, now)
+
+    def _queue(self, line: _Line, message: Message, now: datetime) -> None:
+        """What waits behind others takes up what is alike; the first in the queue may be on its way."""
+        if len(line.waiting) > 1 and (joined := line.waiting[-1][0].joined(message)):
+            line.waiting[-1] = joined, line.waiting[-1][1]
+            return
+        if len(line.waiting) >= LONGEST_QUEUE:
+            line.waiting.popleft()
+            self._lose(line, f"more than {LONGEST_QUEUE} messages wait; the oldest are dropped")
+        line.waiting.append((message, now))
+        line.woken.set()
+        line.idle.clear()
 
     async def finish(self, patience: float) -> None:
         """Wait, so many seconds at most, until all is brought; then end, and say what is lost."""
@@ -131,7 +138,7 @@ class Delivery:
             line.woken.clear()
             await line.woken.wait()
 
-    async def _bring(self, line: _Line, one: Transition, at: datetime) -> None:
+    async def _bring(self, line: _Line, one: Message, at: datetime) -> None:
         wait = FIRST_WAIT
         for attempt in count(1):
             answer = await self._asked(line, one, at)
@@ -166,7 +173,7 @@ class Delivery:
             self.notice("notifications", f"{line.receiver.name}: it takes messages again{lost}")
         line.told, line.lost = "", 0
 
-    async def _asked(self, line: _Line, one: Transition, at: datetime) -> Answer:
+    async def _asked(self, line: _Line, one: Message, at: datetime) -> Answer:
         try:
             request = line.receiver.request(one, self.cluster, at)
         except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ import orjson
 
 from applier.reasons import Happening, Reason
 from gitops.forge.statuses import Status, Verdict
+from gitops.notifications.messages import Message
 from gitops.records.causes import timestamp
 from gitops.records.standing import State
 from gitops.records.transitions import Transition
@@ -48,9 +49,10 @@ class Webhook:
     url: str
     secret_file: Path
 
-    def request(self, one: Transition, text: str, cluster: str, at: datetime) -> Request:
-        told = {name: value for name, value in _values(one, cluster).items() if name != "commit"}
-        body = orjson.dumps({**told, "commit": one.commit, "text": text, "time": timestamp(at)})
+    def request(self, one: Message, text: str, cluster: str, at: datetime) -> Request:
+        objects = list(map(str, one.keys))
+        told = {**_values(one, cluster), "commit": one.first.commit, "objects": objects}
+        body = orjson.dumps({**told, "text": text, "time": timestamp(at)})
         digest = hmac.new(secret_in(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
         return _json(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
 
@@ -61,7 +63,7 @@ class Slack:
 
     url_file: Path
 
-    def request(self, _one: Transition, text: str, _cluster: str, _at: datetime) -> Request:
+    def request(self, _one: Message, text: str, _cluster: str, _at: datetime) -> Request:
         safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return _json(secret_in(self.url_file), orjson.dumps({"text": safe}), {})
 
@@ -74,8 +76,8 @@ class GitHub:
     token_file: Path
     url: str = "https://api.github.com"
 
-    def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
-        path, body = _status(one, text, cluster).at_github(self.repository)
+    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> Request:
+        path, body = _status(one.first, text, cluster).at_github(self.repository)
         headers = {
             "Authorization": f"Bearer {secret_in(self.token_file)}",
             "Accept": "application/vnd.github+json",
@@ -92,8 +94,8 @@ class GitLab:
     token_file: Path
     url: str = "https://gitlab.com/api/v4"
 
-    def request(self, one: Transition, text: str, cluster: str, _at: datetime) -> Request:
-        path, body = _status(one, text, cluster).at_gitlab(self.project)
+    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> Request:
+        path, body = _status(one.first, text, cluster).at_gitlab(self.project)
         return _json(f"{self.url}{path}", orjson.dumps(body), {"PRIVATE-TOKEN": secret_in(self.token_file)})
 
 
@@ -118,7 +120,7 @@ class Receiver:
         is_told = not self.words.isdisjoint({str(one.word), str(one.reason)})
         return is_told and (one.is_of_source or one.word is not Happening.SETTLED or self.words is not DEFAULT_WORDS)
 
-    def request(self, one: Transition, cluster: str, at: datetime) -> Request:
+    def request(self, one: Message, cluster: str, at: datetime) -> Request:
         """Raises OSError where a file of a secret cannot be read."""
         return self.channel.request(one, self.template.format_map(_values(one, cluster)), cluster, at)
 
@@ -137,9 +139,9 @@ def template_mistake(template: str) -> str:
     return ""
 
 
-def _values(one: Transition, cluster: str) -> dict[str, str]:
-    told = f"source/{one.source}" if one.is_of_source else str(one.key)
-    values = (cluster, one.source, one.commit[:12], told, str(one.word), one.message)
+def _values(one: Message, cluster: str) -> dict[str, str]:
+    first = one.first
+    values = (cluster, first.source, first.commit[:12], one.object, str(first.word), one.text)
     return dict(zip(FIELDS, values, strict=True))
 
 

@@ -58,7 +58,8 @@ _LISTED: Final = 3
 @dataclass(frozen=True, slots=True)
 class Transition:
     """`word` is a `Happening`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
-    the source. `commit` is that of the source, `reason` why something is blocked; `state` is how all of the source is, where it tells.
+    the source. `commit` is that of the source, `reason` why something is blocked; `state` is how all of the source is, where it tells;
+    `others` counts those for which this one speaks, too.
     """
 
     word: Happening | Reason
@@ -70,6 +71,7 @@ class Transition:
     commit: str
     reason: Reason | None = None
     state: str = ""
+    others: int = 0
 
     @property
     def is_of_source(self) -> bool:
@@ -139,7 +141,8 @@ def bounded(found: Iterable[Transition]) -> tuple[Transition, ...]:
 def _for_all(found: Sequence[Transition]) -> Transition:
     """The worst of them speaks for the others."""
     worst, more = found[0], len(found) - 1
-    return replace(worst, message=f"{worst.message} (and {more} more that are not told one by one)") if more else worst
+    told = f"{worst.message} (and {more} more that are not told one by one)"
+    return replace(worst, message=told, others=more) if more else worst
 
 
 def _source(one: Transition) -> str:

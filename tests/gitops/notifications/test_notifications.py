@@ -19,6 +19,7 @@ from applier.reasons import Happening, Reason
 from gitops.config import ConfigErrors, read
 from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
 from gitops.notifications.delivery import LONGEST_QUEUE, Answer
+from gitops.notifications.messages import Message
 from gitops.notifications.receivers import Request
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey, source_parent
@@ -103,6 +104,7 @@ async def test_a_webhook_is_signed_over_its_body(tmp_path: Path) -> None:
         "source": "platform",
         "commit": COMMIT,
         "object": "source/platform",
+        "objects": ["ConfigMap/levelgate-system/source-platform"],
         "word": "Settled",
         "message": "all is as Git says",
         "text": "Settled source/platform (platform 9c1d2e700000, prod-eu): all is as Git says",
@@ -347,7 +349,9 @@ def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
         fleet.request("DELETE", f"{CONFIG_MAPS}/plain")
         fleet.step()
         assert heard[-1].message == "ConfigMap/plain created"
-    verdicts = [json.loads(hub.request(one, "prod", START).body)["state"] for one in heard if hub.wants(one)]
+    verdicts = [
+        json.loads(hub.request(Message.of(one), "prod", START).body)["state"] for one in heard if hub.wants(one)
+    ]
     assert verdicts[0] == "pending"
     assert verdicts[-1] == "success"
 
@@ -360,6 +364,8 @@ def test_a_failure_is_not_followed_by_a_pending_of_the_same_pass(tmp_path: Path)
         fleet.written = {"a": {"text": 7}}
         fleet.push()
         fleet.step()
-    verdicts = [json.loads(hub.request(one, "prod", START).body)["state"] for one in heard if hub.wants(one)]
+    verdicts = [
+        json.loads(hub.request(Message.of(one), "prod", START).body)["state"] for one in heard if hub.wants(one)
+    ]
     assert verdicts
     assert verdicts[-1] == "failure"

@@ -1,0 +1,81 @@
+"""What happens alike to many instances is one message (docs/configuration.md, "Tell others what has changed")."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from applier.reasons import Happening, Reason
+from gitops.notifications import Delivery, Receiver, Webhook
+from gitops.notifications.delivery import Answer
+from gitops.notifications.messages import LARGEST, grouped
+from gitops.notifications.receivers import Request
+from gitops.records.transitions import MOST, Transition, bounded
+from renderer.identity import ObjectKey, source_parent
+from tests.gitops.fleet import StillClock
+
+
+def failed(name: str, **more: object) -> Transition:
+    key = ObjectKey("g.test", "Link", "prod", name)
+    told = Transition(Reason.APPLY_FAILED, "quota is used up", key, "g.test/v1", "u", "platform", "9c1d2e7")
+    return replace(told, **more)  # type: ignore[arg-type]
+
+
+def test_alike_is_one_message_that_counts_and_names_the_first() -> None:
+    (one,) = grouped(failed(name) for name in "abcdb")
+    assert one.object == "4 instances: Link.g.test/prod/a, Link.g.test/prod/b, Link.g.test/prod/c and 1 more"
+    assert one.text == "quota is used up"
+    (one,) = grouped([failed("a")])
+    assert one.object == "Link.g.test/prod/a"
+    (one,) = grouped([failed("a"), failed("b", message="no such field"), failed("c")])
+    assert one.text == "quota is used up (so says the first)"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"word": Reason.UNHEALTHY},
+        {"commit": "4e01b7a"},
+        {"source": "shop"},
+        {"word": Happening.BLOCKED, "reason": Reason.HELD},
+        {"key": ObjectKey("g.test", "Queue", "prod", "b")},
+        {"others": 5},
+    ],
+)
+def test_what_differs_stays_apart(other: dict[str, object]) -> None:
+    found = grouped([failed("a"), failed("b", **other), failed("c")])
+    assert [len(one.keys) for one in found] == [2, 1]
+
+
+def test_what_a_source_says_of_itself_is_told_one_by_one() -> None:
+    assert len(grouped([failed("a", key=source_parent("platform"))] * 3)) == 3
+
+
+def test_a_message_is_bounded() -> None:
+    assert [len(one.keys) for one in grouped(failed(str(number)) for number in range(LARGEST + 1))] == [LARGEST, 1]
+    told = bounded(failed(str(number)) for number in range(MOST + 7))
+    assert [one.first.others for one in grouped(told)] == [0, 6]
+
+
+async def test_what_follows_while_others_wait_joins_them() -> None:
+    """Passes over parts tell one instance each: a receiver that is slower than they are gets few messages, and nothing twice."""
+    sent: list[bytes] = []
+    go = asyncio.Event()
+
+    async def post(request: Request) -> Answer:
+        sent.append(request.body)
+        await go.wait()
+        return Answer(200)
+
+    delivery = Delivery("c", StillClock(), lambda _, text: None, post)
+    delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)), template="{object}")])
+    for number in range(100):
+        delivery.take([failed(f"i{number}")])
+        await asyncio.sleep(0)
+    go.set()
+    await delivery.finish(20)
+    assert len(sent) == 3
+    assert all(b"".join(sent).count(f'prod/i{number}"'.encode()) >= 1 for number in range(100))
