@@ -55,7 +55,7 @@ def test_what_a_source_says_of_itself_is_told_one_by_one() -> None:
 
 
 def test_a_message_is_bounded() -> None:
-    assert [len(one.keys) for one in grouped(failed(str(number)) for number in range(LARGEST + 1))] == [LARGEST, 1]
+    assert [len(one.keys) for one in grouped(failed(str(number)) for number in range(LARGEST + 2))] == [LARGEST, 2]
     told = bounded(failed(str(number)) for number in range(MOST + 7))
     assert [one.first.others for one in grouped(told)] == [0, 6]
 

@@ -1,0 +1,203 @@
+"""Each alert of `deploy/` fires where a daemon has its fault, and none of them where it has not (docs/operations.md, "Measure it")."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final, cast
+
+import pytest
+import yaml
+
+from applier.reasons import Blocked, Reason
+from applier.results import Result
+from applier.sandbox.api import Sandbox
+from applier.sandbox.faults import Fault, Faulty, Refuse
+from gitops.errors import SourceError
+from tests.gitops.server.rules import Between, Scrape
+from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
+from tests.gitops.server.test_deploy import DEPLOY
+from tests.gitops.server.test_metrics import KEY
+
+PASSES: Final = timedelta(minutes=5)
+OVERDUE: Final = {"LevelgateStandsStill"}
+"""What fires besides where nothing passes for a day."""
+
+
+def rules() -> dict[str, str]:
+    found = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())
+    return {rule["alert"]: rule["expr"] for group in found["groups"] for rule in group["rules"]}
+
+
+async def scraped(seen: Scene) -> Scrape:
+    return Scrape(seen.fleet.clock.seconds(), await seen.metrics())
+
+
+async def firing(seen: Scene, befall: Callable[[Scene], Awaitable[None]]) -> dict[str, set[str]]:
+    """The alerts that fire five minutes after this befell it, with the values of their labels."""
+    before = await scraped(seen)
+    await befall(seen)
+    if seen.fleet.clock.seconds() - before.at > PASSES.total_seconds():
+        before = await scraped(seen)  # Prometheus has looked meanwhile
+    seen.fleet.clock.moment += PASSES
+    both = Between(before, await scraped(seen))
+    found = {name: both.firing(expression) for name, expression in rules().items()}
+    return {name: {value for labels in vector for _, value in labels} for name, vector in found.items() if vector}
+
+
+@pytest.fixture
+async def seen() -> AsyncIterator[Scene]:
+    """All has settled."""
+    async with scene(names=("i0", "i1")) as found:
+        answers(found)["patch", 403] = 1
+        await found.started()
+        await found.step()
+        yield found
+
+
+def answers(seen: Scene) -> Counter[tuple[str, int]]:
+    """Those of the API server so far."""
+    return cast(Counter[tuple[str, int]], seen.seen.metrics._collector.answers())
+
+
+async def nothing(seen: Scene) -> None:
+    await seen.step()
+
+
+async def waits_for_a_window(seen: Scene) -> None:
+    seen.fleet.push("two", prod=HOURS, freeze=FREEZE)
+    await seen.step(timedelta(minutes=1))
+
+
+async def works(seen: Scene) -> None:
+    """A few repairs, a conflict here and there."""
+    for _ in range(20):
+        seen.seen.report(Result(KEY, KEY, "healed"))
+    answers(seen).update({("patch", 409): 5, ("patch", 403): 5, ("get", 404): 500})
+    await seen.step()
+
+
+@pytest.mark.parametrize("befalls", [nothing, waits_for_a_window, works])
+async def test_nobody_is_woken_where_nothing_is_wrong(seen: Scene, befalls: Callable[[Scene], Awaitable[None]]) -> None:
+    """surface 3.2: nobody is paged by a closed window."""
+    assert await firing(seen, befalls) == {}
+
+
+async def leads_no_more(seen: Scene) -> None:
+    seen.seen.monitor.leads = lambda: False
+
+
+async def stands_still(seen: Scene) -> None:
+    seen.fleet.clock.moment += timedelta(minutes=30)
+
+
+async def passes_fail(seen: Scene) -> None:
+    for _ in range(4):
+        with suppress(ValueError), seen.seen.stage("pass"):
+            raise ValueError("x")
+
+
+async def is_unreadable(seen: Scene) -> None:
+    seen.seen.monitor.errors = lambda: {"platform": SourceError("https://git.test", "no answer")}
+
+
+async def is_refused(seen: Scene) -> None:
+    seen.seen.monitor.refused = lambda: "levelgate.yaml:3: no such key"
+
+
+def refusing(plural: str, seen: Scene) -> None:
+    """The server takes no more of these."""
+    seen.fleet.sandbox = cast(
+        Sandbox, Faulty(seen.fleet.sandbox.answer, [Fault(Refuse(403), "patch", plural, "default")])
+    )
+
+
+async def an_instance_fails(seen: Scene) -> None:
+    refusing("deployments", seen)
+    seen.fleet.push("two")
+    await seen.step()
+
+
+async def a_plain_object_fails(seen: Scene) -> None:
+    refusing("configmaps", seen)
+    metadata = {"name": "plain", "namespace": "default"}
+    seen.fleet.plain["plain.json"] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    seen.fleet.push()
+    await seen.step()
+
+
+async def is_halted(seen: Scene) -> None:
+    seen.fleet.push("two")
+    seen.fleet.order(halt="INC-7")
+    await seen.step()
+
+
+def waits(reason: Reason) -> Callable[[Scene], Awaitable[None]]:
+    async def befall(seen: Scene) -> None:
+        found = await seen.step()
+        blocked = Blocked(reason, "so it is")
+        sets = [one if one.rendered.is_source else replace(one, stays=blocked) for one in found.plan.sets]
+        seen.seen.passed(planned(found, sets))
+
+    return befall
+
+
+async def lags(seen: Scene) -> None:
+    """Nobody knows until when."""
+    for name in ("i0", "i1"):
+        seen.fleet.annotate(name, suspend="INC-7")
+    seen.fleet.push("two")
+    await seen.step()
+    seen.fleet.clock.moment += timedelta(days=1)
+
+
+async def lags_past_an_opening(seen: Scene) -> None:
+    """It should have gone on a while ago."""
+    await waits_for_a_window(seen)
+    seen.fleet.clock.moment += timedelta(days=4)
+
+
+async def fights(seen: Scene) -> None:
+    for _ in range(101):
+        seen.seen.report(Result(KEY, KEY, "healed"))
+
+
+async def is_denied(seen: Scene) -> None:
+    answers(seen)["patch", 403] += 100
+
+
+FAULTS: Final[Mapping[str, tuple[Callable[[Scene], Awaitable[None]], set[str], set[str]]]] = {
+    "LevelgateHasNoLeader": (leads_no_more, set(), set()),
+    "LevelgateStandsStill": (stands_still, set(), set()),
+    "LevelgatePassesFail": (passes_fail, {"pass"}, set()),
+    "LevelgateSourceUnreadable": (is_unreadable, {"platform"}, set()),
+    "LevelgateConfigurationRefused": (is_refused, set(), set()),
+    "LevelgateInstancesFailed": (an_instance_fails, {"platform", "links.g.test"}, {"LevelgateRolloutHalted"}),
+    "LevelgateSourceFailed": (a_plain_object_fails, {"platform", "Failed"}, set()),
+    "LevelgateRolloutHalted": (is_halted, {"platform", "links.g.test"}, set()),
+    "LevelgateNeedsApproval": (waits(Reason.APPROVAL_REQUIRED), {"platform", "ApprovalRequired"}, set()),
+    "LevelgateNeverOpens": (waits(Reason.GATE_ERROR), {"platform"}, set()),
+    "LevelgateLags": (lags, {"platform"}, OVERDUE),
+    "LevelgateFightsOverDrift": (fights, set(), set()),
+    "LevelgateIsRefused": (is_denied, {"patch"}, set()),
+}
+"""What befalls, the labels that the alert has then, and which alerts fire beside it."""
+
+
+@pytest.mark.parametrize("alert", FAULTS)
+async def test_an_alert_fires_where_its_fault_is(seen: Scene, alert: str) -> None:
+    befall, labels, besides = FAULTS[alert]
+    found: dict[str, Any] = await firing(seen, befall)
+    assert found.keys() == {alert, *besides}
+    assert found[alert] == labels
+
+
+async def test_an_opening_that_is_over_excuses_nobody(seen: Scene) -> None:
+    assert await firing(seen, lags_past_an_opening) == {"LevelgateLags": {"platform"}, "LevelgateStandsStill": set()}
+
+
+def test_every_alert_has_its_fault() -> None:
+    assert FAULTS.keys() == rules().keys()
