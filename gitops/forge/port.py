@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from gitops.errors import GitopsError
 from gitops.forge.statuses import Status
@@ -26,6 +26,14 @@ class NotThere(ForgeRefused):
 
 class TooLong(ForgeRefused):
     """The forge does not take a text of this form or length."""
+
+
+class TooMany(ForgeRefused):
+    """A list that is longer than anybody reads; `found` are the items that were read."""
+
+    def __init__(self, text: str, found: Sequence[Any]) -> None:
+        super().__init__(text)
+        self.found = found
 
 
 class RateLimited(ForgeError):
@@ -77,7 +85,8 @@ class Forge(Protocol):
     def seal(self, text: str) -> str:
         """What nobody can tell of a text who does not have our token."""
 
-    async def open_pulls(self) -> Sequence[PullRequest]: ...
+    async def open_pulls(self) -> Sequence[PullRequest]:
+        """Raises TooMany."""
 
     async def pull(self, number: int) -> PullRequest: ...
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from gitops.clock import Clock
 from gitops.forge.limits import Limits
-from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong
+from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
 from gitops.secret_file import secret_in
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Rest:
         return found
 
     async def pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
-        """The items of a list, of all its pages. Raises ForgeError."""
+        """The items of a list, of all its pages. Raises ForgeError, TooMany after the last page that is read."""
         url, found = self._url(path, query), list[_Read]()
         full = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MOST_PAGES):
@@ -79,7 +79,7 @@ class Rest:
             if not answer.following:
                 return found
             url = self._here(answer.following, path)
-        raise ForgeRefused(f"{self.api}{path}: more than {_MOST_PAGES} pages")
+        raise TooMany(f"{self.api}{path}: more than {_MOST_PAGES} pages; read are the first {len(found)}", found)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
         """Write, and give what is answered. Raises ForgeError."""

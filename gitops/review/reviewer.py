@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gitops.clock import Clock, any_of
-from gitops.errors import SourceError
+from gitops.errors import RefusedContent, SourceError
 from gitops.forge.port import (
     Comment,
     Forge,
@@ -24,6 +24,7 @@ from gitops.forge.port import (
     PullState,
     RateLimited,
     TooLong,
+    TooMany,
 )
 from gitops.forge.statuses import Status, Verdict
 from gitops.review import note
@@ -66,9 +67,14 @@ class Reviewer:
         """Review all that are open, and say the last word on those that no longer are; whether all went well. Raises RateLimited, and ForgeError
         where the forge does not say which there are.
         """
-        pulls = await self.forge.open_pulls()
-        tips = await self._tips(pulls)
         went_well = True
+        try:
+            pulls = await self.forge.open_pulls()
+        except TooMany as cut:
+            went_well, pulls = False, cut.found
+            self.notice(0, f"{cut}; all others wait until some of these are closed")
+        tips = await self._tips(pulls)
+        await asyncio.to_thread(self.mirror.give_back, [self.forge.ref(pull.number) for pull in pulls])
         for pull in sorted(pulls, key=lambda one: one.number):
             went_well &= await self._guarded(pull.number, self._unless_done(pull, tips.get(pull.base, "")))
         for number in sorted(self._done.keys() - {pull.number for pull in pulls}):
@@ -111,12 +117,18 @@ class Reviewer:
     async def _review(self, pull: PullRequest, tip: str) -> bool:
         if not tip:
             raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
-        commits = await asyncio.to_thread(self._commits, pull)
+        refusal: RefusedContent | None = None
+        try:
+            commits = await asyncio.to_thread(self._commits, pull)
+        except RefusedContent as error:
+            commits, refusal = Commits(pull.head, tip, tip), error
         found = await self._ours(pull.number)
         if found and note.is_of(found[0].body, commits, self.forge.seal):
             self._done[pull.number] = commits
             return True
         try:
+            if refusal:
+                raise refusal
             report = await self._plan(commits)
         except (Unplannable, SourceError) as error:
             bodies = [note.refused(self.source, commits, str(error))]
@@ -139,7 +151,8 @@ class Reviewer:
             raise ForgeError(
                 f"pull request {pull.number}: {' and '.join(sorted(missing))} does not exist in {self.mirror.target}"
             )
-        tip, head = (self.mirror.fetch(Tip(name, refs[name])) for name in (target, source))
+        tip = self.mirror.fetch(Tip(target, refs[target]))
+        head = self.mirror.fetch(Tip(source, refs[source]), lent=True)
         return Commits(head, self.mirror.merge_base(tip, head) or tip, tip)
 
     async def _plan(self, commits: Commits) -> Report:

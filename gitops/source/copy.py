@@ -1,19 +1,20 @@
 """The copy of a repository in the cache: brought up to what the server has, checked before use, replaced when damaged.
 
 Invariant: a ref below `refs/levelgate/current/` is set only to a commit whose whole tree is here. A fetch that breaks off changes no such ref.
-Commits that were current stay, so that rewritten history can be compared. Nothing is ever checked out.
+Commits that were current stay, so that rewritten history can be compared; those that are `lent`, below `refs/levelgate/lent/`, stay until another
+takes their place, they are given back, or there is no room for what is fetched. Nothing is ever checked out.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gitops.errors import DamagedCache, RevisionNotFound, SourceError
+from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source.home import Home, sweep
 from gitops.source.process import Git, GitError
 from gitops.source.remote import Remote
@@ -21,6 +22,8 @@ from gitops.source.repository import Repository
 from gitops.source.snapshot import Limits
 
 T = TypeVar("T")
+
+_LENT = "refs/levelgate/lent/"
 
 _INCOMING = "refs/levelgate/incoming"
 _EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
@@ -53,15 +56,30 @@ class Copy:
         """Whether `new` was found to contain `old` when it was fetched; ids say what they name, so that stays true."""
         return self._followed == (old, new)
 
-    def obtain(self, remote_name: str, commit: str) -> str:
+    def obtain(self, remote_name: str, commit: str, *, lent: bool = False) -> str:
         """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
 
         def bring() -> str:
             with self.changing(sha256=len(commit) == 64) as git:
-                current = self._repository.parse(_local_name(remote_name))
-                return commit if current == commit else self._download(git, remote_name, current)
+                current = self._repository.parse(_local_name(remote_name, lent=lent))
+                if current == commit:
+                    return commit
+                try:
+                    return self._download(git, remote_name, current, lent=lent)
+                except RefusedContent:
+                    if not self._give_back(git, ()):
+                        raise
+                    self._free(git)
+                    return self._download(git, remote_name, None, lent=lent)
 
         return self.recovering(bring, remote_name)
+
+    def give_back(self, kept: Collection[str]) -> None:
+        """Of what was lent keep these, by their remote names; what the others take is freed once the copy is large."""
+        if self._home.repository.exists():
+            with self.changing(sha256=False) as git:
+                if self._give_back(git, kept) and self._is_large(git):
+                    self._free(git)
 
     def search(self, short: str, fallback: str) -> str | None:
         """The commit whose id begins so, on any branch or tag; `fallback` is what is fetched where the copy is damaged."""
@@ -97,7 +115,7 @@ class Copy:
             except GitError as failure:
                 raise self._judged(git, failure) from None
 
-    def _download(self, git: Git, remote_name: str, previous: str | None = None) -> str:
+    def _download(self, git: Git, remote_name: str, previous: str | None = None, *, lent: bool = False) -> str:
         """Fetch, check, and only then make it current instead of the previous one."""
         repository = Repository(git, self._name, limits=self._limits)
         try:
@@ -111,12 +129,34 @@ class Copy:
         self._check_complete(repository, commit)
         if previous and repository.contains(commit, previous):
             self._followed = previous, commit
-        elif previous:
+        elif previous and not lent:
             git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
-        git.run(*_UPDATE_REF, _local_name(remote_name), commit)
+        git.run(*_UPDATE_REF, _local_name(remote_name, lent=lent), commit)
+        if lent and previous and self._is_large(git):
+            self._free(git)
         with suppress(GitError):
             git.run(*_TIDY)
         return commit
+
+    def _give_back(self, git: Git, kept: Collection[str]) -> bool:
+        """Whether there was anything beside these."""
+        names = git.run("for-each-ref", "--format=%(refname)", _LENT).decode().split()
+        gone = sorted(set(names) - {_local_name(name, lent=True) for name in kept})
+        for name in gone:
+            git.run("update-ref", "-d", "--no-deref", "--end-of-options", name)
+        return bool(gone)
+
+    def _is_large(self, git: Git) -> bool:
+        """Does it take more than half of what it may, with what nobody names any more?"""
+        rows = (line.split(": ") for line in git.run("count-objects", "-v").decode().splitlines())
+        kibibytes = sum(int(number) for name, number in rows if name in {"size", "size-pack", "size-garbage"})
+        return kibibytes * 1024 > self._limits.repository // 2
+
+    def _free(self, git: Git) -> None:
+        """Nobody else is in the copy, so nothing that is not named is in use."""
+        git.run("update-ref", "-d", "--no-deref", "--end-of-options", _INCOMING)
+        with suppress(GitError):
+            git.run("gc", "--prune=now", "--quiet")
 
     def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
         try:
@@ -172,9 +212,10 @@ class Copy:
         return RevisionNotFound(self._name, why, advice=advice)
 
 
-def _local_name(remote_name: str) -> str:
+def _local_name(remote_name: str, *, lent: bool = False) -> str:
     """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
-    return f"refs/levelgate/current/{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
+    place = _LENT if lent else "refs/levelgate/current/"
+    return f"{place}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
 
 
 def _initialise(git: Git, *, sha256: bool) -> None:

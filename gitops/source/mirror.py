@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -124,11 +124,15 @@ class Mirror:
         """
         return self.tip().commit
 
-    def fetch(self, tip: Tip | None = None) -> str:
+    def fetch(self, tip: Tip | None = None, *, lent: bool = False) -> str:
         """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
-        already, that is the only request.
+        already, that is the only request. What is `lent` stays until `give_back`, and need not be there after another fetch.
         """
-        return self._copy.obtain(*(tip or self.tip()))
+        return self._copy.obtain(*(tip or self.tip()), lent=lent)
+
+    def give_back(self, kept: Collection[str]) -> None:
+        """Forget what was lent, but for the refs with these full names. Asks nobody."""
+        self._copy.give_back(kept)
 
     def snapshot(self, revision: str) -> Snapshot:
         """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops.forge.connect import Place
-from gitops.forge.port import Forge, ForgeRefused
+from gitops.forge.port import Forge, TooMany
 from tests.gitops.fleet import StillClock
 from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull
 
@@ -95,8 +95,9 @@ def test_pages_without_an_end_are_given_up(tmp_path: Path) -> None:
     forge.pulls = {number: Pull(number, f"{number:040}") for number in range(1, 60)}
 
     async def step(found: Forge) -> None:
-        with pytest.raises(ForgeRefused, match="more than 50 pages"):
+        with pytest.raises(TooMany, match="more than 50 pages") as cut:
             await found.open_pulls()
+        assert len(cut.value.found) == 50
 
     asked(forge, tmp_path / "token", step)
     assert len(forge.asked) == 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gitops.forge import rest
 from gitops.forge.connect import Place, UnknownForge
 from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
 from gitops.review import planning
@@ -20,7 +22,7 @@ from gitops.review.apart import planned, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
-from gitops.source import Mirror, Target
+from gitops.source import Limits, Mirror, Target
 from tests.gitops.fleet import StillClock
 from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull, Refusal
 from tests.scenarios.conftest import repository
@@ -47,6 +49,7 @@ class Review:
     def __init__(self, repository: Repository, kind: str) -> None:
         self.repository, self.forge, self.clock = repository, FakeForge(kind), StillClock()
         self.notices: list[tuple[int, str]] = []
+        self.limits, self.cache = Limits(), repository.path.parent / "cache"
         self.token = repository.path.parent / "token"
         self.token.write_text(f"{TOKEN}\n")
         repository.commit(config("a"))
@@ -62,6 +65,14 @@ class Review:
         self.forge.pulls.setdefault(number, Pull(number, commit)).head = commit
         return commit
 
+    def lent(self) -> set[str]:
+        """Heads in the copy."""
+        (copy,) = self.cache.glob("**/repository.git")
+        said = self.repository.git(
+            "--git-dir", str(copy), "for-each-ref", "--format=%(objectname)", "refs/levelgate/lent"
+        )
+        return set(said.split())
+
     def run(self, *steps: Callable[[Reviewer], Awaitable[object]]) -> None:
         """Steps of one process."""
 
@@ -71,7 +82,7 @@ class Review:
                     str(self.repository.path), self.token, kind=forge.kind, api=forge.url, project="acme/platform"
                 )
                 found, rest = where.connect(self.clock)
-                mirror = Mirror(Target(str(self.repository.path)), self.repository.path.parent / "cache")
+                mirror = Mirror(Target(str(self.repository.path)), self.cache, limits=self.limits)
                 told: Forge = found
                 reviewer = Reviewer(
                     told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), planned
@@ -157,6 +168,60 @@ def test_the_last_word_is_said_once_a_pull_request_is_over(review: Review, state
     before = len(review.forge.asked)
     review.run(again)
     assert not [one for one in review.forge.asked[before:] if not one.startswith("GET")]
+
+
+def test_only_heads_of_what_is_open_are_kept(on_github: Review) -> None:
+    """Neither one that was pushed over, nor one of a pull request that was closed, be it while nobody looked."""
+    for number in range(1, 4):
+        on_github.pull(config(f"b{number}"), number)
+
+    async def changed(_: Reviewer) -> None:
+        on_github.pull(config("c"), 1)
+        on_github.forge.pulls[2].state = "closed"
+
+    on_github.run(everything, changed, everything)
+    assert on_github.lent() == {on_github.forge.pulls[1].head, on_github.forge.pulls[3].head}
+    on_github.forge.pulls[3].state = "merged"
+    on_github.run(everything)
+    assert on_github.lent() == {on_github.forge.pulls[1].head}
+
+
+def test_a_head_that_is_too_large_is_told_and_fetched_once(on_github: Review) -> None:
+    on_github.limits = Limits(repository=60_000)
+    head = on_github.pull({f"{number}.bin": os.urandom(500).hex() for number in range(120)})
+
+    async def looked(reviewer: Reviewer) -> None:
+        fetched = reviewer.mirror.fetch
+        asked = list[object]()
+        reviewer.mirror.fetch = lambda *one, **how: asked.append(one) or fetched(*one, **how)  # type: ignore[func-returns-value, method-assign]
+        assert not await reviewer.all()
+        assert len(asked) == 2
+        assert await reviewer.all()
+        assert len(asked) == 2
+
+    on_github.run(looked)
+    (body,) = on_github.forge.bodies(1)
+    assert "cannot be made" in body
+    assert "is larger than 60000 bytes" in body
+    assert [(one["sha"], one["state"]) for one in on_github.forge.states] == [(head, "error")]
+
+
+def test_of_more_than_anybody_reads_those_that_were_read_are_reviewed(
+    on_github: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens so many pull requests keeps those from a plan that come after, and no others."""
+    monkeypatch.setattr(rest, "_MOST_PAGES", 2)
+    on_github.forge.page = 1
+    for number in range(1, 4):
+        on_github.pull(config(f"b{number}"), number)
+
+    async def looked(reviewer: Reviewer) -> None:
+        assert not await reviewer.all()
+
+    on_github.run(looked)
+    assert sum(len(on_github.forge.bodies(number)) for number in range(1, 4)) == 2
+    (said,) = (text for number, text in on_github.notices if not number)
+    assert "more than 2 pages; read are the first 2; all others wait until some of these are closed" in said
 
 
 def test_what_is_opened_again_is_planned_again(review: Review) -> None:
