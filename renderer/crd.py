@@ -104,12 +104,11 @@ def custom_resource_definition(
     printer_columns: Sequence[Mapping[str, Any]] = (),
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-    validations: Sequence[Mapping[str, Any]] = (),
 ) -> Manifest:
     """The CRD of a kind, ready to apply.
 
     `definition` is the name of the definition; `scope` is `Namespaced` or `Cluster`; `printer_columns`, if there are
-    any, replace the default ones; `validations` are rules of the root object.
+    any, replace the default ones.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -128,7 +127,7 @@ def custom_resource_definition(
                     "name": version,
                     "served": True,
                     "storage": True,
-                    "schema": {"openAPIV3Schema": _root(spec_schema, status_schema, validations)},
+                    "schema": {"openAPIV3Schema": _root(spec_schema, status_schema)},
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [dict(column) for column in printer_columns or DEFAULT_PRINTER_COLUMNS],
                 }
@@ -151,10 +150,8 @@ def _names(kind: str, short_names: Iterable[str], categories: Iterable[str]) -> 
     return names
 
 
-def _root(
-    spec: Mapping[str, Any], status: Mapping[str, Any] | None, validations: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    root: dict[str, Any] = {
+def _root(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
         "type": "object",
         "properties": {
             "apiVersion": {"type": "string"},
@@ -164,9 +161,6 @@ def _root(
             "status": _status(status or {}),
         },
     }
-    if validations:
-        root["x-kubernetes-validations"] = [dict(rule) for rule in validations]
-    return root
 
 
 def _status(inferred: Mapping[str, Any]) -> dict[str, Any]:

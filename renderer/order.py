@@ -73,14 +73,13 @@ class Order:
         try:
             wanted = implied.depends_on(node.manifest)
         except implied.DependsOnError as error:
-            return [], self._wrong(node, "metadata.annotations", str(error))
+            return [], self._wrong(node, str(error))
         strangers = ", ".join(str(key) for key in wanted if key not in known)
-        return wanted, self._wrong(
-            node, "metadata.annotations", f"depends on {strangers}, which this source does not hold"
-        ) if strangers else ""
+        wrong = self._wrong(node, f"depends on {strangers}, which this source does not hold") if strangers else ""
+        return wanted, wrong
 
-    def _wrong(self, node: RenderedNode, path: str, message: str) -> str:
-        self.problems.append(Problem(node.origin.file, node.origin.line, path, message))
+    def _wrong(self, node: RenderedNode, message: str) -> str:
+        self.problems.append(Problem(node.origin.file, node.origin.line, "metadata.annotations", message))
         return message
 
     def _needs_of_children(self, key: ObjectKey, providers: Mapping[GroupKind, ObjectKey]) -> Iterator[ObjectKey]:

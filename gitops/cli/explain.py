@@ -123,9 +123,9 @@ def _open(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
 
 def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
     if found.record is not None:
-        yield from _source(found, times, now)
+        yield from _source(found, times)
     elif found.rollout is not None:
-        yield from _rollout(found, times, now)
+        yield from _rollout(found, times)
     elif found.key is None:
         yield from _window(found, times, now)
     elif not found.chain:
@@ -166,7 +166,7 @@ def _failed(found: Explanation) -> str:
     return "Nothing has failed." if not found.failures else "Time alone does not help: somebody has to act."
 
 
-def _source(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _source(found: Explanation, times: Times) -> Iterator[str]:
     record = found.record
     assert record is not None
     count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
@@ -176,7 +176,7 @@ def _source(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
     yield from _waiting(found, times)
 
 
-def _rollout(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _rollout(found: Explanation, times: Times) -> Iterator[str]:
     rollout = found.rollout
     assert rollout is not None
     targets = " and ".join(dict.fromkeys(map(str, rollout.targets.values())))

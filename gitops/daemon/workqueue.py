@@ -97,11 +97,6 @@ class WorkQueue(Generic[K]):
     def dirty(self) -> frozenset[K]:
         return frozenset((*self._queued, *self._again))
 
-    @property
-    def is_drained(self) -> bool:
-        """Closed, everything handed out, and all of that done."""
-        return self.closed and not (self._queued or self._held)
-
     def add(self, key: K, priority: int = CHANGE) -> None:
         """It is to be worked on now. One entry however often it is asked for; the highest priority counts. Takes the place of a delay. Ignored
         once the queue is closed.
@@ -130,12 +125,12 @@ class WorkQueue(Generic[K]):
             heappush(self._due, (due, next(self._numbers), key))
             self.changed()
 
-    def add_rate_limited(self, key: K, priority: int = CHANGE) -> None:
+    def add_rate_limited(self, key: K) -> None:
         """The same after it has failed: longer each time, until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         longest = min(BASE * 2.0 ** min(failures, 64), CAP)
-        self.add_after(key, longest * (1 + self.chance()) / 2, priority)
+        self.add_after(key, longest * (1 + self.chance()) / 2)
 
     def forget(self, key: K) -> None:
         """It has not failed, after all that happened."""

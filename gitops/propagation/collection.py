@@ -28,7 +28,7 @@ _OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 class Item:
     """One instance (or item of a collection, or cluster) as a rollout sees it. Everything speaks of the target of its wave.
 
-    `index` is its place in a declared list, 0 where there is none. `updated`: runs the target, or renders the same there. `granted`: was let move
+    `updated`: runs the target, or renders the same there. `granted`: was let move
     there; that counts at once. `healthy` is asked of a fresh observation, at whatever revision it is. `is_new`: it runs nothing yet. `alone`: it has
     never run anything and nobody set a pace for that, so the others do not wait for it where it fails. `error`: what the server said for good when
     it was applied. `held`: somebody keeps it where it is; the others pass it. `blocked`: another gate is closed for it, or, once it was granted,
@@ -38,7 +38,6 @@ class Item:
     key: str
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
-    index: int = 0
     updated: bool = False
     granted: bool = False
     healthy: bool = True
@@ -121,7 +120,7 @@ def _counted(item: Item, found: Standing) -> Counters:
     return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, found.passed, paused)
 
 
-Place = tuple[int, str, int, str]
+Place = tuple[int, str, str]
 """Where an item stands in the order: higher priority first, then shuffled or not, then as declared, then by key."""
 
 
@@ -207,7 +206,7 @@ class Collection:
 
     def place_of(self, item: Item) -> Place:
         shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
-        return -item.priority, shuffled, item.index, item.key
+        return -item.priority, shuffled, item.key
 
     def put(self, item: Item) -> None:
         """Add an item, or replace what was known of it."""

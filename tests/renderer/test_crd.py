@@ -133,11 +133,6 @@ def test_given_printer_columns_replace_all_default_ones() -> None:
     assert crd(printer_columns=own)["spec"]["versions"][0]["additionalPrinterColumns"] == own
 
 
-def test_rules_of_the_whole_object_are_kept() -> None:
-    rule = {"rule": "self.metadata.name != 'x'", "message": "no"}
-    assert root_of(crd(validations=[rule]))["x-kubernetes-validations"] == [rule]
-
-
 def test_equal_input_gives_equal_bytes() -> None:
     first = orjson.dumps(crd({"b": "string | required=true", "a": "integer | required=true"}))
     assert first == orjson.dumps(crd({"b": "string | required=true", "a": "integer | required=true"}))

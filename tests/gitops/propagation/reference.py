@@ -48,7 +48,7 @@ def has_failed(item: Item, policy: Policy, bake: timedelta, now: datetime) -> bo
 
 
 def in_order(items: Collection[Item]) -> list[Item]:
-    return sorted(items, key=lambda item: (-item.priority, item.index, item.key))
+    return sorted(items, key=lambda item: (-item.priority, item.key))
 
 
 class Naive:

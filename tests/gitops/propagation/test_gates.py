@@ -136,10 +136,10 @@ def test_a_hold_lapses_as_it_says_and_after_the_longest_that_is_allowed() -> Non
 # ---- order
 
 
-def test_higher_priority_goes_first_then_the_declared_index_then_the_name() -> None:
+def test_higher_priority_goes_first_then_the_name() -> None:
     """S1-19."""
-    found = {"a": Item("a", index=1), "b": Item("b"), "c": Item("c", priority=1), "d": Item("d", priority=-1)}
-    assert Rollout(Policy(name="p", shape=linear(1)), found).run() == ["c", "b", "a", "d"]
+    found = {"b": Item("b"), "a": Item("a"), "c": Item("c", priority=1), "d": Item("d", priority=-1)}
+    assert Rollout(Policy(name="p", shape=linear(1)), found).run() == ["c", "a", "b", "d"]
 
 
 # ---- approvals
