@@ -73,10 +73,14 @@ async def examine(cluster: Examined, *, version: str, now: datetime) -> Facts:
 
 
 def needed(found: Survey) -> list[Permission]:
-    """What Levelgate does in this cluster, as permissions: its own records, CRDs, and every kind that a set of ours holds."""
+    """What Levelgate does in this cluster, as permissions: its own records, CRDs, every kind that a set of ours holds, and those of definitions."""
     sets, served = our_sets(found), found.discovery.resources
     members = {key.group_kind for key, obj in found.objects.items() if label(obj, keys.PART_OF) in sets}
     instances = {key.group_kind for key, obj in found.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
+    defined = {
+        key.name for key, obj in found.objects.items() if key.group_kind == CRD and annotation(obj, keys.DEFINITION)
+    }
+    instances |= {kind for kind, one in served.items() if f"{one.plural}.{one.group}" in defined}
     wanted = {Permission("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}
     wanted |= {Permission("apps", "controllerrevisions", OWN_NAMESPACE, verb=verb) for verb in _VERBS}
     wanted |= {

@@ -32,6 +32,10 @@ from renderer.listing import counted, listed
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
 
+_GRANT = (
+    "grant it to whom this kubeconfig speaks for; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
+    "levelgate.dev/aggregate-to: levelgate"
+)
 _UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
 _OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)
 
@@ -112,10 +116,9 @@ class _Judge:
             yield Finding(Level.WARNING, "cluster", f"cannot be looked through: {listed(refused)}", advice)
 
     def permissions(self) -> Iterator[Finding]:
-        advice = "grant it, by a Role or ClusterRole, to whom this kubeconfig speaks for"
         for resource, lacking in groupby(self.facts.missing, key=lambda one: replace(one, verb="")):
             verbs = ", ".join(one.verb for one in lacking)
-            yield Finding(Level.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", advice)
+            yield Finding(Level.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", _GRANT)
 
     def definitions(self) -> Iterator[Finding]:
         for key, crd in sorted(self.facts.crds.items()):

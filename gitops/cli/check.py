@@ -16,6 +16,7 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
 from gitops.words.text import local, title
+from renderer.listing import counted
 
 _SHOWN = 5
 
@@ -55,9 +56,9 @@ def _text(found: Sequence[Finding]) -> Iterable[str]:
         yield from (f"{'':24}{name}" for name in named)
         if finding.advice:
             yield f"{'':24}-> {finding.advice}"
-    counted = Counter(finding.level for finding in found)
+    levels = Counter(finding.level for finding in found)
     yield ""
-    yield f"{counted[Level.PROBLEM]} problems, {counted[Level.WARNING]} warnings."
+    yield f"{counted(levels[Level.PROBLEM], 'problem')}, {counted(levels[Level.WARNING], 'warning')}."
 
 
 def _as_json(cluster: str, facts: Facts, found: Sequence[Finding]) -> dict[str, Any]:
