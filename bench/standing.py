@@ -1,67 +1,188 @@
-"""Figures of a daemon over 10,000 objects on a real API server: `python -m bench.standing [SECONDS]`.
+"""Figures of a daemon over 10,000 objects on a real API server: `python -m bench.standing [SECONDS [OBJECTS]]`.
 
-What its start costs, what it costs for so many SECONDS (60) in which nothing happens, and how long after a commit its first write is sent. Requests
-are those of the audit log. Seconds are of CPU, that of Git's processes included, where nothing else is said. In ten minutes the daemon looks at
-everything once: `python -m bench.standing 660`.
+What its start costs, without a copy of the repository; what it costs for so many SECONDS (60) in which nothing happens, polls included; and how long
+after a commit its first write reaches the server, for a commit that watchdog sees and for one that a hook tells of. Requests are those of the audit
+log, and so is the time of a write. Seconds are of CPU, that of Git's processes included, where nothing else is said. In ten minutes the daemon looks
+at everything once: `python -m bench.standing 660`. It ends with exit code 1 where a figure is more than is wanted, and names it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from pathlib import Path
+from statistics import median
 from typing import Final
+from urllib.request import Request, urlopen
 
+from bench._wanted import end, missed
 from bench.applying import Bench
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
+from tests.gitops.source.real_git import GitServer, serving
+from tests.scenarios.platform import Repository
 
 OBJECTS: Final = 10_000
 SECONDS: Final = 60.0
+COMMITS: Final = 5
+SECRET: Final = "a secret of this bench"
 STILL: Final = 5.0
 """Seconds without work after which it has come to rest."""
 
+FIRST_WRITE, IDLE, MEMORY = 0.3, 0.01, 250.0
+"""What is wanted at most: seconds, of a core, MiB."""
+
+PAGE: Final = 500
+"""Objects in a page of a list."""
+
+_PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
+_TEXT = re.compile(r'"text": "(\d*)')
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-def main(seconds: float = SECONDS) -> None:
+def main(seconds: float = SECONDS, objects: int = OBJECTS) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name)) as server:
-        bench, audit = Bench(server, OBJECTS), AuditLog(server.audit_log)
+        bench = Bench(server, objects)
         repository = bench.repository("standing")
         bench.run(bench.command(repository))
-        begun = audit.mark()
-        command = [word for word in bench.command(repository) if word != "--once"]
-        environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig("levelgate")), "XDG_CACHE_HOME": name}
-        process = subprocess.Popen([*command, "--listen", "off"], env=environment, stdout=subprocess.DEVNULL)
-        try:
-            _rested(process.pid)
-            started, resting = _cpu(process.pid), audit.mark()
-            print(f"\n{f'daemon, {OBJECTS:,} objects':<44} {'':>12}")
-            print(f"{'start, seconds':<44} {started:>12.2f}")
-            print(f"{'  requests':<44} {_told(audit.events(user='levelgate', since=begun))}")
-            print(f"{'memory at rest, and at most, MiB':<44} {_memory(process.pid):>12}")
-            time.sleep(seconds)
-            spent = (_cpu(process.pid) - started) / seconds
-            print(f"{f'nothing happens for {seconds:.0f} s, of a core':<44} {spent:>12.2%}")
-            print(f"{'  requests':<44} {_told(audit.events(user='levelgate', since=resting)) or 'none'}")
-            file = repository.path / "00000.json"
-            repository.commit({file.name: file.read_text().replace("xxx", "yyy", 1)})
-            committed, before = datetime.now(UTC), _cpu(process.pid)
-            sent = eventually(lambda: _write(audit, resting), within=60)
-            print(f"{'commit to first write, of wall clock':<44} {(sent - committed).total_seconds():>12.2f}")
-            print(f"{'  of CPU':<44} {_cpu(process.pid) - before:>12.2f}")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+        with serving(repository.path.parent) as git:
+            daemon = Daemon(server, repository, git, Path(name))
+            daemon.configure(repository.path, {})
+            with daemon.running():
+                return [
+                    *daemon.start(objects),
+                    *daemon.idle(seconds),
+                    *daemon.heard_by_watchdog(),
+                    *daemon.heard_by_hook(),
+                ]
+
+
+@dataclass
+class Daemon:
+    """One that follows a repository: by its directory first, by `git http-backend` then."""
+
+    server: ControlPlane
+    repository: Repository
+    git: GitServer
+    directory: Path
+
+    def __post_init__(self) -> None:
+        self.audit = AuditLog(self.server.audit_log)
+        (self.directory / "secret").write_text(SECRET)
+
+    def configure(self, url: str | Path, more: Mapping[str, object]) -> None:
+        hooks = {"generic": {"secretFile": str(self.directory / "secret")}}
+        sources = [{"name": self.repository.path.name, "url": str(url), **more}]
+        config = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "Config", "hooks": hooks, "sources": sources}
+        (self.directory / "levelgate.yaml").write_text(json.dumps(config))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        main, self.begun = "from gitops.cli import main; main()", self.audit.mark()
+        command = (sys.executable, "-c", main, "run", "-c", str(self.directory / "levelgate.yaml"))
+        own = {"KUBECONFIG": str(self.server.kubeconfig("levelgate")), "XDG_CACHE_HOME": str(self.directory)}
+        with subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0"],
+            env={**os.environ, **own},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as self.process:
+            assert self.process.stdout
+            self.page = next(found[0] for line in self.process.stdout if (found := _PAGE.search(line)))
+            threading.Thread(target=self.process.stdout.read, daemon=True).start()
+            try:
+                yield
+            finally:
+                self.process.send_signal(signal.SIGTERM)
+
+    def start(self, objects: int) -> list[str]:
+        _rested(self.process.pid)
+        events = self._events(self.begun)
+        asked = {(event.resource, event.namespace) for event in events}
+        pages, most = ceil(objects / PAGE), _memory(self.process.pid)
+        print(f"\n{f'daemon, {objects:,} objects':<44} {'':>12}")
+        print(f"{'start, seconds':<44} {_cpu(self.process.pid):>12.2f}")
+        print(f"{'  requests':<44} {_told(events)}")
+        print(f"{'  of kinds, each in one namespace or in all':<44} {len(asked):>12}")
+        print(f"{'memory at rest, and at most, MiB':<44} {f'{most[0]:.0f}, {most[1]:.0f}':>12}")
+        ours = [event for event in events if event.resource != "leases"]
+        # Of each kind its API, the list to decide on, the list that its watch begins with, and the watch; lists have pages.
+        return [
+            *missed("requests of a start", len(ours), 5 * len(asked) + 3 * pages),
+            *missed("memory at rest, MiB", most[0], MEMORY),
+        ]
+
+    def idle(self, seconds: float) -> list[str]:
+        before, resting = _cpu(self.process.pid), self.audit.mark()
+        time.sleep(seconds)
+        spent, events = (_cpu(self.process.pid) - before) / seconds, self._events(resting)
+        print(f"{f'nothing happens for {seconds:.0f} s, of a core':<44} {spent:>12.2%}")
+        print(f"{'  requests':<44} {_told(events) or 'none'}")
+        writes = [event for event in events if event.is_write and event.resource != "leases"]
+        return [*missed("of a core while nothing happens", spent, IDLE), *missed("writes meanwhile", len(writes), 0)]
+
+    def heard_by_watchdog(self) -> list[str]:
+        """From when the ref has moved."""
+        return _latencies(
+            "watchdog, commit to first write, seconds", [self._commit().total_seconds() for _ in range(COMMITS)]
+        )
+
+    def heard_by_hook(self) -> list[str]:
+        """From when the hook is sent, at once after the commit; the repository is polled once an hour."""
+        self.configure(self.git.url(self.repository.path.name), {"interval": "1h"})
+        eventually(lambda: self.git.fetches, within=60)
+        _rested(self.process.pid)
+        return _latencies(
+            "hook, commit to first write, seconds", [self._commit(self._hook).total_seconds() for _ in range(COMMITS)]
+        )
+
+    def _commit(self, tell: Callable[[], datetime] | None = None) -> timedelta:
+        """Of one object among all; how long it took until its write was received."""
+        since, file = self.audit.mark(), self.repository.path / "00000.json"
+        number, text = _TEXT.search(file.read_text()).group(1), file.read_text()
+        self.repository.commit({file.name: text.replace(f'"text": "{number}', f'"text": "{int(number or 0) + 1}', 1)})
+        begun = tell() if tell else self._moved()
+        taken: datetime = eventually(lambda: _write(self.audit, since), within=60) - begun
+        time.sleep(STILL)
+        return taken
+
+    def _moved(self) -> datetime:
+        head = self.repository.path / ".git" / self.repository.git("symbolic-ref", "HEAD").strip()
+        return datetime.fromtimestamp(head.stat().st_mtime, UTC)
+
+    def _hook(self) -> datetime:
+        body = json.dumps({"url": self.git.url(self.repository.path.name)}).encode()
+        proof = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        headers = {"X-Levelgate-Signature": f"sha256={proof}", "Content-Type": "application/json"}
+        begun = datetime.now(UTC)
+        with urlopen(Request(f"{self.page}/hooks/generic", body, headers), timeout=30) as answer:
+            assert answer.status < 300
+        return begun
+
+    def _events(self, since: int) -> list[AuditEvent]:
+        return self.audit.events(user="levelgate", since=since)
+
+
+def _latencies(label: str, taken: Sequence[float]) -> list[str]:
+    least, middle, most = min(taken), median(taken), max(taken)
+    print(f"{label:<44} {middle:>12.2f} ({least:.2f} to {most:.2f}, {len(taken)} commits)")
+    return missed(label, middle, FIRST_WRITE)
 
 
 def _rested(pid: int) -> None:
@@ -77,11 +198,11 @@ def _cpu(pid: int) -> float:
     return sum(map(int, fields[11:15])) / _TICKS
 
 
-def _memory(pid: int) -> str:
+def _memory(pid: int) -> tuple[float, float]:
+    """At rest and at most, in MiB (proc(5))."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return ", ".join(
-        f"{int(size) // 1024}" for size in re.findall(r"^Vm(?:RSS|HWM):\s+(\d+)", status, re.MULTILINE)[::-1]
-    )
+    found = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+)", status, re.MULTILINE))
+    return int(found["VmRSS"]) / 1024, int(found["VmHWM"]) / 1024
 
 
 def _write(audit: AuditLog, since: int) -> datetime:
@@ -96,4 +217,4 @@ def _told(events: Iterable[AuditEvent]) -> str:
 
 
 if __name__ == "__main__":
-    main(*map(float, sys.argv[1:2]))
+    end(main(*map(float, sys.argv[1:2]), *map(int, sys.argv[2:3])))
