@@ -52,7 +52,7 @@ PAGE: Final = 500
 """Objects in a page of a list."""
 
 _PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
-_TEXT = re.compile(r'"text": "(\d*)')
+_TEXT = re.compile(r'"text": "\d*')
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -81,6 +81,7 @@ class Daemon:
     repository: Repository
     git: GitServer
     directory: Path
+    commits: int = 0
 
     def __post_init__(self) -> None:
         self.audit = AuditLog(self.server.audit_log)
@@ -155,12 +156,12 @@ class Daemon:
     def _commit(self, tell: Callable[[], datetime] | None = None) -> timedelta:
         """Of one object among all; how long it took until its write was received."""
         since, file = self.audit.mark(), self.repository.path / "00000.json"
-        number, text = _TEXT.search(file.read_text()).group(1), file.read_text()
-        self.repository.commit({file.name: text.replace(f'"text": "{number}', f'"text": "{int(number or 0) + 1}', 1)})
+        self.commits += 1
+        self.repository.commit({file.name: _TEXT.sub(f'"text": "{self.commits}', file.read_text(), count=1)})
         begun = tell() if tell else self._moved()
-        taken: datetime = eventually(lambda: _write(self.audit, since), within=60) - begun
+        written = eventually(lambda: _write(self.audit, since), within=60)
         time.sleep(STILL)
-        return taken
+        return written - begun
 
     def _moved(self) -> datetime:
         head = self.repository.path / ".git" / self.repository.git("symbolic-ref", "HEAD").strip()
@@ -217,4 +218,4 @@ def _told(events: Iterable[AuditEvent]) -> str:
 
 
 if __name__ == "__main__":
-    end(main(*map(float, sys.argv[1:2]), *map(int, sys.argv[2:3])))
+    end(main(float(next(iter(sys.argv[1:]), SECONDS)), int(next(iter(sys.argv[2:]), OBJECTS))))

@@ -48,7 +48,7 @@ async def heard(cluster: KubeCluster) -> tuple[list[str], ClusterError | None]:
 
 
 async def test_it_goes_on_from_the_last_version_where_the_server_ends_it(tmp_path: Path) -> None:
-    """A bookmark moves the version as well; the first version is the list's, not that of an item."""
+    """A bookmark, which is asked for, moves the version as well; the first version is the list's, not that of an item."""
     async with scripted(tmp_path) as (server, cluster):
         server.script(
             PATH,
@@ -60,6 +60,12 @@ async def test_it_goes_on_from_the_last_version_where_the_server_ends_it(tmp_pat
         found, error = await heard(cluster)
         assert (found, error and error.status) == (["+8", "-12"], 410)
         assert [seen.query.get("resourceVersion") for seen in server.requests(PATH)] == [None, "7", "9", "12"]
+        assert [seen.query.get("allowWatchBookmarks") for seen in server.requests(PATH)] == [
+            None,
+            "true",
+            "true",
+            "true",
+        ]
         assert all("as=PartialObjectMetadata" in seen.headers["Accept"] for seen in server.requests(PATH))
 
 

@@ -144,9 +144,11 @@ def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Calla
 def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
     commit = work.git("rev-parse", "HEAD")
     flip_a_byte(cache)
+    before = [file.read_bytes() for file in packs(cache)]
     work.path.rename(work.path.with_name("away"))
     with pytest.raises(DamagedCache, match="is damaged and could not be fetched anew"):
         Mirror(mirror.target, cache).snapshot(commit)
+    assert [file.read_bytes() for file in packs(cache)] == before, "there is nothing better yet"
     work.path.with_name("away").rename(work.path)
     assert len(Mirror(mirror.target, cache).snapshot(commit).files) == len(FILES)
 
