@@ -40,11 +40,13 @@ class AdoptPolicy(StrEnum):
 class Tool:
     """How the objects of another tool are known: prefixes of its field managers, and labels or annotations that it puts on them.
 
-    `records` are paths, by prefix, of what it keeps on its objects for itself: no content, and so no difference.
+    `stop` says what a person does with the tool first, so that two do not write the same. `records` are paths, by prefix, of what it keeps on its
+    objects for itself: no content, and so no difference.
     """
 
     managers: tuple[str, ...]
     marks: tuple[str, ...]
+    stop: str = ""
     records: tuple[str, ...] = ()
 
 
@@ -53,21 +55,25 @@ TOOLS: Mapping[str, Tool] = {
     "flux": Tool(
         ("kustomize-controller", "helm-controller"),
         ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"),
+        "suspend it there",
         (".metadata.labels.kustomize.toolkit.fluxcd.io/", ".metadata.labels.helm.toolkit.fluxcd.io/"),
     ),
     "argocd": Tool(
         ("argocd-",),
         ("argocd.argoproj.io/tracking-id",),
+        "turn automated sync off there",
         (".metadata.annotations.argocd.argoproj.io/tracking-id",),
     ),
     "helm": Tool(
         ("helm",),
         ("meta.helm.sh/release-name",),
+        "leave its release alone, since helm uninstall would delete it,",
         (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{keys.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(
         (kro.MEMBERS,),
         (kro.OWNED,),
+        "stop it",
         (".metadata.labels.kro.run/", ".metadata.annotations.internal.kro.run/", f".metadata.labels.{keys.MANAGED_BY}"),
     ),
 }
@@ -120,14 +126,14 @@ class Adoption:
             if owner.get("controller"):
                 return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
         if self.policy is AdoptPolicy.NEVER and tool:
-            way = f"stop it there and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
+            way = f"{TOOLS[tool].stop} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
             return f"{key} exists and is managed by {tool}; take it out of Git, or {way}"
         if self.policy is AdoptPolicy.NEVER:
             return f"{key} exists and is not managed by Levelgate; delete it, take it out of Git, or adopt it (--adopt)"
         if tool == kro.TOOL and self.kro:
             return f"{key} is managed by kro, which runs: {self.kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:
-            return f"{key} is managed by {tool}; stop it there, then name it: --adopt {self.policy}:{tool}"
+            return f"{key} is managed by {tool}; {TOOLS[tool].stop} and name it: --adopt {self.policy}:{tool}"
         return ""
 
 
@@ -150,23 +156,27 @@ def _tool_of(live: Object) -> str:
 def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     """The managed fields with what these managers applied as ours; None where they applied nothing.
 
-    Applied is what an Apply entry owns, and an Update entry that wrote the last applied configuration. Other updates, of controllers or by
-    `kubectl edit`, own defaults as well, and stay.
+    Applied is what an Apply entry owns, and an Update entry that wrote the last applied configuration. Other updates own defaults as well, so what
+    they own and Git does not say has to stay: of a tool that left its own records by one (Helm before version 4) only those become ours, to go away,
+    and all else belongs to nobody until it is applied. Those of controllers and of `kubectl edit` stay.
     """
     entries: list[Object] = live["metadata"].get("managedFields") or []
     taken = [entry for entry in applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]]
     if _is_crd_of_kro(live):
         return [entry for entry in entries if entry.get("subresource")] or [{}]
-    if not taken:
+    tools = tuple(name for name in managers if name not in HANDS)
+    left = [entry for entry in entries if entry not in taken and _is_of(entry, tools) and _recorded(entry)]
+    if not taken and not left:
         return None
-    ours = apply_entry(live, CONTENT) or {**taken[0], "manager": CONTENT, "operation": "Apply"}
+    own = apply_entry(live, CONTENT)
+    ours = {**(own or [*taken, *left][0]), "manager": CONTENT, "operation": "Apply"}
     fields: Object = {}
-    for entry in (ours, *taken):
-        _unite(fields, entry.get("fieldsV1") or {})
+    for part in (*((entry.get("fieldsV1") or {}) for entry in (own, *taken) if entry), *map(_recorded, left)):
+        _unite(fields, part)
     labels = fields.get("f:metadata", {}).get("f:labels", {})
     for name in [name for name in labels if name.startswith(_KEPT)]:
         del labels[name]
-    rest = [entry for entry in entries if entry not in taken and entry is not ours]
+    rest = [entry for entry in entries if entry not in (*taken, *left) and entry is not own]
     return [{**ours, "fieldsV1": fields}, *rest]
 
 
@@ -226,12 +236,26 @@ def _is_crd_of_kro(live: Object) -> bool:
     return ObjectKey.of(live).group_kind == CRD and bool(label(live, kro.OWNED))
 
 
-def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
+def _is_of(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
+    """Of the object itself, by one of these managers."""
     manager = str(entry.get("manager"))
-    if entry.get("subresource") or not manager.startswith(managers) or manager in _SET_KEYS:
-        return False
+    return not entry.get("subresource") and manager.startswith(managers) and manager not in _SET_KEYS
+
+
+def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
     annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
-    return entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations
+    return _is_of(entry, managers) and (entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations)
+
+
+def _recorded(entry: Mapping[str, Any]) -> Object:
+    """The part of an entry that is a tool's record of itself; what of kro stays is none."""
+    paths = tuple(path for tool in TOOLS.values() for path in tool.records)
+    found: Object = {}
+    for place in ("labels", "annotations"):
+        for name in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get(f"f:{place}", {}):
+            if f".metadata.{place}.{name.removeprefix('f:')}".startswith(paths) and not name.startswith(_KEPT):
+                _unite(found, {"f:metadata": {f"f:{place}": {name: {}}}})
+    return found
 
 
 def _unite(fields: Object, more: Mapping[str, Any]) -> None:

@@ -63,6 +63,34 @@ def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> Non
     assert migrated(live(other), NEVER.managers) is None
 
 
+HELM_3: Object = {
+    "f:metadata": {
+        "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:mine": {}},
+        "f:labels": {".": {}, "f:app.kubernetes.io/managed-by": {}, "f:app": {}},
+    },
+    "f:data": {"f:a": {}, "f:b": {}},
+}
+"""What Helm before version 4 owns: everything, by an update, so with defaults."""
+RECORDS: Object = {
+    "f:annotations": {"f:meta.helm.sh/release-name": {}},
+    "f:labels": {"f:app.kubernetes.io/managed-by": {}},
+}
+
+
+def test_of_a_tool_that_does_not_apply_only_its_records_become_ours() -> None:
+    """They go with the first apply; nothing else can: what it owns beside Git may be a default. What stays its own would be a conflict later."""
+    helm = entry("helm", "Update") | {"fieldsV1": HELM_3}
+    scaled = entry("helm", "Update", subresource="scale")
+    assert migrated(live(helm, OPERATOR), NEVER.managers) is None
+    managers = Adoption.parse("IfUnowned:helm").managers
+    found = migrated(live(helm, scaled, OPERATOR), managers)
+    ours = {"manager": CONTENT, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:metadata": RECORDS}}
+    assert found == [ours, scaled, OPERATOR]
+    assert migrated(live(helm | {"manager": "kubectl-create"}), managers) is None
+    again = migrated(live(entry(CONTENT, "Apply", "z"), helm), managers)
+    assert again == [ours | {"fieldsV1": {"f:data": {"f:z": {}}, "f:metadata": RECORDS}}]
+
+
 def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
     ours = entry(CONTENT, "Apply", "z")
     found = migrated(live(KUBECTL, ours), NEVER.managers)
@@ -75,7 +103,11 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
     ("rule", "metadata", "told"),
     [
         ("Never", {}, "is not managed by Levelgate"),
-        ("Never", {"labels": {"kro.run/owned": "true"}}, "managed by kro; take it out of Git, or stop it there"),
+        (
+            "Never",
+            {"labels": {"kro.run/owned": "true"}},
+            "managed by kro; take it out of Git, or stop it and adopt it: --adopt IfUnowned:kro",
+        ),
         ("Never", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
         ("IfEqual", {}, ""),
         ("IfUnowned", {}, ""),
@@ -84,7 +116,11 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         ("IfUnowned", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfUnowned:argocd"),
         ("IfEqual:flux", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfEqual:argocd"),
         ("IfEqual:flux,argocd", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, ""),
-        ("IfUnowned", {"annotations": {"meta.helm.sh/release-name": "x"}}, "--adopt IfUnowned:helm"),
+        (
+            "IfUnowned",
+            {"annotations": {"meta.helm.sh/release-name": "x"}},
+            "helm uninstall would delete it, and name it: --adopt IfUnowned:helm",
+        ),
         ("IfUnowned", {"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
         ("IfUnowned", {"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
         ("IfUnowned", {"labels": {"kro.run/owned": "true"}}, "--adopt IfUnowned:kro"),

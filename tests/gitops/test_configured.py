@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from applier.adoption import Adoption
+from applier.cluster import CONTENT
 from applier.plan import Brake
 from applier.reasons import Reason
 from gitops.passes.known import Pass
@@ -134,6 +136,30 @@ def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Flee
         fleet.put(f"{OWN}/source-shop", approved_commit=said)
         passed(fleet, empty)
         assert live(fleet) == left
+
+
+def test_what_helm_made_can_be_changed_once_it_is_adopted(fleet: Fleet) -> None:
+    """Helm before version 4 owns all by updates: else the next commit would meet a conflict, and what leaves Git would stay for ever."""
+    path = "/api/v1/namespaces/default/configmaps"
+    label = {"app.kubernetes.io/managed-by": "Helm"}
+    marks = {"labels": label, "annotations": {"meta.helm.sh/release-name": "shop"}}
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **marks}}
+    fleet.request("POST", f"{path}?fieldManager=helm", {**theirs, "data": {"x": "1", "y": "1", "unsaid": "1"}})
+
+    def commit(**data: str) -> dict[str, str]:
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+        files = {"a.json": json.dumps({**manifest, "data": data}).encode()}
+        catalog = load(files, source="shop", revision="1" * 40)
+        passed(fleet, SourceState(catalog, adoption=Adoption.parse("IfEqual:helm")))
+        found: dict[str, str] = fleet.request("GET", f"{path}/a")["data"]
+        return found
+
+    assert commit(x="1", y="1") == {"x": "1", "y": "1", "unsaid": "1"}
+    metadata = fleet.request("GET", f"{path}/a")["metadata"]
+    assert {entry["manager"] for entry in metadata["managedFields"]} == {CONTENT}
+    assert "Helm" not in metadata["labels"].values()
+    assert "meta.helm.sh/release-name" not in metadata["annotations"]
+    assert commit(x="2") == {"x": "2", "unsaid": "1"}
 
 
 def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fleet) -> None:
