@@ -64,7 +64,7 @@ def progress_of(policy: Policy, collection: Collection, state: State) -> tuple[W
         shape = str(shape_of(policy, wave, target))
         counts = (counters.total, counters.settled, moving, counters.held, counters.failed)
         limits = situation.limits(wave)
-        found.append(WaveProgress(wave.name, shape, *counts, *limits, ahead.get(wave.name, Ahead())))
+        found.append(WaveProgress(wave.name, shape, *counts, *limits).facing(ahead.get(wave.name, Ahead())))
     return tuple(found)
 
 

@@ -125,6 +125,10 @@ class WaveProgress:
     def moved(self) -> int:
         return self.settled + self.moving + self.failed
 
+    def facing(self, ahead: Ahead) -> WaveProgress:
+        """With this ahead of those that wait; where nobody does, there is nothing to tell."""
+        return replace(self, ahead=ahead if self.waiting else Ahead())
+
     @property
     def waiting(self) -> int:
         return self.total - self.settled - self.moving - self.held - self.failed
@@ -165,7 +169,7 @@ class State:
 
     def foreseeing(self, ahead: Mapping[str, Ahead]) -> State:
         """With what those wait for that have not moved, by wave."""
-        return replace(self, waves=tuple(replace(wave, ahead=ahead[wave.name]) for wave in self.waves))
+        return replace(self, waves=tuple(wave.facing(ahead[wave.name]) for wave in self.waves))
 
     @property
     def untold(self) -> State:
