@@ -15,6 +15,7 @@ from gitops.cli import program_version
 from gitops.cli.options import Duration
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
+from gitops.config.address import Address, address
 from gitops.source import Credentials, Mirror, default_cache
 
 if TYPE_CHECKING:
@@ -33,6 +34,19 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Look once and exit.")
 @click.option("--pr", "number", type=click.IntRange(1), metavar="N", help="With --once: this pull request only.")
 @click.option("--interval", type=Duration(), default="1m", show_default=True, help="Look so often.")
+@click.option(
+    "--listen",
+    metavar="ADDR:PORT",
+    default="",
+    help="Take hooks of the forge at /hooks/FORGE there, and look at once. Needs --hook-secret-file.",
+)
+@click.option(
+    "--hook-secret-file",
+    "secret_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Holds the secrets that hooks are proven with, one a line.",
+)
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the repository]")
 @click.option(
@@ -52,6 +66,8 @@ def command(
     once: bool,
     number: int | None,
     interval: timedelta,
+    listen: str,
+    secret_file: Path | None,
     path: str,
     source: str,
     forge: str | None,
@@ -67,10 +83,12 @@ def command(
     \b
     levelgate review https://github.com/acme/platform --token-file token
     levelgate review https://git.example.com/acme/platform --forge gitea --token-file token --interval 30s
+    levelgate review https://github.com/acme/platform --token-file token --listen :8481 --hook-secret-file hook --interval 10m
     levelgate review "$CI_PROJECT_URL" --forge gitlab --token-file token --once --pr "$CI_MERGE_REQUEST_IID"
     """
     if number and not once:
         raise click.UsageError("--pr goes with --once")
+    where = _listened(listen, secret_file, once=once)
     config = compose.source_config(f"{source}={url}" if source else url, path=path)
     mirror = Mirror(config.target, default_cache(), credentials=Credentials(token_file=_for_git(url, token_file)))
 
@@ -85,7 +103,15 @@ def command(
             reviewer = Reviewer(found, mirror, config.name, clock, program_version(), notice=_notice)
             if number:
                 return await reviewer.one(number)
-            return await reviewer.all() if once else await _follow(reviewer, interval)
+            if once:
+                return await reviewer.all()
+            if where is None or secret_file is None:
+                return await _follow(reviewer, interval)
+            from gitops.server.waking import waking
+
+            async with waking(reviewer.woken, config, place.kind, secret_file, where) as at:
+                _notice(0, f"hooks are taken at {at}")
+                return await _follow(reviewer, interval)
         finally:
             await rest.close()
 
@@ -103,6 +129,18 @@ async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
         loop.add_signal_handler(one, reviewer.stop.set)
     await reviewer.forever(interval)
     return True
+
+
+def _listened(listen: str, secret_file: Path | None, *, once: bool) -> Address | None:
+    """Where hooks are taken. Raises UsageError."""
+    if bool(listen) != bool(secret_file):
+        raise click.UsageError("--listen and --hook-secret-file go together: hooks that nobody proves are not taken")
+    if once and listen:
+        raise click.UsageError("--listen goes without --once: hooks say when to look")
+    try:
+        return address(listen) if listen else None
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from None
 
 
 def _notice(number: int, text: str) -> None:

@@ -52,6 +52,7 @@ class Reviewer:
     notice: Callable[[int, str], None] = lambda _number, _text: None
     plan: Callable[[Question], Awaitable[Report]] = planned_apart
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
     _login: str = ""
     _done: dict[int, Commits] = field(default_factory=dict)
 
@@ -82,17 +83,18 @@ class Reviewer:
         return went_well
 
     async def forever(self, interval: timedelta) -> None:
-        """All of them, again and again, until `stop` is set. Limits of the forge are kept."""
+        """All of them, again and again, and at once when `woken` is set, until `stop` is. Limits of the forge are kept, whoever wakes it."""
         while not self.stop.is_set():
-            rest = interval
+            rest, waking = interval, self.woken
+            self.woken.clear()
             try:
                 await self.all()
             except RateLimited as limited:
                 self.notice(0, str(limited))
-                rest = max(interval, limited.until - self.clock.now())
+                rest, waking = max(interval, limited.until - self.clock.now()), self.stop
             except (ForgeError, SourceError) as error:
                 self.notice(0, f"{error}; trying again")
-            await any_of(self.clock.sleep(rest.total_seconds()), self.stop.wait())
+            await any_of(self.clock.sleep(rest.total_seconds()), self.stop.wait(), waking.wait())
 
     async def _guarded(self, number: int, review: Awaitable[bool]) -> bool:
         """What is wrong with one is told, and the others are reviewed."""

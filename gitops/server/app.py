@@ -15,14 +15,13 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from applier.errors import ClusterError
 from gitops.compose import SourceConfig
 from gitops.config.address import Address
 from gitops.errors import GitopsError
 from gitops.server import health, hooks, page
-from gitops.server.bodies import Bodies
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import Monitor
+from gitops.server.receiver import PATH, Receiver
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -46,10 +45,6 @@ _HEARTBEAT: Final = 15.0
 _RETRY: Final = 3000
 """Milliseconds after which a page calls again that lost us."""
 
-_PATIENCE: Final = 5.0
-_UNREAD: Final = {408: "truncated", 413: "too_large", 503: "busy"}
-"""What metrics call a body that was not read to its end, by how it was answered."""
-
 
 class NotListening(GitopsError):
     """The address cannot be listened on; the text says why and what to do."""
@@ -64,13 +59,12 @@ class Server:
     hint: Callable[..., Awaitable[None]]
     sources: Callable[[], tuple[SourceConfig, ...]]
     secrets: Callable[[], Mapping[str, Path]]
-    rate: hooks.Rate = field(default_factory=hooks.Rate)
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    _bodies: Bodies = field(default_factory=Bodies)
 
     def app(self, *, is_local: bool) -> web.Application:
         """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
+        receiver = Receiver(self.hint, self.sources, self.secrets, self.metrics.hook, self.monitor.elapsed)
         app = web.Application(middlewares=[_guarded(is_local=is_local)], client_max_size=hooks.LARGEST)
         app.add_routes(
             [
@@ -81,7 +75,7 @@ class Server:
                 web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._instance),
                 web.get("/events", self._events),
                 web.get("/static/{name}", _static),
-                web.post("/hooks/{provider}", self._hook),
+                web.post(PATH, receiver.answer),
             ]
         )
         app.on_shutdown.append(self._shutdown)
@@ -136,41 +130,6 @@ class Server:
             return None
         return f"data: {self.monitor.number}\n\n".encode()
 
-    async def _hook(self, request: web.Request) -> web.Response:
-        name = request.match_info["provider"]
-        provider, file = hooks.PROVIDERS.get(name), self.secrets().get(name)
-        if provider is None or file is None:
-            raise web.HTTPNotFound
-        body = await self._body(request, name)
-        known = await asyncio.to_thread(hooks.secrets_in, file)
-        if not hooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known):
-            self.metrics.hook(name, "refused")
-            raise web.HTTPUnauthorized
-        found = hooks.concerned(hooks.repositories(provider, body), self.sources())
-        if not self.rate.allows(name, self.monitor.elapsed()):
-            self.metrics.hook(name, "throttled")
-            raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
-        if found:
-            await self._hint(name, found)
-        self.metrics.hook(name, "accepted" if found else "unconcerned")
-        return web.Response(status=202, text="\n")
-
-    async def _hint(self, name: str, found: list[str]) -> None:
-        """Where another process has to be told and cannot be, the caller learns that it may try again."""
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self.hint(*found)
-        except (ClusterError, TimeoutError):
-            self.metrics.hook(name, "failed")
-            raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
-
-    async def _body(self, request: web.Request, name: str) -> bytes:
-        try:
-            return await self._bodies.read(request)
-        except web.HTTPException as error:
-            self.metrics.hook(name, _UNREAD[error.status])
-            raise
-
 
 def _guarded(*, is_local: bool) -> Middleware:
     @web.middleware
@@ -213,10 +172,16 @@ async def _static(request: web.Request) -> web.Response:
     return web.Response(body=data, content_type=_STATIC[name], charset="utf-8", headers={"Cache-Control": "no-cache"})
 
 
+def only_hooks(receiver: Receiver) -> web.Application:
+    """For a process of which nothing else is to be seen."""
+    app = web.Application(middlewares=[_guarded(is_local=False)], client_max_size=hooks.LARGEST)
+    app.add_routes([web.post(PATH, receiver.answer)])
+    return app
+
+
 @asynccontextmanager
-async def listening(server: Server, address: Address) -> AsyncIterator[Address]:
+async def listening(app: web.Application, address: Address) -> AsyncIterator[Address]:
     """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises NotListening."""
-    app = server.app(is_local=address.is_loopback)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()
     try:

@@ -69,7 +69,7 @@ class Seen:
             lambda: configuration.config.sources,
             lambda: configuration.config.hooks,
         )
-        async with listening(server, address) as where:
+        async with listening(server.app(is_local=address.is_loopback), address) as where:
             yield where
 
     def _queue(self) -> tuple[int, float]:

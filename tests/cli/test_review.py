@@ -25,6 +25,14 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     place = "https://git.example.com/acme/platform"
     assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == USAGE
     assert "--pr goes with --once" in capsys.readouterr().err
+    for more, said in (
+        (["--listen", ":0"], "go together"),
+        (["--hook-secret-file", str(token)], "go together"),
+        (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "goes without --once"),
+        (["--listen", "nowhere", "--hook-secret-file", str(token)], "is no address"),
+    ):
+        assert invoke(["review", place, "--token-file", str(token), *more]) == USAGE
+        assert said in capsys.readouterr().err
     assert invoke(["review", place, "--token-file", str(token), "--once"]) == 1
     assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err
 

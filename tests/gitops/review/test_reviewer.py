@@ -49,7 +49,7 @@ class Review:
     def __init__(self, repository: Repository, kind: str) -> None:
         self.repository, self.forge, self.clock = repository, FakeForge(kind), StillClock()
         self.notices: list[tuple[int, str]] = []
-        self.limits, self.cache = Limits(), repository.path.parent / "cache"
+        self.limits, self.cache, self.interval = Limits(), repository.path.parent / "cache", timedelta(minutes=1)
         self.token = repository.path.parent / "token"
         self.token.write_text(f"{TOKEN}\n")
         repository.commit(config("a"))

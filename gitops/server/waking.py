@@ -1,0 +1,31 @@
+"""Hooks of a forge for a process of which nothing else is to be seen: they wake it, whatever they say. It would have found that by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gitops.compose import SourceConfig
+from gitops.config.address import Address
+from gitops.forge.connect import Kind
+from gitops.server.app import listening, only_hooks
+from gitops.server.receiver import Receiver
+
+
+@asynccontextmanager
+async def waking(
+    woken: asyncio.Event, source: SourceConfig, forge: Kind, secrets: Path, address: Address
+) -> AsyncIterator[str]:
+    """Whoever proves, by `secrets`, that the repository has changed sets `woken`, as long as the context lasts; answers the URL at which hooks are
+    taken. Raises NotListening.
+    """
+
+    async def wake(*_: str) -> None:
+        woken.set()
+
+    elapsed = asyncio.get_running_loop().time
+    receiver = Receiver(wake, lambda: (source,), lambda: {forge: secrets}, lambda *_: None, elapsed)
+    async with listening(only_hooks(receiver), address) as where:
+        yield f"http://{where}/hooks/{forge}"
