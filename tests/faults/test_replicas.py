@@ -1,4 +1,4 @@
-"""Three processes for one cluster, stopped, woken, killed, robbed of their Lease: one writes at any time (I6)."""
+"""Two and three processes for one cluster, stopped, woken, killed, robbed of their Lease, with clocks that step: one writes at any time (I6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,21 @@ pytestmark = [
 ]
 
 LEASE = ("get", "lease", "levelgate", "-n", "levelgate-system", "-o", "jsonpath={.spec.holderIdentity}")
+VERSION = (*LEASE[:-1], "jsonpath={.metadata.resourceVersion}")
 USERS = ("levelgate", "person", "other")
+CONTENT = ["one-a", "one-b", "one-c", "one-d"]
+PROGRAM = """
+from datetime import timedelta
+from os import environ
+from pathlib import Path
+from gitops.cli import main
+from gitops.clock import SystemClock
+
+now, ahead = SystemClock.now, Path(environ["HOURS_AHEAD"])
+SystemClock.now = lambda clock: now(clock) + timedelta(hours=float(ahead.read_text()))
+main()
+"""
+"""The command on a machine whose clock somebody sets."""
 
 
 @dataclass
@@ -44,21 +58,32 @@ class Replicas:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, user: str, kubeconfig: Path | None = None) -> None:
-        command = (
-            "-c",
-            "from gitops.cli import main; main()",
-            "run",
-            "--source",
-            f"p-{self.namespace}={self.repository.path}",
-        )
+        command = ("-c", PROGRAM, "run", "--source", f"p-{self.namespace}={self.repository.path}")
+        self.step(user, 0)
         own = {
             "KUBECONFIG": str(kubeconfig or self.plane.kubeconfig(user)),
             "XDG_CACHE_HOME": str(self.directory / user),
+            "HOURS_AHEAD": str(self.directory / f"{user}.hours"),
         }
         with (self.directory / f"{user}.log").open("wb") as log:
             self.running[user] = subprocess.Popen(
                 (sys.executable, *command, "--interval", "1s"), env={**os.environ, **own}, stdout=log, stderr=log
             )
+
+    def step(self, user: str, hours: float) -> None:
+        """The clock of its machine shows so much more than the time from now on."""
+        (fresh := self.directory / f"{user}.fresh").write_text(str(hours))
+        fresh.replace(self.directory / f"{user}.hours")
+
+    def renewals(self, count: int) -> None:
+        """Until the Lease was written so many times."""
+        for _ in range(count):
+            before = self.kubectl(*VERSION)
+
+            def renewed(before: str = before) -> bool:
+                return self.kubectl(*VERSION) != before
+
+            eventually(renewed)
 
     def leader(self, *others: str) -> str:
         """Who leads, once it is none of the others."""
@@ -123,7 +148,7 @@ def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) 
     assert replicas.ended(first) == 1
     assert "the lead was not renewed" in replicas.says(first) or "has taken the lead" in replicas.says(first)
     assert replicas.writes(since, first) == []
-    assert [event.name for event in replicas.writes(since, second)] == ["one-a", "one-b", "one-c", "one-d"]
+    assert [event.name for event in replicas.writes(since, second)] == CONTENT
 
     since = replicas.audit.mark()
     replicas.kubectl("delete", "lease", "levelgate", "-n", "levelgate-system")
@@ -132,7 +157,7 @@ def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) 
     replicas.commit("three")
     replicas.arrives("three")
     assert replicas.writes(since, second) == []
-    assert [event.name for event in replicas.writes(since, third)] == ["one-a", "one-b", "one-c", "one-d"]
+    assert [event.name for event in replicas.writes(since, third)] == CONTENT
 
     since = replicas.audit.mark()
     replicas.start(first)
@@ -140,7 +165,26 @@ def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) 
     replicas.commit("four")
     assert replicas.leader(second, third) == first
     replicas.arrives("four")
-    assert [event.name for event in replicas.writes(since, first)] == ["one-a", "one-b", "one-c", "one-d"]
+    assert [event.name for event in replicas.writes(since, first)] == CONTENT
+
+
+def test_clocks_that_step_change_nothing_of_who_writes(replicas: Replicas) -> None:
+    """Row "clock jump +-1 h", of either of two processes: who leads goes on leading and writes each commit once, and nobody else writes or ends."""
+    for user in USERS[:2]:
+        replicas.start(user)
+    first = replicas.leader()
+    (second,) = set(USERS[:2]) - {first}
+    replicas.arrives("one")
+    for user, hours in ((first, -1), (first, 1), (second, 1), (second, -1)):
+        since = replicas.audit.mark()
+        replicas.step(user, hours)
+        replicas.renewals(2)
+        replicas.commit(text := f"{user} {hours}")
+        replicas.arrives(text)
+        assert [event.name for event in replicas.writes(since, first)] == CONTENT
+        assert replicas.writes(since, second) == []
+        assert replicas.leader() == first
+    assert [one.poll() for one in replicas.running.values()] == [None, None]
 
 
 async def test_a_write_that_is_carried_out_after_its_process_was_overtaken_is_put_right(replicas: Replicas) -> None:
