@@ -1,4 +1,4 @@
-"""`levelgate generate`: what can be made from definitions alone: CRDs, example instances, pictures, schemas for editors."""
+"""`levelgate generate`: what can be made from definitions alone: CRDs, permissions, example instances, pictures, schemas for editors."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from renderer.example import example
 from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.listing import counted
+from renderer.permissions import cluster_role
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
@@ -52,6 +53,22 @@ def crd(places: tuple[str, ...], kind: str, output: str) -> int:
     """
     found, code = _read(places, kind)
     _print((definition.crd for definition in found), output)
+    return code
+
+
+@command.command()
+@_definitions
+@_FORMAT
+def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
+    """A ClusterRole for each definition: what Levelgate has to be allowed for its kind, and for all that its templates make or read.
+
+    deploy/kubernetes.yaml gathers these by their label. Nothing that a template grants to others is among them.
+
+    \b
+    levelgate generate clusterrole sample-repo/definitions | kubectl apply --server-side -f -
+    """
+    found, code = _read(places, kind)
+    _print(map(cluster_role, found), output)
     return code
 
 

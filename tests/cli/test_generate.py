@@ -45,6 +45,21 @@ def test_crds_of_a_directory_and_of_a_file(capsys: pytest.CaptureFixture[str], t
     ]
 
 
+def test_a_cluster_role_holds_what_a_definition_takes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """T12: its kind and its templates can be written, what it refers to can be read, and nothing else."""
+    found = list(yaml.safe_load_all(generated(capsys, "clusterrole", platform(tmp_path))))
+    link = next(one for one in found if one["metadata"]["name"].startswith("levelgate-link"))
+    assert link["metadata"]["labels"] == {"levelgate.dev/aggregate-to": "levelgate"}
+    read = ["get", "list", "watch"]
+    write = [*read, "create", "patch", "delete"]
+    assert link["rules"] == [
+        {"apiGroups": [GROUP], "resources": ["links"], "verbs": write},
+        {"apiGroups": [GROUP], "resources": ["links/status"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": write},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": read},
+    ]
+
+
 def test_an_example_has_what_is_required_and_what_has_a_default(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
