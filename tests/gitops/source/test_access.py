@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import socket
 import threading
 import traceback
 from pathlib import Path
@@ -210,6 +211,19 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
         assert gave_up == []  # Git and its children were ended, not waited for
     finally:
         release.set()
+
+
+def test_a_server_that_accepts_and_never_answers(cache: Path) -> None:
+    """Asking where a ref stands has an end as well, and so have the processes that Git has started for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        target = Target(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
+        with pytest.raises(Unreachable, match="no end after 1 s"):
+            Mirror(target, cache, limits=Limits(network_timeout=1)).head()
+        asked, _ = listening.accept()
+        with asked:
+            asked.settimeout(10)
+            while asked.recv(4096):
+                pass
 
 
 def test_a_server_that_sends_byte_by_byte(work: Work, cache: Path, server: GitServer) -> None:
