@@ -1,6 +1,6 @@
 """A real Kubernetes API server behind the port `applier.cluster.Cluster`.
 
-The only package that speaks to `kubernetes` and aiohttp's client. Both are imported when `connect` is called and not
+The only package that speaks to `kubernetes`, through aiohttp's client. Both are imported when `connect` is called and not
 before: importing `applier.kube` costs next to nothing, so commands that need no cluster start fast.
 """
 
