@@ -49,7 +49,6 @@ class Member:
     key: ObjectKey
     uid: str
     resource_version: str
-    set_id: str
     level: int | None
     deps: frozenset[str]
     dropped: frozenset[str]
@@ -66,7 +65,6 @@ class Member:
             key=ObjectKey.of(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            set_id=label(obj, keys.PART_OF),
             level=number(annotation(obj, keys.LEVEL)),
             deps=frozenset(dep.removesuffix(DROPPED) for dep in deps),
             dropped=frozenset(dep.removesuffix(DROPPED) for dep in deps if dep.endswith(DROPPED)),

@@ -9,6 +9,7 @@ import pytest
 
 from applier.cluster import CONTENT
 from applier.member import Member, altered, body, is_proven, recorded_deps
+from applier.observed import label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Origin, RenderedNode, RenderedSet
@@ -82,7 +83,8 @@ def test_what_is_written_is_what_is_read_back() -> None:
     live = written()
     live["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
     found = Member.of(live)
-    assert (found.key, found.set_id, found.level, found.node) == (KEY, INSTANCE.id, 2, "web")
+    assert (found.key, found.level, found.node) == (KEY, 2, "web")
+    assert label(live, keys.PART_OF) == INSTANCE.id
     assert found.deps == {"aa", "bb"}
     assert found.has_record
     assert not found.terminating
