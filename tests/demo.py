@@ -253,7 +253,7 @@ class Demo:
         plan = self.levelgate("plan", ".", "--source", SOURCE, "--base", "main", "--head", "docs-1.6", "-o", "markdown")
         assert plan.startswith(f"<!-- levelgate:plan source={SOURCE} -->"), "it would not be found again"
         assert "docs:1.6.0" in plan, "the plan does not show the new image"
-        assert "**delete**" in plan, "the plan does not show what goes"
+        assert "5 **delete**" in plan, "the plan does not show all that goes"
         timeline = self.levelgate("simulate", ".", "--base", "main", "--head", "docs-1.6", "--assume", "ready=2m")
         assert "all is as Git says." in timeline, "the simulation did not come to its end"
 

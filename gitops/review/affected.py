@@ -23,7 +23,7 @@ def affected(
         return None
     source = source_parent(head.source)
     kept = set(_differing(before, after, source))
-    wanted = {key for owner in kept for key in _below(owner, after)}
+    wanted = kept.union(*(_below(owner, after) for owner in kept))
     for bundle in (before, after):
         for key, one in bundle.instances.items():
             if any(node.external or node.key in wanted for node in one.nodes):

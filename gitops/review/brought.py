@@ -1,7 +1,7 @@
 """A commit as if it had been brought about: the objects that a cluster would hold, with all that Levelgate records on them.
 
-Whatever the commit says is there and nothing else; what waits for values that only a cluster gives is not. So a plan against it says what the next
-commit changes, and no cluster is asked.
+Whatever the commit says is there and nothing else; what waits for values that only a cluster gives as far as they are known, and not at all where not
+even its name is. So a plan against it says what the next commit changes, and no cluster is asked.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def completed(catalog: Catalog, bundle: Bundle) -> Sequence[Object]:
 
 def _nodes(one: RenderedSet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
     needs = one.member_dependencies
-    return ((node, needs[node.id]) for node in one.nodes if node.key and node.writable)
+    there = (node for node in one.nodes if node.key and (node.writable or (node.waiting and not node.external)))
+    return ((node, needs[node.id]) for node in there)
 
 
 def _keys(one: RenderedSet) -> Iterator[ObjectKey]:

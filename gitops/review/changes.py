@@ -209,7 +209,15 @@ class Changes:
             why = self.masks.text(orphan.blocked.message) if orphan.blocked and action is Action.KEEP else ""
             return self._member(one, member, action, gates=tuple(held), why=why)
         gates = tuple(dict.fromkeys([*held, *self._gates(due, "")]))
-        return self._member(one, member, action, gates=gates, users=tuple(sorted(map(str, self._users_of(member.key)))))
+        users = tuple(sorted(map(str, self._users_of(member.key))))
+        return self._member(one, member, action, gates=gates, users=users, why=self._with(member.key))
+
+    def _with(self, key: ObjectKey) -> str:
+        """What goes with an instance of which nobody knows without a cluster what it is made of."""
+        definition = self.preview.bundle.definitions.get(key.group_kind)
+        if definition is None or key in self.preview.situation.plans:
+            return ""
+        return f"with its {listed([one.id for one in definition.nodes], most=5)}, as far as they are there"
 
     def _member(
         self,

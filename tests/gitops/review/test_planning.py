@@ -49,6 +49,31 @@ def test_a_removed_instance_goes_in_reverse_order_its_own_object_last() -> None:
     assert report.changes[1].users == ("Service/staging/docs",)
 
 
+def test_what_waits_for_a_cluster_is_there_and_goes_with_its_instance() -> None:
+    """The base is taken as brought about: what waited for a value has got it long ago. Of an instance of which not even its parts are known, they
+    are named.
+    """
+    head = {
+        file: text for file, text in sample().items() if file not in {"apps/prod/reports.yaml", "apps/prod/shop.yaml"}
+    }
+    report = planned(sample(), head)
+    gone = {change.ref: change for change in report.changes if change.action is Action.DELETE}
+    connection = gone["ConfigMap/prod/reports-connection"]
+    assert connection.ref in gone["Service/prod/reports"].users
+    web = gone["WebApp.platform.example.com/prod/shop"]
+    assert web.why == "with its settings, deployment, service, budget, ingress, as far as they are there"
+    assert len(gone) == len(report.changes) == 12
+
+
+def test_what_an_instance_that_waits_wants_is_not_another_s_to_have() -> None:
+    """`prod/shop` has a WebApp of its own name, which waits for its database."""
+    own = sample()["apps/prod/docs.yaml"].replace("name: docs", "name: shop")
+    (failed,) = (
+        one for one in planned(sample(), {**sample(), "apps/prod/own.yaml": own}).changes if one.action is Action.FAILED
+    )
+    assert failed.why.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
+
+
 def test_a_file_that_moves_changes_nothing() -> None:
     files = sample()
     head = {("moved/docs.yaml" if file == DOCS else file): text for file, text in files.items()}
