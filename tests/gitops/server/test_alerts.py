@@ -69,18 +69,24 @@ async def nothing(seen: Scene) -> None:
 
 async def waits_for_a_window(seen: Scene) -> None:
     seen.fleet.push("two", prod=HOURS, freeze=FREEZE)
-    await seen.step(timedelta(minutes=1))
+    await seen.step(timedelta(hours=6))
+    assert "levelgate_next_opening_timestamp_seconds{" in await seen.metrics()
+
+
+async def waits_for_days(seen: Scene) -> None:
+    await waits_for_a_window(seen)
+    await seen.step(timedelta(hours=25))
 
 
 async def works(seen: Scene) -> None:
-    """A few repairs, a conflict here and there."""
+    """A few repairs, conflicts, a refusal here and there."""
     for _ in range(20):
         seen.seen.report(Result(KEY, KEY, "healed"))
-    answers(seen).update({("patch", 409): 5, ("patch", 403): 5, ("get", 404): 500})
+    answers(seen).update({("patch", 409): 500, ("patch", 403): 5, ("get", 404): 500})
     await seen.step()
 
 
-@pytest.mark.parametrize("befalls", [nothing, waits_for_a_window, works])
+@pytest.mark.parametrize("befalls", [nothing, waits_for_a_window, waits_for_days, works])
 async def test_nobody_is_woken_where_nothing_is_wrong(seen: Scene, befalls: Callable[[Scene], Awaitable[None]]) -> None:
     """surface 3.2: nobody is paged by a closed window."""
     assert await firing(seen, befalls) == {}
