@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -174,13 +174,23 @@ def _not_as_git_says(
     failed = [(_place(one.key), cause) for one in found.instances for cause in one.reasons if cause.reason.is_failure]
     failed += [(place, cause) for place, cause in others if cause.reason.is_failure]
     for place, cause in failed if not wide else ():
-        yield f"{cause.reason}: {place}{f' node {cause.node}' if cause.node else ''}: {cause.message}"
-    first = reference(rows[0][0].key) if rows else next(f"source/{name}" for name, _ in found.causes)
+        node = f" node {cause.node}" if cause.node not in {"", cause.object} else ""
+        yield f"{cause.reason}: {place}{node}: {cause.message}"
+    first = _worst(rows, found.causes)
     yield " ".join(
         filter(
             None, ("" if failed else "Nothing failed.", f"Why one waits: {choice.told(f'levelgate explain {first}')}")
         )
     )
+
+
+def _worst(rows: Iterable[tuple[Standing, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
+    """What to ask for first, as `explain` takes it: an instance before what else is as bad."""
+    told = [(one.state, 0, reference(one.key)) for one, _ in rows]
+    for source, cause in others:
+        key = ObjectKey.parse(cause.object)
+        told.append((State.of([cause.reason]), 1, reference(key) if key else f"source/{source}"))
+    return min(told, key=lambda one: (list(State).index(one[0]), one[1]))[2]
 
 
 def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:

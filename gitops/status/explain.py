@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
 from applier.observed import annotation, label
 from applier.plan import Effect
 from applier.reasons import Reason
@@ -31,6 +32,9 @@ from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 
+_TURN = frozenset({Reason.WAVE_NOT_REACHED, Reason.PACE_REACHED})
+"""Whoever waits for these holds up nobody."""
+
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
     """Raises RefError where there is nothing of that name, ClusterError."""
@@ -45,7 +49,13 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
             return await world.rollout(ref)
         case "window":
             return await world.window(ref)
-    return await world.object(await locate(cluster, ref, namespace), ref.node)
+    try:
+        key = await locate(cluster, ref, namespace)
+    except RefError:
+        if (refused := world.refused(ref, namespace)) is None:
+            raise
+        key = refused
+    return await world.object(key, ref.node)
 
 
 @dataclass
@@ -61,7 +71,7 @@ class _World:
 
     async def object(self, key: ObjectKey, node: str) -> Explanation:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
-        live = await self.cluster.get(key)
+        live = await self._live(key)
         if live is not None and label(live, keys.PARENT_ID):
             instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
@@ -82,6 +92,15 @@ class _World:
             missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
             raise RefError(f"{key} {missing} in cluster {self.cluster.name}")
         return Explanation(str(key), State.SETTLED, key)
+
+    def refused(self, ref: Ref, namespace: str) -> ObjectKey | None:
+        """The object of that name of which a source says that the cluster does not take it: its kind may not be served at all."""
+        told = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
+        for key in filter(None, told):
+            called = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
+            if ref.type.lower() in called and key.name == ref.name and key.namespace in {"", namespace}:
+                return key
+        return None
 
     async def source(self, ref: Ref) -> Explanation:
         record = dict(self.records).get(ref.name)
@@ -157,7 +176,7 @@ class _World:
         if standing and (found := next((one for one in standing.causes if one.node in nodes), None)):
             return standing, found
         others = [one async for one in self._others(key, cause, standing) if not one.is_settled]
-        others.sort(key=lambda one: not one.causes)
+        others.sort(key=lambda one: (not one.causes, list(State).index(one.state)))
         return (others[0], others[0].reasons[0]) if others else None
 
     async def _others(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Standing]:
@@ -168,6 +187,10 @@ class _World:
         if cause.reason is Reason.HALTED and standing:
             for one in await self._kind(key.group_kind):
                 if one.rollout == standing.rollout and one.state is State.FAILED:
+                    yield one
+        if cause.reason is Reason.WAVE_NOT_REACHED and standing:
+            for one in await self._kind(key.group_kind):
+                if one.rollout == standing.rollout and one.wave != standing.wave and one.reason not in _TURN:
                     yield one
         nested = ObjectKey.parse(cause.object)
         if nested and nested != key and any(nested in record.scopes for _, record in self.records):
@@ -225,6 +248,12 @@ class _World:
                     found = await self.cluster.get(instance)
                     return instance, Standing.of(found, self.rollouts) if found else None
         return None, None
+
+    async def _live(self, key: ObjectKey) -> Object | None:
+        try:
+            return await self.cluster.get(key)
+        except KindNotServed:
+            return None
 
     async def _kind(self, kind: GroupKind) -> list[Standing]:
         if kind not in self.kinds:

@@ -200,7 +200,8 @@ def blocker(standing: Standing | None, cause: Cause) -> str:
                 return f"{_WORDS[one.kind]}/{one.name}"
     if gates:
         return f"gate {gates[0]['at']}"
-    if standing and standing.rollout and _is_of_rollout(cause) and not cause.node:
+    is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED  # items of a node have a pace alone
+    if standing and standing.rollout and _is_of_rollout(cause) and is_of_instances:
         return f"rollout/{standing.rollout}"
     return f"node {cause.node}" if cause.node and cause.node != cause.object else ""
 

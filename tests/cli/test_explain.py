@@ -405,3 +405,46 @@ def test_what_the_server_refuses_is_told_once_by_its_node_and_says_what_to_do(ty
         told = [line for line in typed(fleet, "status").splitlines() if line.startswith("ApplyFailed: ")]
         assert len(told) == 1
         assert told[0].startswith("ApplyFailed: default  link/a node service: apply Service/")
+
+
+def test_a_wave_leads_to_whom_it_waits_for(typed: Typed) -> None:
+    """On call: that prod waits for staging says nothing; that staging's b is not ready does."""
+    waves = [{"name": name, "selector": {"matchLabels": {"stage": name}}} for name in ("staging", "prod")]
+    stages = {"a": "prod", "b": "staging", "c": "staging"}
+    written = {name: {"metadata": {"labels": {"stage": stage}}} for name, stage in stages.items()}
+    policy = {"selector": {"rgds": [f"links.{GROUP}"]}, "shape": {"linear": {"n": 2}}, "waves": waves}
+    with Fleet(names=tuple(stages), written=written) as fleet:
+        fleet.push(webapps=policy)
+        for _ in range(3):
+            fleet.step()
+        fleet.ready("c")
+        fleet.step()
+        chain = found(typed, fleet, "link/a")["chain"]
+        assert [(link["unit"], link["reason"]) for link in chain] == [
+            (f"Link.{GROUP}/default/a", "WaveNotReached"),
+            (f"Link.{GROUP}/default/b", "Progressing"),
+        ]
+        (row,) = [line for line in typed(fleet, "status").splitlines() if line.startswith("default  link/a ")]
+        assert row.split()[2:] == ["WaveNotReached", f"rollout/links.{GROUP}"]
+
+
+def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
+    """`status` names it, and leads to it before all that merely waits; so `explain` has to know it."""
+    metadata = {"name": "tls", "namespace": "default"}
+    certificate = {"apiVersion": "cert.test/v1", "kind": "Certificate", "metadata": metadata, "spec": {}}
+    with Fleet(names=("a",), plain={"tls.json": certificate}) as fleet:
+        fleet.push()
+        fleet.step()
+        told = typed(fleet, "status").splitlines()
+        assert told[-1] == "Why one waits: levelgate explain certificate/tls -n default"
+        assert told[-2].startswith(
+            "ApplyFailed: default  certificate/tls: Certificate.cert.test: the cluster does not serve"
+        )
+        for word in ("certificate/tls", "Certificate.cert.test/tls"):
+            assert "1  ApplyFailed  Certificate default/tls, since 13:00 CET" in answer(typed, fleet, word)
+        for word, namespace in (
+            ("certificate/tls", "other"),
+            ("certificate/other", "default"),
+            ("cert/tls", "default"),
+        ):
+            assert "the cluster serves no kind" in typed(fleet, "explain", word, "-n", namespace, code=1)

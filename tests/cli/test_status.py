@@ -130,14 +130,15 @@ def test_names_are_what_further_commands_take(held_up: Fleet, typed: Typed) -> N
     assert len(members) > 3
 
 
-def test_where_no_instance_waits_explain_is_asked_about_the_source(typed: Typed) -> None:
+def test_where_no_instance_waits_explain_is_asked_about_what_does(typed: Typed) -> None:
     metadata = {"name": "plain", "namespace": "default"}
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
     with Fleet(names=("a",), plain={"plain": plain}) as fleet:
         fleet.deploy()
         fleet.request("PATCH", "/api/v1/namespaces/default/configmaps/plain", {"data": {"a": "taken"}}, MERGE)
         fleet.step()
-        assert "Why one waits: levelgate explain source/platform" in typed(fleet, "status")
+        assert "Why one waits: levelgate explain configmap/plain -n default" in typed(fleet, "status")
+        assert "Conflict  ConfigMap default/plain" in typed(fleet, "explain", "configmap/plain", "-n", "default")
 
 
 def test_what_failed_is_told_below_with_its_message(typed: Typed) -> None:
