@@ -14,9 +14,9 @@ Uses = Mapping[ObjectKey, frozenset[tuple[GroupKind, str]]]
 """Of instances: kind and namespace of their children, nested ones too. The namespace is empty where there is none, or none yet."""
 
 
-def uses_of(keys: Container[ObjectKey], instances: Mapping[ObjectKey, RenderedSet]) -> Uses:
+def uses_of(keys: Iterable[ObjectKey], instances: Mapping[ObjectKey, RenderedSet]) -> Uses:
     """What the children of those of `keys` use that are instances; `instances` are all that are rendered."""
-    return {key: frozenset(_used(key, instances)) for key in instances if key in keys}
+    return {key: frozenset(_used(key, instances)) for key in keys if key in instances}
 
 
 def _used(key: ObjectKey, instances: Mapping[ObjectKey, RenderedSet]) -> Iterator[tuple[GroupKind, str]]:

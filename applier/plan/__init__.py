@@ -161,8 +161,8 @@ class _Planner:
         waiting = tuple(orphan.held_back("the parent is written first") for orphan in plan.orphans)
         return replace(
             plan,
-            nodes=tuple(replace(node, allowed=False) for node in plan.nodes),
-            repairs=tuple(replace(node, allowed=False) for node in plan.repairs),
+            nodes=tuple(node._replace(allowed=False) for node in plan.nodes),
+            repairs=tuple(node._replace(allowed=False) for node in plan.repairs),
             orphans=waiting,
             superset=plan.superset or plan.current,
             completed=plan.completed or annotation(plan.parent, keys.COMPLETED),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from applier import member
 from applier.cluster import CONTENT, Object
@@ -25,8 +26,7 @@ _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 """Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
+class _Compared(NamedTuple):
     node: RenderedNode
     deps: Collection[str]
     version: tuple[str, str, int]

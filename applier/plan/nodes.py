@@ -7,7 +7,7 @@ branches go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 
@@ -63,7 +63,7 @@ class Judge:
             above = above or _behind(barrier, node, done.values(), clear)
             plan = self._node(rendered, node, done, above, needs[node.id], ready_to_write=ready_to_write, begun=begun)
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
-                plan = replace(plan, allowed=False, blocked=held)
+                plan = plan._replace(allowed=False, blocked=held)
             done[node.id] = plan
             if node.id in awaited or barrier is not Barrier.PATH:
                 clear[node.id] = above or self._holds_up(plan)
@@ -155,7 +155,7 @@ class Judge:
             )
             blocked = self.gates.check(change)
             if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
-                blocked = self.gates.check(replace(change, effect=Effect.CREATE))
+                blocked = self.gates.check(change._replace(effect=Effect.CREATE))
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
         before = rendered.before.nodes if rendered.before and live is None and node.group_kind == JOB else ()
         is_gone = any(one.key == node.key and is_completed(one, None, parent, self.observed.now) for one in before)

@@ -76,8 +76,7 @@ class Begun(NamedTuple):
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
     none. `begun` is None where nothing of the set has been moved.
     """
@@ -127,8 +126,7 @@ Answered = tuple[Change, Blocked | None]
 """What a plan asked its gates, and what they said."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodePlan(NamedTuple):
     """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live, as
     its controller has seen it last.
 

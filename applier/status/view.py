@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.cluster import Object
 
@@ -22,8 +22,7 @@ class Status(Enum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """A status, and in `message` what it was concluded from, for people. `until` is when its age alone makes it another one; None: never."""
 
     status: Status
@@ -72,7 +71,7 @@ class View:
         if begin is None:
             return young
         until = begin + age
-        return old if self.now is not None and self.now >= until else replace(young, until=until)
+        return old if self.now is not None and self.now >= until else young._replace(until=until)
 
 
 def current(message: str) -> Health:

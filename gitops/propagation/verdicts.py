@@ -87,7 +87,7 @@ class Verdicts:
 
     def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
         glass, everywhere = self._glass(instance)
-        labels = tuple(sorted((target.labels or {}).items()))
+        labels = tuple(sorted(target.labels.items())) if target.labels else ()
         place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass, everywhere)
         if place not in self._known:
             conditions = self.situation.conditions
@@ -127,8 +127,10 @@ class Verdicts:
             instance = situation.bundle.instances.get(change.key)
             manifest = instance.manifest if instance and instance.manifest else change.live or {"metadata": {}}
             return Target(kind, namespace, cluster, definition.name, labels=manifest["metadata"].get("labels") or {})
+        if kind != CRD:
+            return Target(kind, namespace, cluster)
         names = (one.name for one in definitions.values() if one.crd["metadata"]["name"] == change.key.name)
-        return Target(kind, namespace, cluster, next(names, "") if kind == CRD else "")
+        return Target(kind, namespace, cluster, next(names, ""))
 
 
 def instance_of(change: Change) -> ObjectKey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from applier import adoption
@@ -241,7 +241,7 @@ class Changes:
     def _all_gates(self, due: Due, node: NodePlan, action: Action) -> tuple[Gate, ...]:
         """What people have said of the object, and the gates. What is replaced is created again, and has to be allowed to."""
         said = [_gate(node.blocked)] if node.blocked and node.is_held else []
-        effects = (due, replace(due, effect=Effect.CREATE)) if action is Action.REPLACE else (due,)
+        effects = (due, due._replace(effect=Effect.CREATE)) if action is Action.REPLACE else (due,)
         return tuple(dict.fromkeys([*said, *(gate for one in effects for gate in self._gates(one, node.node.hash))]))
 
     def _gates(self, due: Due, content: str) -> Iterator[Gate]:
@@ -279,7 +279,7 @@ class Changes:
         diff, rest = parted(whole, node.node.manifest, wanted.manifest, self.masks)
         if action is Action.CREATE:
             diff = self._made(node.node.manifest)
-        gates = tuple(map(_gate, self.preview.hindrances(replace(due, set=one.rendered))))
+        gates = tuple(map(_gate, self.preview.hindrances(due._replace(set=one.rendered))))
         return Meanwhile(one.rendered.revision, diff, rest, gates) if diff else None
 
     def _beside(self, below: SetPlan) -> Iterator[ObjectKey]:

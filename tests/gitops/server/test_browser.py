@@ -202,7 +202,7 @@ def in_all_states(found: Pass) -> Pass:
         if reason is None:
             return plan
         blocked = Blocked(reason, "so it is")
-        return replace(plan, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in plan.nodes))
+        return replace(plan, stays=blocked, nodes=tuple(node._replace(blocked=blocked) for node in plan.nodes))
 
     return planned(found, map(one, found.plan.sets))
 
@@ -215,7 +215,7 @@ async def test_hostile_names_are_text(browsing: Browsing) -> None:
         sets = [
             one
             if one.rendered.is_source
-            else replace(one, stays=blocked, nodes=tuple(replace(node, blocked=blocked) for node in one.nodes))
+            else replace(one, stays=blocked, nodes=tuple(node._replace(blocked=blocked) for node in one.nodes))
             for one in found.plan.sets
         ]
         seen.seen.passed(planned(found, sets))

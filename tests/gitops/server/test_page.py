@@ -167,7 +167,7 @@ async def test_names_and_messages_are_shown_as_text() -> None:
             metadata = {**one.parent["metadata"], "name": HOSTILE, "namespace": HOSTILE}
             blocked = Blocked(Reason.HELD, HOSTILE)
             nodes = tuple(
-                replace(node, blocked=blocked, node=replace(node.node, id=HOSTILE if node.node.level else "a"))
+                node._replace(blocked=blocked, node=replace(node.node, id=HOSTILE if node.node.level else "a"))
                 for node in one.nodes
             )
             sets.append(
