@@ -47,8 +47,8 @@ class State(StrEnum):
 
 
 def _told_once(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Without what is said of the whole instance where one of its nodes says the same."""
-    of_nodes = {(one.reason, one.message) for one in causes if one.node}
+    """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
+    of_nodes = {(one.reason, one.message) for one in causes if one.node and one.reason.is_failure}
     return tuple(one for one in causes if one.node or (one.reason, one.message) not in of_nodes)
 
 
