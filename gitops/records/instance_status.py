@@ -63,12 +63,18 @@ def is_told(stray: Object) -> bool:
 
 
 def is_waiting(plan: SetPlan) -> bool:
-    """Is anything of this set still to come?"""
-    return (
-        any(
-            not (node.is_current and node.healthy) and not node.is_held for node in plan.nodes if not node.node.external
+    """Is anything of this set still to come? What only waits for a held node is held as that one is."""
+    held = set[str]()
+    for node in plan.nodes:
+        behind = (
+            node.blocked is not None and node.blocked.reason is Reason.DEPENDENCY_NOT_READY and node.blocked.by in held
         )
-        or any(orphan.fate is not Fate.KEEP and not orphan.is_held for orphan in plan.orphans)
+        if node.is_held or behind:
+            held.add(node.node.id)
+        elif not (node.is_current and node.healthy) and not node.node.external:
+            return True
+    return (
+        any(orphan.fate is not Fate.KEEP and not orphan.is_held for orphan in plan.orphans)
         or plan.detach
         or plan.finish
         or (plan.stays is not None and not plan.stays.reason.is_hold)

@@ -244,3 +244,16 @@ def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up:
         "api": "Settled",
         "shop": "PaceReached",
     }
+
+
+def test_what_waits_behind_a_held_node_is_held_as_that_is(typed: Typed) -> None:
+    """Only a person or the calendar brings it further: the source waits for nothing else, and `run --once` has nothing to wait for."""
+    closed = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 3 * * *"}, "duration": "1h", "byName": True}
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        fleet.node_gates = ['${inWindow("night")}']
+        fleet.push("two", night=closed)
+        fleet.step()
+        found = json.loads(typed(fleet, "status", "-o", "json"))["sources"][0]
+        assert {row["reason"] for row in fleet.status("a")["levelgate"]["blocked"]} == {"WindowClosed"}
+        assert (found["state"], found["held"]) == ("Held", 1)
