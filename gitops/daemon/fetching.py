@@ -208,15 +208,9 @@ class Fetcher:
         unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
         commit = await self._in_thread(mirror, mirror.fetch, tip)
         after = Stand(commit, tip.version if isinstance(mirror.target.ref, Versions) else "")
-        offer = await self._in_thread(mirror, objection, mirror, before, after, record)
-        if offer and unpinned:
-            offer = await self._in_thread(mirror, objection, mirror, before._replace(commit=unpinned), after, record)
-        if offer is None and (config := self.configs.get(name)) and config.verification:
-            offer = await self._in_thread(mirror, unsigned, mirror, config.verification, before.commit, commit, record)
+        offer = await self._offer(name, mirror, before, after, unpinned, record, known)
         if offer and known and known.offer == offer and not known.pin:
             return
-        if offer is None and commit != before.commit and (config := self.configs.get(name)) and config.require_plan:
-            offer = await self._unplanned(name, mirror, commit, record, known)
         if offer is None:
             await self._records.lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
         if offer is None or known is None:
@@ -225,6 +219,29 @@ class Fetcher:
         if offer:
             self.notice(name, f"HELD: {offer.why}; {_advice(name, offer)}")
         self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
+
+    async def _offer(
+        self,
+        name: str,
+        mirror: Mirror,
+        before: Stand,
+        after: Stand,
+        unpinned: str,
+        record: Object | None,
+        known: SourceState | None,
+    ) -> Offer | None:
+        """What a person has to agree to before the source goes on; None: nothing."""
+        offer = await self._in_thread(mirror, objection, mirror, before, after, record)
+        if offer and unpinned:
+            offer = await self._in_thread(mirror, objection, mirror, before._replace(commit=unpinned), after, record)
+        if offer or not (config := self.configs.get(name)):
+            return offer
+        if config.verification:
+            signers = config.verification
+            offer = await self._in_thread(mirror, unsigned, mirror, signers, before.commit, after.commit, record)
+        if offer is None and config.require_plan and after.commit != before.commit:
+            offer = await self._unplanned(name, mirror, after.commit, record, known)
+        return offer
 
     async def _stand(
         self, name: str, mirror: Mirror, commit: str, known: SourceState | None, offer: Offer | None

@@ -53,6 +53,9 @@ def test_any_other_commit_is_held_until_a_person_approves_it(world: World, said:
         assert (record.state, record.offered) == ("Held", head)
         assert record.causes[0]["reason"] == "ApprovalRequired"
         assert f"its plan is {await planned(world)}" in world.notices[-1]
+        told = list(world.notices)
+        await world.settle()
+        assert world.notices == told, "said again at each look, though nothing has changed"
         await world.approve(head)
         await world.settle()
         assert await world.deployed() == {"one", "two", "three"}
