@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -142,15 +143,17 @@ NEVER = Adoption()
 
 
 def _tool_of(live: Object) -> str:
-    """The tool whose mark the object carries; empty if there is none."""
-    return next(
-        (
-            name
-            for name, tool in TOOLS.items()
-            if any(label(live, mark) or annotation(live, mark) for mark in tool.marks)
-        ),
-        "",
+    """The tool whose mark the object carries, else the one that wrote it (Argo CD may mark by a label of anybody's, Helm marks no CRDs of a chart);
+    empty if there is none.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    marked = (
+        name for name, tool in TOOLS.items() if any(label(live, mark) or annotation(live, mark) for mark in tool.marks)
     )
+    wrote = (
+        name for name, tool in TOOLS.items() if tool.stop and any(_is_of(entry, tool.managers) for entry in entries)
+    )
+    return next(chain(marked, wrote), "")
 
 
 def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:

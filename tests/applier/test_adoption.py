@@ -63,6 +63,24 @@ def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> Non
     assert migrated(live(other), NEVER.managers) is None
 
 
+@pytest.mark.parametrize(
+    ("manager", "told"),
+    [
+        ("argocd-controller", "managed by argocd; turn automated sync off there and name it"),
+        ("helm", "managed by helm"),
+        ("helm-controller", "managed by flux; suspend it there"),
+        ("kubectl-create", ""),
+        ("terraform", ""),
+    ],
+)
+def test_who_wrote_an_object_without_a_mark_is_known_by_its_fields(manager: str, told: str) -> None:
+    """Argo CD tracks by a common label unless told otherwise, and Helm marks nothing of a chart's `crds/`."""
+    refusal = Adoption.parse("IfUnowned").refusal(live(entry(manager, "Update", "a", applied=True)))
+    assert told in refusal
+    assert bool(refusal) is bool(told)
+    assert Adoption.parse("IfUnowned").refusal(live(entry(manager, "Update", subresource="status"))) == ""
+
+
 HELM_3: Object = {
     "f:metadata": {
         "f:annotations": {".": {}, "f:meta.helm.sh/release-name": {}, "f:mine": {}},
