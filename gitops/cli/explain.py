@@ -145,6 +145,8 @@ def _where(found: Explanation, times: Times, now: datetime) -> str:
     lasts = f" since {times.short(since, now)}" if since else ""
     if standing is None or standing.key != key:
         return f"{title(key)} waits{lasts}."
+    if standing.is_leaving:
+        return f"{title(key)} is being deleted, and not gone yet{lasts}."
     target, applied = standing.target, standing.applied
     if not applied.revision:
         return f"{title(key)} has not been applied yet; {target} waits{lasts}."

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
+from applier.observed import is_terminating
 from applier.reasons import Reason
 from gitops.propagation.people import Asked, moment
 from gitops.propagation.state import State as Rollout
@@ -105,6 +106,7 @@ class Standing:
     kro_state: str = ""
     conditions: Mapping[str, str] | None = None
     causes: tuple[Cause, ...] = ()
+    is_leaving: bool = False
 
     @classmethod
     def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
@@ -135,6 +137,7 @@ class Standing:
             kro_state=status.get("state", ""),
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
             causes=_told_once([Cause.read(row).within(shared) for row in ours.get("blocked") or ()]),
+            is_leaving=is_terminating(instance),
         )
 
     @property

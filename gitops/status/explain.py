@@ -81,9 +81,10 @@ class _World:
             node = annotation(live or {"metadata": {}}, keys.NODE_ID)
             causes = [one for one in standing.causes if node == one.node or node in one.behind]
             return await self._of(key, causes, standing)
-        told = [Cause.read(row) for _, record in self.records for row in record.causes]
-        if causes := [cause for cause in told if cause.object == str(key)]:
-            return await self._of(key, causes)
+        for source, record in self.records:
+            told = [Cause.read(row) for row in record.causes]
+            if causes := [cause for cause in told if str(key) in (cause.node, cause.object)]:
+                return await self._of(key, causes, source=source)
         if owner is None and live is None:
             for one in await self._all():
                 if causes := [cause for cause in one.causes if cause.object == str(key)]:
@@ -109,7 +110,7 @@ class _World:
             raise RefError(f"no source {ref.name!r} in cluster {self.cluster.name}; there are: {known}")
         mine = tuple(one for one in await self._all() if one.source == ref.name)
         causes = [Cause.read(row) for row in record.causes]
-        found = await self._of(source_parent(ref.name), causes)
+        found = await self._of(source_parent(ref.name), causes, source=ref.name)
         state = State.of([*(one.reason for one in mine), *(cause.reason for cause in causes)])
         configured = followed(await self.cluster.get(INSTALLATION))
         is_left = configured is not None and ref.name not in configured
@@ -127,7 +128,7 @@ class _World:
             found.waiting, key=lambda one: (one.state is not State.HALTED, list(State).index(one.state), one.key)
         )
         chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
-        return replace(found, chain=tuple(chain))
+        return self._from(first.source, replace(found, chain=tuple(chain)))
 
     async def window(self, ref: Ref) -> Explanation:
         named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
@@ -140,7 +141,12 @@ class _World:
         return Explanation(str(ref), State.HELD if held else State.SETTLED, chain=shut, open=opened, instances=held)
 
     async def _of(
-        self, key: ObjectKey, causes: Sequence[Cause], standing: Standing | None = None, node: str = ""
+        self,
+        key: ObjectKey,
+        causes: Sequence[Cause],
+        standing: Standing | None = None,
+        node: str = "",
+        source: str = "",
     ) -> Explanation:
         unit = f"{key}/{node}" if node else str(key)
         if not causes and standing and key == standing.key and not node:
@@ -151,7 +157,13 @@ class _World:
         opened = await self._open(standing, chain) if standing and chain else ()
         rollout = self.rollouts.get(standing.rollout) if standing and chain else None
         facts = rollout.externals if rollout else {}
-        return Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened, facts)
+        source = source or (standing.source if standing else "")
+        found = Explanation(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened, facts)
+        return self._from(source, found)
+
+    def _from(self, source: str, found: Explanation) -> Explanation:
+        commit = next((record.target for name, record in self.records if name == source), "")
+        return replace(found, source=source, commit=commit)
 
     async def _chain(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Link]:
         """From this cause to what holds it up; a circle ends where it closes."""

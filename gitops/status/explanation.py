@@ -60,7 +60,7 @@ class Explanation:
     `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass,
     `externals` the external facts that its definition asks for and that are so, with since when. `record` is that of a
     source, which `is_left` where the daemon is not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or
-    behind a window.
+    behind a window. `source` is the name of the source that it comes from, where it comes from one, and `commit` where that is.
     """
 
     unit: str
@@ -75,6 +75,8 @@ class Explanation:
     is_left: bool = False
     rollout: Rollout | None = None
     instances: tuple[Standing, ...] = ()
+    source: str = ""
+    commit: str = ""
 
     @property
     def waiting(self) -> tuple[Standing, ...]:

@@ -127,15 +127,15 @@ def _openings(link: Shut, times: Times) -> Iterator[str]:
 def actions(found: Explanation) -> Iterator[tuple[str, str]]:
     """What can be done, and the command or the place for it; each once."""
     seen: set[str] = set()
-    source = f"source/{found.standing.source}" if found.standing else found.unit
+    source, commit = f"source/{found.source}", found.commit[:12]
     for index, link in enumerate(found.chain):
-        for what, how in _actions(link, found.chain[:index], source):
+        for what, how in _actions(link, found.chain[:index], source, commit):
             if how not in seen:
                 seen.add(how)
                 yield what, how
 
 
-def _actions(link: Link, before: Sequence[Link], source: str) -> Iterator[tuple[str, str]]:
+def _actions(link: Link, before: Sequence[Link], source: str, commit: str) -> Iterator[tuple[str, str]]:
     match link:
         case Shut(closing=closing):
             window = closing.window
@@ -155,10 +155,10 @@ def _actions(link: Link, before: Sequence[Link], source: str) -> Iterator[tuple[
             waits_for_it = before and isinstance(before[-1], Waiting) and before[-1].key != key
             if waits_for_it and standing and cause.reason.is_gate and cause.reason is not Reason.HELD:
                 yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
-            yield from _answers(key, cause, standing.rollout if standing else "", source)
+            yield from _answers(key, cause, standing.rollout if standing else "", source, commit)
 
 
-def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str) -> Iterator[tuple[str, str]]:
+def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str, commit: str) -> Iterator[tuple[str, str]]:
     match cause.reason:
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _CORRECT
@@ -177,7 +177,7 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str) -> Iterato
         case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED:
             yield "go to that commit", f"levelgate approve {source} --commit SHA"
         case Reason.BRAKE_ENGAGED:
-            yield "agree to the deletions", f"levelgate approve {source} --commit SHA"
+            yield "agree to the deletions", f"levelgate approve {source} --commit {commit}"
         case Reason.GATE_CLOSED | Reason.GATE_ERROR:
             for gate in cause.details.get("gates") or ():
                 if gate["at"]:

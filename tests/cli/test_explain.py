@@ -12,7 +12,8 @@ from gitops.cli import USAGE
 from gitops.propagation.gates import Fact
 from tests.cli.conftest import Typed
 from tests.cli.shops import HOURS, SHOPS, START, friday
-from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
+from tests.scenarios.definitions import config_map
 
 
 def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:
@@ -448,3 +449,35 @@ def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
             ("cert/tls", "default"),
         ):
             assert "the cluster serves no kind" in typed(fleet, "explain", word, "-n", namespace, code=1)
+
+
+def test_what_is_to_go_and_may_not_is_never_called_as_git_says(typed: Typed) -> None:
+    """Rule 12: a person asks about one of the objects that the brake holds, not about the source; the answer can be copied."""
+    names = [f"m{number}" for number in range(8)]
+    plain = {f"{one}.json": json.loads(config_map("default", one, a="b")) for one in names}
+    with Fleet(names=("a",), plain=plain) as fleet:
+        fleet.start()
+        fleet.plain = {}
+        fleet.push()
+        fleet.step()
+        act = f"  agree to the deletions  levelgate approve source/platform --commit {commit_id(fleet.commits)[:12]}"
+        for ref in ("configmap/m1", "source/platform"):
+            told = answer(typed, fleet, ref)
+            assert "8 of 12 objects would be deleted" in " ".join(told)
+            assert "as Git says" not in " ".join(told)
+            assert told[-1] == act
+
+
+def test_an_instance_that_is_being_deleted_says_so(typed: Typed) -> None:
+    """A finalizer of somebody's on what it is made of: it has not "not been applied yet"."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        path = "/apis/apps/v1/namespaces/default/deployments/a-app"
+        fleet.request("PATCH", f"{path}?fieldManager=x", {"metadata": {"finalizers": ["example.org/hold"]}}, MERGE)
+        fleet.names = ("b",)
+        fleet.push()
+        for _ in range(3):
+            fleet.step()
+        told = answer(typed, fleet, "link/a")
+        assert told[0].startswith("Link default/a is being deleted, and not gone yet since ")
+        assert "example.org/hold (set by x)" in " ".join(told)
