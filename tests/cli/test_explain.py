@@ -435,7 +435,8 @@ def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
     certificate = {"apiVersion": "cert.test/v1", "kind": "Certificate", "metadata": metadata, "spec": {}}
     with Fleet(names=("a",), plain={"tls.json": certificate}) as fleet:
         fleet.push()
-        fleet.step()
+        for _ in range(3):
+            fleet.step()
         told = typed(fleet, "status").splitlines()
         assert told[-1] == "Why one waits: levelgate explain certificate/tls -n default"
         assert told[-2].startswith(

@@ -149,6 +149,15 @@ async def test_the_earliest_opening_is_told_and_what_is_kept_is_counted() -> Non
     assert values((await metrics.text(START)).decode(), "levelgate_cache_entries") == {("renderings",): 7}
 
 
+async def test_what_is_wrong_with_a_source_itself_is_counted_too() -> None:
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        seen.fleet.rules["broken.yaml"] = "kind: [unclosed\n"
+        seen.fleet.push()
+        await seen.step()
+        assert values(await seen.metrics(), "levelgate_blocked") == {("RenderFailed", "platform"): 1}
+
+
 async def test_drift_and_what_was_done_are_counted() -> None:
     async with scene() as seen:
         for action in ("healed", "created", "finalizer removed"):
