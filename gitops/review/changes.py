@@ -59,6 +59,8 @@ class Changes:
         self._staying = Staying.of(self.preview.first.plan)
         self._due_nodes = {one.rendered.parent: one.nodes for one in self.preview.due.sets}
         self.neighbours = Neighbours.of(self.preview)
+        nodes = (node.node for one in self.preview.due.sets for node in one.nodes)
+        self._failing = {node.key for node in nodes if node.error}
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self.preview.situation.observed.objects.items():
             if label(live, keys.PART_OF):
@@ -87,7 +89,7 @@ class Changes:
     def _of_set(self, one: SetPlan) -> Iterator[Change]:
         if one.error and one.error.reason.is_failure and not one.nodes:
             key, why = one.rendered.parent, self.masks.text(one.error.message)
-            if key.group_kind not in self.neighbours.defines:
+            if key.group_kind not in self.neighbours.defines and key not in self._failing:
                 yield Change(Action.FAILED, key, str(key.group_kind), None if one.rendered.is_source else key, why=why)
         for node in one.nodes:
             if not node.node.external:

@@ -74,6 +74,13 @@ def test_what_an_instance_that_waits_wants_is_not_another_s_to_have() -> None:
     assert failed.why.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
 
 
+def test_what_has_a_definition_that_does_not_build_is_told_once() -> None:
+    head = changed(sample(), "definitions/database.yaml", "${server.status.currentRevision}", "${nothing.status}")
+    failed = [change.ref for change in planned({}, head).changes if change.action is Action.FAILED]
+    assert "Database.platform.example.com/prod/reports" in failed
+    assert len(failed) == len(set(failed))
+
+
 def test_a_file_that_moves_changes_nothing() -> None:
     files = sample()
     head = {("moved/docs.yaml" if file == DOCS else file): text for file, text in files.items()}
