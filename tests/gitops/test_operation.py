@@ -290,15 +290,20 @@ def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: Fleet) -> None:
     """2.6: a readiness costs a look at the instance and at who is let move by that; those that wait hear of it later, by one look at everything."""
     fleet.push(paced={"shape": {"linear": {"n": 1}}, "progressDeadline": "10000h"})  # time flies here
 
+    def awaited() -> tuple[int, list[str]]:
+        """What those that wait are told: how many may be under way or settled, and for whom they wait."""
+        (wave,) = fleet.rollout().waves
+        return wave.limit, [one.name for one in wave.ahead.others]
+
     async def story() -> None:
         async with operating(fleet) as found:
             fleet.push("two")
             found.follower.poll("platform")
             await found.until(lambda: fleet.waits()["c"] == "PaceReached")
-            assert "3rd of 3; 1 may" in fleet.propagated("c")[1]
+            await found.until(lambda: awaited() == (1, ["default/a"]))
             fleet.ready("a")
             assert reached("b", await found.until(lambda: fleet.at("two") == ["a", "b"])) is not None
-            await found.until(lambda: "3rd of 3; 2 may" in fleet.propagated("c")[1])
+            await found.until(lambda: awaited() == (2, ["default/b"]))
             fleet.ready("b")
             assert reached("c", await found.until(lambda: fleet.at("two") == ["a", "b", "c"])) is not None
             fleet.ready("c")
