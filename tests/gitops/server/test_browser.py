@@ -54,6 +54,11 @@ OVERFLOWING: Final = """() => [...document.querySelectorAll(".drawing a")].flatM
 
 REACHABLE: Final = "() => document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]').length"
 
+UNREACHABLE: Final = """() => [...document.querySelectorAll(".scroll")]
+  .filter((one) => one.tabIndex !== 0 || one.getAttribute("role") !== "region" || !document.getElementById(one.getAttribute("aria-labelledby")))
+  .map((one) => one.outerHTML.slice(0, 100))"""
+"""What can be scrolled, but not with the keyboard, or has no name."""
+
 FOCUSED: Final = """() => {
   const all = [...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')];
   return all.indexOf(document.activeElement);
@@ -238,3 +243,11 @@ async def test_a_screen_reader_finds_its_way(browsing: Browsing) -> None:
             for name in ("Not as Git says", "Instances", "Recent passes"):
                 assert await page.get_by_role("region", name=name).count() >= 1
             assert await page.get_by_role("columnheader", name="Not before").count() == 1
+            until = page.locator("#causes tbody tr td.when time").first
+            assert await until.get_attribute("datetime") == "2026-11-24T08:00:00Z"
+            for part in ("#causes", "#instances"):
+                assert await page.locator(part).get_by_role("rowheader", name="default/i0").count() == 1
+            level = page.locator("#instances tbody tr li").first
+            assert await level.text_content() == "level 0: ✓1 Settled "
+            assert await page.get_by_role("img", name="prod: not active now, ").count() == 1
+            assert await page.evaluate(UNREACHABLE) == []
