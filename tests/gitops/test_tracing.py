@@ -24,6 +24,7 @@ from applier.sandbox.transport import cluster_of
 from gitops import tracing
 from gitops.passes.reconcile import Reconciler
 from gitops.stages import Stage, told
+from renderer.identity import ObjectKey
 from tests.conftest import IN_CI
 from tests.gitops.fleet import Fleet, commit_id
 from tests.gitops.source.real_git import Work
@@ -47,6 +48,9 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
         reconciler = Reconciler(cluster, "0", fleet.clock, stage=tracing.stage_of(tracer))
         for _ in range(3):
             await reconciler.reconcile([fleet.state])
+        gone = ObjectKey("apps", "Deployment", "default", "gone")
+        await cluster.merge(gone, {"metadata": {"labels": {"a": "b"}}}, manager="levelgate")
+        await cluster.delete(gone, uid="another", resource_version=None)
         spans = kept.get_finished_spans()
     first = named(spans, "pass")[0]
     assert attributes(first) == {"levelgate.revisions": (f"platform@{commit_id(1)}",)}
@@ -60,6 +64,9 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
         "levelgate.instance": "Link/default/i0",
         "levelgate.revision": commit_id(1)[:12],
     }
+    (delete,) = named(spans, "delete object")
+    assert attributes(delete) == {"levelgate.object": "Deployment.apps/default/gone"}
+    assert attributes(named(spans, "merge object")[-1]) == {"levelgate.object": "Deployment.apps/default/gone"}
     assert write.parent
     assert write.parent.span_id in {span.context.span_id for span in named(spans, "apply") if span.context}
     assert spans[0].resource.attributes["service.name"] == "levelgate"

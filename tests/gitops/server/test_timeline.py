@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from gitops.server.timeline import DAYS, SCALE, Row, days, rows
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_page import held
@@ -58,3 +60,16 @@ def test_midnights_are_named_where_there_is_room() -> None:
     found = days(NOW)
     assert [one.x for one in found] == [at(day, 0) for day in range(21, 28)]
     assert [one.label for one in found][:2] == ["Sat 21", "Sun 22"]
+    at_midnight = days(datetime(2026, 11, 20, tzinfo=UTC))
+    assert [one.x < SCALE for one in at_midnight] == [True] * 6
+
+
+async def test_windows_that_do_not_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitops.server.timeline.MOST", 1)
+    async with scene(names=("i0",)) as seen:
+        await held(seen)
+        board = await seen.seen.monitor.board()
+        assert board
+        found, more = rows(board.rules, NOW)
+        assert ([one.name for one in found], more) == (["prod"], 1)
+        assert "1 more" in await seen.page()
