@@ -155,7 +155,7 @@ class Cause:
     def within(self, wave: WaveProgress | None) -> Cause:
         """With what it shares with others, as the record of its rollout tells that of their wave."""
         position = self.details.get("position")
-        if self.node or position is None or wave is None:
+        if wave is None or position is None or "limit" in position:  # of items of its own, it says all itself
             return self
         others = wave.ahead.others
         return replace(

@@ -426,7 +426,9 @@ def test_a_wave_leads_to_whom_it_waits_for(typed: Typed) -> None:
             (f"Link.{GROUP}/default/b", "Progressing"),
         ]
         (row,) = [line for line in typed(fleet, "status").splitlines() if line.startswith("default  link/a ")]
-        assert row.split()[2:] == ["WaveNotReached", f"rollout/links.{GROUP}"]
+        assert row.split()[2:] == ["WaveNotReached", "default", "link/b"]
+        node = found(typed, fleet, "link/a/app")["chain"][0]
+        assert (node["node"], [one["name"] for one in node["blockedBy"]]) == ("app", ["default/b"])
 
 
 def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
