@@ -157,8 +157,11 @@ class Shards:
 
     async def _take(self, name: str) -> None:
         lead = self._leadership(ObjectKey(*KIND, OWN_NAMESPACE, name))
-        lease = self._leases.found.get(name) or await lead.read()
-        if name in self._leases.found and not self._leases.is_free(lease):
+        if known := self._leases.found.get(name):
+            lease, is_free = known, self._leases.is_free(known)
+        else:  # whether somebody who was faster is alive, the next look can tell
+            is_free = not holder_of(lease := await lead.read())
+        if not is_free:
             return
         if await lead.take(lease):
             self._held[name] = _Held(lead, asyncio.ensure_future(lead.hold()))

@@ -13,6 +13,7 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
 from gitops.daemon.division import Division
 from gitops.daemon.shards import Shards
 from gitops.leadership import Leadership, NotLeading, leases_of
@@ -118,6 +119,31 @@ async def test_all_is_divided_between_those_that_are_alive() -> None:
         await world.pass_by(10)
         world.divided("a", "b", "c", "d")
         assert all(world.found[name].sources <= before[name] for name in "abc")
+
+
+async def test_what_was_taken_after_a_look_is_left_to_who_has_it() -> None:
+    """Processes that begin at once: what the list did not show yet may be somebody's by the time it is to be taken."""
+    async with replicas() as world:
+        looked, go = asyncio.Event(), asyncio.Event()
+
+        async def late(request: Request) -> Response:
+            response = await world.sandbox.answer(request)
+            if request.method == "GET" and "/leases?" in request.target and not looked.is_set():
+                looked.set()
+                await go.wait()
+            return response
+
+        await world.start("b", cluster=cluster_of(late))
+        await looked.wait()
+        await world.start("a")
+        await world.pass_by(3)
+        before = world.found["a"].sources
+        assert before
+        go.set()
+        await world.pass_by(10)
+        assert (world.found["a"].end, world.found["b"].end) == ("", "")
+        assert world.found["a"].sources == before
+        world.divided("a", "b")
 
 
 async def test_one_that_falls_silent_is_replaced_once_its_leases_have_run_out() -> None:
