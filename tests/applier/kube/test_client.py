@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientTimeout
 
 from applier.cluster import Object, Subject
 from applier.errors import Denied, Unavailable, UnknownOutcome
@@ -152,7 +153,7 @@ async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path)
 
 
 async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("applier.kube.transport.READ_SECONDS", 0.05)
+    monkeypatch.setattr("applier.kube.transport._OF_READS", ClientTimeout(sock_read=0.05))
     async with scripted(tmp_path) as (server, cluster):
         await cluster.discover()
         server.gate = asyncio.Event()
