@@ -83,7 +83,7 @@ def holder_among(lease: str, replicas: Collection[str]) -> str:
 
 def _kinds_in(catalog: Catalog) -> frozenset[GroupKind]:
     templates = (node.group_kind for definition in catalog.definitions.values() for node in definition.nodes)
-    return frozenset(one.group_kind for one in catalog.objects).union(templates)
+    return catalog.kinds.union(templates)
 
 
 def _heaviest(of: str, candidates: Collection[str]) -> str:
