@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
+from renderer import keys
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
@@ -177,6 +178,14 @@ def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Plat
     applied.kubectl("delete", "deployment", "kro", "-n", applied.namespace)
 
 
+def definitions_left_on(server: ControlPlane) -> list[dict[str, Any]]:
+    """CRDs of definitions, by whichever test."""
+    found: list[dict[str, Any]] = server.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").body[
+        "items"
+    ]
+    return [crd for crd in found if keys.DEFINITION in crd["metadata"].get("annotations", {})]
+
+
 @pytest.mark.cluster
 def test_every_permission_that_lacks_is_named(
     lone_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
@@ -207,6 +216,14 @@ def test_every_permission_that_lacks_is_named(
             "resources": ["controllerrevisions", "customresourcedefinitions"],
             "verbs": ["get", "list", "watch", "create", "patch", "delete"],
         },
+    ]
+    rules += [
+        {
+            "apiGroups": [crd["spec"]["group"]],
+            "resources": [crd["spec"]["names"]["plural"], f"{crd['spec']['names']['plural']}/status"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+        }
+        for crd in definitions_left_on(lone_control_plane)
     ]
     rbac = "rbac.authorization.k8s.io"
     lone_control_plane.request(

@@ -144,7 +144,7 @@ def test_workloads_go_in_reverse_where_they_are_to_go(applied: Platform) -> None
     assert "customresourcedefinition" in applied.kubectl("get", "crd", f"chains.{applied.group}", "-o", "name")
     assert eventually(lambda: is_away(applied), within=30)
     assert traces(dump(applied.kubectl)) == []
-    if applied.audit:
+    if applied.audit_log:
         deleted = [
             event.name
             for event in applied.audit.events(since=0, user="levelgate", verbs={"delete"}, namespace=applied.namespace)
