@@ -59,7 +59,7 @@ class Judge:
         needs = rendered.member_dependencies
         awaited = {name for node in rendered.nodes for name in node.depends_on}
         for node in rendered.nodes:
-            above = next((found for name in node.depends_on if (found := clear.get(name))), None)
+            above = next(filter(None, map(clear.get, node.depends_on)), None)
             above = above or _behind(barrier, node, done.values(), clear)
             plan = self._node(rendered, node, done, above, needs[node.id], ready_to_write=ready_to_write, begun=begun)
             if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
@@ -138,9 +138,10 @@ class Judge:
             return self._unseen(node, node.key)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT
-        proven = healthy and live is not None and carries(live, node.manifest, node.hash) and status.is_fresh(live)
+        is_carried = live is not None and carries(live, node.manifest, node.hash)
+        proven = live is not None and is_carried and healthy and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, needs, healthy=proven))
-        verb, lost = self._verb(rendered, node, live, deps)
+        verb, lost = self._verb(rendered, node, live, deps, is_carried=is_carried)
         failure = self._failure(rendered, node, node.key, live)
         verb = self._replaced(node, live, verb, failure)
         blocked = self._blocked(rendered, node, live, above, verb, failure)
@@ -157,8 +158,7 @@ class Judge:
             if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
                 blocked = self.gates.check(change._replace(effect=Effect.CREATE))
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
-        before = rendered.before.nodes if rendered.before and live is None and node.group_kind == JOB else ()
-        is_gone = any(one.key == node.key and is_completed(one, None, parent, self.observed.now) for one in before)
+        is_gone = live is None and node.group_kind == JOB and self._was_completed(rendered, node, parent)
         return NodePlan(
             node,
             verb,
@@ -176,6 +176,11 @@ class Judge:
             rests_on=rests_on(live) if live is not None else None,
             is_gone=is_gone,
         )
+
+    def _was_completed(self, rendered: RenderedSet, node: RenderedNode, parent: Object | None) -> bool:
+        """A Job that is to be made anew, and that had completed as it was before."""
+        before = rendered.before.nodes if rendered.before else ()
+        return any(one.key == node.key and is_completed(one, None, parent, self.observed.now) for one in before)
 
     def _unseen(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
         """It is not known whether it is there. Why it could not be read says the failure; one of a write is no reason not to look again."""
@@ -228,13 +233,15 @@ class Judge:
             turns_at=None if ready else health.until,
         )
 
-    def _verb(self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...]) -> Verdict:
+    def _verb(
+        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...], *, is_carried: bool
+    ) -> Verdict:
         if live is None:
             return Verb.CREATE, ()
         holder = label(live, keys.PART_OF)
         if apply_entry(live, CONTENT) is None and (not holder or self._is_inherited(rendered, live, holder)):
             return Verb.ADOPT, ()
-        if holder != rendered.id or not carries(live, node.manifest, node.hash):
+        if holder != rendered.id or not is_carried:
             return Verb.UPDATE, ()
         return self.comparisons.verdict(rendered, node, live, deps)
 

@@ -26,6 +26,9 @@ STATUS_GRACE = timedelta(seconds=30)
 """How long a custom resource may be without status before it counts as one whose controller writes none."""
 
 
+_ABSENT = Health(Status.NOT_FOUND, "the object is absent")
+
+
 def health(
     obj: Object | None,
     *,
@@ -44,7 +47,7 @@ def health(
     datetime. `applier.health` finds out what of this is so.
     """
     if obj is None:
-        return Health(Status.NOT_FOUND, "the object is absent")
+        return _ABSENT
     view = View(obj, now)
     general = _generic(view)
     if general:
