@@ -121,7 +121,7 @@ class Rollout:
                 self._break()
             self.fleet.push()
             self.fleet.call(self._live())
-            self.met = Counter(fault.name for fault in self.fleet.faulty.met)
+            self.met = Counter((fault.plural, fault.name) for fault in self.fleet.faulty.met)
 
     def _break(self) -> None:
         self.fleet.written = {"i00": {"text": ["no"]}, "i06": {"text": "broken"}}
@@ -131,7 +131,8 @@ class Rollout:
             Fault(Refuse(403), verb="patch", name="i03-app"),
             Fault(Reset(carried_out=False), verb="patch", name="i04-app"),
             Fault(Refuse(500), verb="patch", name="i05-app"),
-            Fault(Delay(25), verb="patch", name="i08-app"),
+            Fault(Delay(25), verb="patch", plural="deployments", name="i08-app"),
+            Fault(Delay(25), verb="patch", plural="configmaps", name="i08-app"),
             Fault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
             Fault(Delay(HANGS), verb="list", plural="secrets"),
             Fault(Delay(25), verb="patch", name="i10", subresource="status"),
@@ -169,7 +170,7 @@ class Rollout:
 
 def test_i9_the_others_are_as_fast_as_ever() -> None:
     """I9; and I11: what fails costs looks of its own, half as many requests again at the most, and in a minute after that, while the faults last,
-    it is tried again ever more rarely. That a kind does not answer has to be found out, once.
+    it is tried again ever more rarely: fewer than fifty passes more than without. That a kind does not answer has to be found out, once.
     """
     normal, faulted = Rollout(faults=False), Rollout(faults=True)
     normal.run()
@@ -179,10 +180,10 @@ def test_i9_the_others_are_as_fast_as_ever() -> None:
     lasted = max(faulted.settled[name] for name in good) - SHORTEST
     assert lasted <= 1.2 * max(normal.settled[name] for name in good)
     assert faulted.requests <= 1.5 * normal.requests
-    assert faulted.passes < 50
-    assert faulted.met["i08-app"] == 1, "it was written again although nobody had answered yet"
-    assert 1 <= faulted.met["i10"] <= 60 / 25 + 1, "it was written again although nobody had answered yet"
-    assert all(4 <= faulted.met[name] <= 60 / PUT_OFF for name in ("i09-app", "i11")), (
+    assert faulted.passes < normal.passes + 50
+    assert faulted.met["deployments", "i08-app"] == 1, "it was written again although nobody had answered yet"
+    assert 1 <= faulted.met["*", "i10"] <= 60 / 25 + 1, "it was written again although nobody had answered yet"
+    assert all(4 <= faulted.met["*", name] <= 60 / PUT_OFF for name in ("i09-app", "i11")), (
         "the server said when to come again"
     )
 
