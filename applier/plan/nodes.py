@@ -239,16 +239,16 @@ class Judge:
         if live is None:
             return Verb.CREATE, ()
         holder = label(live, keys.PART_OF)
-        if apply_entry(live, CONTENT) is None and (not holder or self._is_inherited(rendered, live, holder)):
+        if apply_entry(live, CONTENT) is None and (
+            not holder or (holder == rendered.id and self._is_inherited(rendered, live))
+        ):
             return Verb.ADOPT, ()
         if holder != rendered.id or not is_carried:
             return Verb.UPDATE, ()
         return self.comparisons.verdict(rendered, node, live, deps)
 
-    def _is_inherited(self, rendered: RenderedSet, live: Object, holder: str) -> bool:
+    def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
         """A member from the time when the set was another tool's, or kubectl's: a person has handed the set over."""
-        if holder != rendered.id:
-            return False
         heirs_of = self._adoption(rendered).heirs_of
         return bool(applied_by(live, (*HANDS, *(name for tool in heirs_of for name in TOOLS[tool].managers))))
 
@@ -327,7 +327,8 @@ class Judge:
             parent = f"its parent: kubectl get configmaps,secrets -A -l {keys.PARENT_ID}={holder}"
             way = f"stop who applies it, and take off its label {keys.PART_OF}; removed there it may be deleted"
             return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")
-        refusal = self._adoption(rendered).refusal(live) if _is_foreign(live) else ""
+        is_foreign = apply_entry(live, CONTENT) is None  # in no set, and never applied by us
+        refusal = self._adoption(rendered).refusal(live) if is_foreign else ""
         return Blocked(Reason.CONFLICT, refusal) if refusal else None
 
     def _adoption(self, rendered: RenderedSet) -> Adoption:
@@ -385,11 +386,6 @@ def _behind(
 
 def _waits_at_gate(plan: NodePlan) -> bool:
     return plan.is_gated or (plan.blocked is not None and plan.blocked.reason is Reason.DEPENDENCY_NOT_READY)
-
-
-def _is_foreign(live: Object) -> bool:
-    """In no set, and never applied by us."""
-    return not label(live, keys.PART_OF) and apply_entry(live, CONTENT) is None
 
 
 def _word(node: RenderedNode, live: Object | None, key: str) -> str:
