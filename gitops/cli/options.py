@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import wraps
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,10 @@ from gitops.durations import duration
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
     from gitops.status.permitted import Permitted
+
+
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+"""A file that is there."""
 
 
 class Duration(click.ParamType[timedelta]):
@@ -139,7 +144,7 @@ class ClusterChoice:
             try:
                 yield found, namespace or cluster.namespace
             except RefError as error:
-                raise RefError(". ".join(filter(None, [str(error), found.told]))) from None
+                raise RefError(found.after(error)) from None
 
 
 def whole(cluster: Permitted) -> int:

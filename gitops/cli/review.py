@@ -12,7 +12,7 @@ import click
 
 from gitops import compose
 from gitops.cli import program_version
-from gitops.cli.options import Duration
+from gitops.cli.options import FILE, Duration
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.config.address import Address, address
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--token-file",
     required=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Holds the token for the forge, and for Git over https. Read anew for each request.",
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--hook-secret-file",
     "secret_file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Holds the secrets that hooks are proven with, one a line.",
 )

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gitops.cli import INTERRUPTED, program_version
+from gitops.cli.options import FILE
 from gitops.cli.terminal import tell
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
@@ -57,7 +58,7 @@ class Assumed(click.ParamType[str]):
 )
 @click.option(
     "--policy",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     metavar="FILE",
     help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
 )

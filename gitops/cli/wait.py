@@ -119,8 +119,7 @@ async def _rollout(cluster: KubeCluster, name: str, awaited: Awaited) -> list[Ar
     permitted = Permitted(cluster)
     found = (await Overview.read(permitted, now=SystemClock().now())).of_rollout(name)
     if not found.rollouts:
-        told = f"nothing is known of rollout/{name}; `levelgate status` lists what there is"
-        raise RefError(". ".join(filter(None, [told, permitted.told])))
+        raise RefError(permitted.after(f"nothing is known of rollout/{name}; `levelgate status` lists what there is"))
     if len(found.instances) < sum(wave.total for wave in found.rollouts[0].waves) and permitted.refused:
         raise RefError(f"how far rollout/{name} is cannot be told. {permitted.told}")
     return [awaited.of_rollout(name, found.instances)]

@@ -16,9 +16,9 @@ from applier.fenced import Fenced
 from gitops.records.record import SourceRecord, read_records
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.listing import listed
 
 _FORBIDDEN = 403
-_MOST = 5
 
 
 def _never() -> None:
@@ -67,9 +67,12 @@ class Permitted(Fenced):
         """What is missing for want of rights, in one sentence; empty where nothing is."""
         if not self.refused:
             return ""
-        named = sorted(map(str, self.refused))
-        more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
-        return f"Not everything could be read: you may not {'; '.join(named[:_MOST])}{more} (deploy/people.yaml has roles)."
+        named = listed(sorted(map(str, self.refused)), separator="; ")
+        return f"Not everything could be read: you may not {named} (deploy/people.yaml has roles)."
+
+    def after(self, sentence: object) -> str:
+        """This, and what is missing."""
+        return ". ".join(filter(None, [str(sentence), self.told]))
 
     async def _places(self, kind: GroupKind) -> builtins.list[str]:
         """Namespaces in which objects of this kind may be."""
