@@ -35,7 +35,7 @@ class Bodies:
         if (request.content_length or 0) > LARGEST:
             raise _too_large(request.content_length or 0)
         if self.count >= AT_ONCE:
-            raise _busy()
+            raise busy()
         body = bytearray()
         self.count += 1
         try:
@@ -46,7 +46,7 @@ class Bodies:
                     if len(body) > LARGEST:
                         raise _too_large(len(body))
                     if self.held > TOGETHER:
-                        raise _busy()
+                        raise busy()
         except TimeoutError:
             raise web.HTTPRequestTimeout from None
         finally:
@@ -59,5 +59,6 @@ def _too_large(size: int) -> web.HTTPException:
     return web.HTTPRequestEntityTooLarge(max_size=LARGEST, actual_size=size)
 
 
-def _busy() -> web.HTTPException:
+def busy() -> web.HTTPException:
+    """To whom may try again soon."""
     return web.HTTPServiceUnavailable(headers={"Retry-After": "5"})

@@ -13,7 +13,7 @@ from aiohttp import web
 from applier.errors import ClusterError
 from gitops.compose import SourceConfig
 from gitops.server import hooks
-from gitops.server.bodies import Bodies
+from gitops.server.bodies import Bodies, busy
 
 PATH: Final = "/hooks/{provider}"
 _PATIENCE: Final = 5.0
@@ -62,7 +62,7 @@ class Receiver:
                 await self.hint(*found)
         except (ClusterError, TimeoutError):
             self.told(name, "failed")
-            raise web.HTTPServiceUnavailable(headers={"Retry-After": "5"}) from None
+            raise busy() from None
 
     async def _body(self, request: web.Request, name: str) -> bytes:
         try:

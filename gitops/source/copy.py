@@ -28,6 +28,7 @@ _LENT = "refs/levelgate/lent/"
 _INCOMING = "refs/levelgate/incoming"
 _EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
 _UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
+_DELETE_REF = ("update-ref", "-d", "--no-deref", "--end-of-options")
 _TIDY = (
     *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
     *("gc", "--auto", "--quiet"),
@@ -143,7 +144,7 @@ class Copy:
         names = git.run("for-each-ref", "--format=%(refname)", _LENT).decode().split()
         gone = sorted(set(names) - {_local_name(name, lent=True) for name in kept})
         for name in gone:
-            git.run("update-ref", "-d", "--no-deref", "--end-of-options", name)
+            git.run(*_DELETE_REF, name)
         return bool(gone)
 
     def _is_large(self, git: Git) -> bool:
@@ -154,7 +155,7 @@ class Copy:
 
     def _free(self, git: Git) -> None:
         """Nobody else is in the copy, so nothing that is not named is in use."""
-        git.run("update-ref", "-d", "--no-deref", "--end-of-options", _INCOMING)
+        git.run(*_DELETE_REF, _INCOMING)
         with suppress(GitError):
             git.run("gc", "--prune=now", "--quiet")
 
