@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +18,7 @@ from gitops.passes.tally import Tally
 from renderer.catalog import follow
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.passes.traces import run_under
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = tuple(f"{ROOT / name}/" for name in ("gitops", "applier", "renderer"))
@@ -40,12 +40,7 @@ def run_by(act: Callable[[], object]) -> Lines:
         name = frame.f_code.co_filename
         return local(frame, event, argument) if name.startswith(OURS) and not name.startswith(SANDBOX) else None
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
+    run_under(trace, act)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 import tracemalloc
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,6 +18,7 @@ from gitops.passes import topology
 from gitops.passes.topology import Interests, Labels, Topology, Woken
 from renderer.identity import GroupKind, ObjectKey
 from renderer.selection import Selection
+from tests.gitops.passes.traces import run_under
 
 ROUTE, POLICY = GroupKind("g.test", "Route"), GroupKind("g.test", "Policy")
 
@@ -112,12 +112,7 @@ def steps_of(act: Callable[[], object]) -> int:
         steps += event == "opcode"
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
+    run_under(trace, act)
     return steps
 
 

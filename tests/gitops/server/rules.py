@@ -65,7 +65,7 @@ class Between:
                 return self._called(one)
             case promql.BinaryExpr():
                 return self._combined(one)
-        raise NotImplementedError(type(one).__name__)
+        raise ValueError(f"not evaluated: {type(one).__name__}")
 
     def _aggregated(self, one: promql.AggregateExpr) -> Vector:
         by = set(one.modifier.labels) if one.modifier else set()
