@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import StaleWrite
@@ -21,6 +22,9 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 PREFIX = "rollout-"
 ROLLOUT = "rollout"
 """Value of the label `internal.levelgate.dev/record`."""
+
+_OF_NOTHING: Final = "1"
+"""A version that no object has, since the first that is stored is the second of the store: an apply with it creates, and overwrites nothing."""
 
 
 def rollout_key(name: str) -> ObjectKey:
@@ -72,7 +76,9 @@ class Rollouts:
         """Write one, and take away the requests that it answers. Raises ClusterError; StaleWrite where somebody else has written since."""
         key, data = rollout_key(name), state.data()
         if (known := self.records.get(name)) is None:
-            return await cluster.apply(rollout_body(name, state), manager=PARENT, force=True)
+            body = rollout_body(name, state)
+            body["metadata"]["resourceVersion"] = _OF_NOTHING
+            return await cluster.apply(body, manager=PARENT, force=True)
         metadata: Object = {"labels": {keys.RECORD: ROLLOUT}}
         # A merge, because an apply cannot take away what somebody else has written.
         metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}

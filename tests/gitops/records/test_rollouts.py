@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from applier.cluster import Object
+from applier.errors import StaleWrite
+from applier.kube import connect
+from gitops.propagation.state import Halt, State, WaveProgress
 from gitops.propagation.state import Target as Revision
-from gitops.propagation.state import WaveProgress
 from gitops.propagation.waits import Ahead, Other
+from gitops.records.installation import ensure_namespace
+from gitops.records.rollouts import Rollouts
 from tests.gitops.fleet import MERGE, TEN, Fleet, commit_id
 
 
@@ -299,3 +304,21 @@ def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: Fl
     fleet.push()
     found = fleet.step()
     assert [one.key.name for one in found.results if one.action == "deleted"] == ["of-first", "first"]
+
+
+async def test_of_two_that_make_a_record_at_once_one_is_refused(kubeconfig: Path, namespace: str, fleet: Fleet) -> None:
+    """Both have found none. What the first decided, perhaps a halt, stands; the second reads it and decides anew (I6)."""
+    first, second = (State(halts=(Halt(1, fleet.clock.now(), who, "INC-7"),)) for who in ("first", "second"))
+    found = Rollouts()
+    cluster = await connect(kubeconfig=str(kubeconfig))
+    try:
+        await ensure_namespace(cluster)
+        stored = await found.write(cluster, name=namespace, state=first)
+        with pytest.raises(StaleWrite):
+            await found.write(cluster, name=namespace, state=second)
+        known = await Rollouts.observe(cluster)
+        assert known.records[namespace] == stored
+        await known.write(cluster, name=namespace, state=second)
+        assert (await Rollouts.observe(cluster)).states(fleet.clock.now())[namespace].halts == second.halts
+    finally:
+        await cluster.close()
