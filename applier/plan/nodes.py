@@ -323,7 +323,8 @@ class Judge:
                 return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
             if neighbour := self.records.neighbours.get(holder):
                 taken = "take it out there, and it is handed over; nothing is deleted"
-                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} belongs to {neighbour}; {taken}")
+                way = "if nobody follows that source any more, follow it too, with a path that holds nothing"
+                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} belongs to source {neighbour}; {taken} ({way})")
             parent = f"its parent: kubectl get configmaps,secrets -A -l {keys.PARENT_ID}={holder}"
             way = f"stop who applies it, and take off its label {keys.PART_OF}; removed there it may be deleted"
             return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")

@@ -320,8 +320,8 @@ class Records:
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
     what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
     of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
-    narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are the parents of sources that are not
-    planned here, by the ids of their sets, and `claims` what these want of ours, each with who does.
+    narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are sources that are not planned
+    here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -335,5 +335,5 @@ class Records:
     epoch: int = 0
     partial: frozenset[ObjectKey] = frozenset()
     refused: Mapping[Place, Refused] = field(default_factory=dict)
-    neighbours: Mapping[str, ObjectKey] = field(default_factory=dict)
+    neighbours: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)

@@ -11,11 +11,13 @@ from applier.observed import Observed, annotation, label
 from applier.plan import Answered, Plan, plan
 from applier.plan.comparing import Comparisons
 from applier.reads import Reader
+from applier.reasons import Reason
 from applier.refusals import Refusals
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.propagation import deadlock, governor, stays
 from gitops.propagation.situation import Situation
+from gitops.records.record import read_sets
 from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.catalog import Catalog
@@ -104,6 +106,10 @@ class Decider:
                 moved.decides_as(known.propagation) or governor.repeats(moved, here, answers)
             )
             known = replace(known, propagation=moved, gated=gated)
+            if is_final and (strangers := _strangers(decided) - known.records.neighbours.keys()):
+                names = {**dict.fromkeys(strangers, ""), **await read_sets(self.cluster)}
+                known = replace(known, records=replace(known.records, neighbours=names))
+                continue
             if is_final:
                 moved = moved.explain(moved)
                 stands = moved.gates.answer_as(gates, answers)
@@ -120,6 +126,14 @@ def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
     used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
     found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
     return {key for key in found if not observed.is_known(key)}
+
+
+def _strangers(decided: Plan) -> set[str]:
+    """The ids of sets that are not planned here and have what is wanted here."""
+    nodes = (node for one in decided.sets for node in one.nodes)
+    refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
+    holders = {label(node.live, keys.PART_OF) for node in refused if node.live}
+    return holders - {"", *(one.rendered.id for one in decided.sets)}
 
 
 def _is_custom(kind: GroupKind) -> bool:

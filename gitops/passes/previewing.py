@@ -59,4 +59,4 @@ def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records
     """With what is known of sources that are not looked at: which sets are theirs, and what they wait for."""
     parents = {name: source_parent(name) for name in neighbours}
     claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
-    return replace(records, neighbours={applyset_id(one): one for one in parents.values()}, claims=claims)
+    return replace(records, neighbours={applyset_id(one): name for name, one in parents.items()}, claims=claims)

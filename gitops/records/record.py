@@ -14,7 +14,7 @@ import orjson
 
 from applier.cluster import Object
 from applier.inventory import TOOL, Scope
-from applier.observed import annotation
+from applier.observed import annotation, label
 from applier.reads import Reader
 from applier.reasons import Reason
 from renderer import keys
@@ -193,10 +193,20 @@ def is_approval(said: str, commit: str) -> bool:
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
-    found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.PARENT_ID)
-    ours = [obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/")]
-    named = [(obj["metadata"]["name"].removeprefix(SOURCE_PREFIX), SourceRecord.read(obj)) for obj in ours]
-    return sorted(named, key=lambda pair: pair[0])
+    found = await _parents(cluster)
+    return [(name, SourceRecord.read(found[name])) for name in sorted(found)]
+
+
+async def read_sets(cluster: Reader) -> dict[str, str]:
+    """The same sources, by the ids of their sets."""
+    return {label(obj, keys.PARENT_ID): name for name, obj in (await _parents(cluster, metadata_only=True)).items()}
+
+
+async def _parents(cluster: Reader, *, metadata_only: bool = False) -> dict[str, Object]:
+    kind = GroupKind("", "ConfigMap")
+    found = await cluster.list(kind, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=metadata_only)
+    ours = (obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"))
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
 
 
 def _dumps(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A definition is its kind, whatever it is called (rulings, *One catalog per cluster*): what becomes of its rollout when names change."""
+"""What becomes of a rollout when its definition gets another name (rulings, *One catalog per cluster*), and of objects when their source does."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from applier.reasons import Reason
 from gitops.propagation.state import State
+from gitops.records.record import SourceRecord
 from gitops.records.rollouts import Rollouts
-from renderer.identity import ObjectKey
+from renderer import keys
+from renderer.identity import ObjectKey, source_parent
 from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 
 LINK, CHAIN = f"Link.{GROUP}", f"Chain.{GROUP}"
 
@@ -79,3 +82,51 @@ def test_definitions_of_one_name_and_two_kinds_have_rollouts_of_their_own(platfo
         "app": [ObjectKey(GROUP, "Link", "default", "x")],
         "app.chain": [ObjectKey(GROUP, "Chain", "default", "y")],
     }
+
+
+def told(platform: Platform, source: str, passes: int = 4) -> dict[str, str]:
+    """What the record of the source says of objects that others have."""
+    for _ in range(passes):
+        platform.go_on()
+    record = SourceRecord.read(platform.cluster.objects[source_parent(source)])
+    rows = [row for row in record.causes if row["reason"] == Reason.OWNED_ELSEWHERE]
+    return {str(row["object"]): str(row["message"]) for row in rows}
+
+
+def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: Platform) -> None:
+    """What a source deployed belongs to its name (docs/configuration.md, *Rename a source*); followed under both it is handed over, nothing goes."""
+    files = {"d.json": named("Link", "app", "a"), "x.json": instance("Link", "x"), "p.json": plain("p", text="1")}
+    platform.commit(files, source="shop")
+    platform.settle()
+    del platform.sources["shop"]
+    platform.commit(files, source="team-shop")
+    refused = told(platform, "team-shop")
+    assert refused.keys() == {
+        "ConfigMap/default/p",
+        f"Link.{GROUP}/default/x",
+        f"CustomResourceDefinition.apiextensions.k8s.io/links.{GROUP}",
+    }
+    assert all("belongs to source shop; take it out there" in why for why in refused.values())
+    assert all("follow it too, with a path that holds nothing" in why for why in refused.values())
+    platform.commit({}, source="shop")
+    assert told(platform, "team-shop") == {}
+    assert platform.deleted() == []
+
+
+def test_whose_an_object_is_costs_one_list_where_one_is_refused(platform: Platform) -> None:
+    """Other sources are asked for by no pass that does not need them, and by none twice, whoever it turns out to be."""
+
+    def lists() -> int:
+        before = platform.cluster.requests["list"]
+        platform.go_on()
+        return platform.cluster.requests["list"] - before
+
+    platform.commit({"p.json": plain("p", text="1"), "q.json": plain("q", text="1")}, source="shop")
+    platform.settle()
+    usual = lists()
+    taken = {keys.PART_OF: "applyset-of-others-v1"}
+    platform.cluster.edit(
+        ObjectKey("", "ConfigMap", "default", "p"), lambda obj: obj["metadata"]["labels"].update(taken)
+    )
+    platform.go_on()
+    assert lists() == usual + 1
