@@ -49,6 +49,10 @@ class Discovery:
     resources: Mapping[GroupKind, Resource]
     stale: frozenset[str] = field(default=frozenset())
 
+    def keeps(self, kind: GroupKind) -> bool:
+        """Are there objects of this kind, to be listed? What only asks the server something, such as a TokenReview, is answered and not kept."""
+        return kind in self.resources and "list" in self.resources[kind].verbs
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Permission:

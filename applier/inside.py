@@ -29,11 +29,8 @@ async def inside(cluster: Reader, key: ObjectKey, observed: Observed) -> str:
         return str(ObjectKey.of(found[0])) if found else ""
     if key.group_kind != NAMESPACE:
         return ""
-    kinds = [
-        kind
-        for kind, resource in observed.discovery.resources.items()
-        if resource.namespaced and "list" in resource.verbs
-    ]
+    discovery = observed.discovery
+    kinds = [kind for kind, one in discovery.resources.items() if one.namespaced and discovery.keeps(kind)]
     for objects in await asyncio.gather(
         *(_listed(cluster, kind, key.name) for kind in sorted(set(kinds) - _IN_EVERY_NAMESPACE))
     ):

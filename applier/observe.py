@@ -39,7 +39,7 @@ async def complete(cluster: Reader, observed: Observed, kinds: Iterable[GroupKin
     wanted = set(kinds).union(*_scopes(observed))
     asked: set[GroupKind] = set()
     while (
-        pending := wanted & observed.discovery.resources.keys() - observed.listed - observed.unreadable.keys() - asked
+        pending := set(filter(observed.discovery.keeps, wanted)) - observed.listed - observed.unreadable.keys() - asked
     ):
         observed = await relist(cluster, observed, pending)
         asked |= pending
@@ -51,7 +51,7 @@ async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKe
     """Scopes of sets whose parents are gone, where they had any: what covers their members among *all* kinds that can be listed. One list of metadata
     for each kind; of one that cannot be read now every set may have members.
     """
-    kinds = sorted(kind for kind, resource in observed.discovery.resources.items() if "list" in resource.verbs)
+    kinds = sorted(filter(observed.discovery.keeps, observed.discovery.resources))
     sets = {applyset_id(parent): parent for parent in parents}
     selector = f"{keys.PART_OF} in ({','.join(sorted(sets))})"
     answers = await asyncio.gather(*(_scanned(cluster, kind, selector) for kind in kinds))

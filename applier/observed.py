@@ -160,9 +160,13 @@ class Observed:
     def is_known(self, key: ObjectKey) -> bool:
         return key in self.objects or key in self.absent or key.group_kind in self.listed & self.whole
 
-    def is_unserved(self, kind: GroupKind) -> bool:
-        """Certainly no object of this kind exists: it is not served, and its group was asked."""
-        return kind not in self.discovery.resources and kind.group not in self.discovery.stale
+    def has_none_of(self, kind: GroupKind) -> bool:
+        """Certainly no object of this kind exists: it is not served, or not kept, and its group was asked."""
+        return not self.discovery.keeps(kind) and kind.group not in self.discovery.stale
+
+    def is_only_answered(self, kind: GroupKind) -> bool:
+        """It is served, and no object of it ever exists."""
+        return kind in self.discovery.resources and not self.discovery.keeps(kind)
 
     @property
     def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:

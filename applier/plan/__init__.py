@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse
 
 from applier import completion, inventory, kro, prune
 from applier.adoption import NEVER
@@ -269,9 +270,9 @@ class _Planner:
         return SetPlan(rendered, parent, current, orphans=found, finish=finish)
 
     def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
-        desired = inventory.scope_of(_own(rendered), rendered.parent)
+        desired = self._scope_of(rendered)
         if rendered.before:
-            desired |= inventory.scope_of(_own(rendered.before), rendered.parent)
+            desired |= self._scope_of(rendered.before)
         target = self.gates.targets.get(rendered.parent) or inventory.target_of(parent)
         covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
         covered = covered and parent is not None and inventory.is_intact(parent)
@@ -319,7 +320,7 @@ class _Planner:
         return tuple(plan for plan in found if plan.node.key in gated)
 
     def _is_listed(self, scope: Scope) -> bool:
-        return all(kind in self.observed.listed or self.observed.is_unserved(kind) for kind in scope.kinds)
+        return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
     def _orphans(
         self, rendered: RenderedSet, nodes: tuple[NodePlan, ...], current: Scope, *, release: bool = False
@@ -365,6 +366,13 @@ class _Planner:
         blocked = self.gates.check(change)
         return replace(orphan, allowed=False, blocked=blocked) if blocked else orphan
 
+    def _scope_of(self, rendered: RenderedSet) -> Scope:
+        """Where what the set owns may live, as far as that is known; not what it only refers to, nor a kind of which nothing ever lives."""
+        found = inventory.scope_of(
+            (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
+        )
+        return replace(found, kinds=frozenset(filterfalse(self.observed.is_only_answered, found.kinds)))
+
     def _current_of(self, rendered: RenderedSet) -> Scope:
         parent = self.observed.objects.get(rendered.parent)
         try:
@@ -382,8 +390,3 @@ def _is_ours(parent: Object | None) -> bool:
 
 def _has_finalizer(parent: Object) -> bool:
     return keys.FINALIZER in (parent["metadata"].get("finalizers") or ())
-
-
-def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
-    """The keys of what the set owns, as far as they are known; not of what it only refers to."""
-    return (node.key for node in rendered.nodes if node.key and not node.external)

@@ -131,10 +131,13 @@ class Judge:
         assert node.key is not None
         if unreadable := self.observed.unreadable.get(node.group_kind):
             return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
+        if self.observed.is_only_answered(node.group_kind):
+            nothing = f"the server answers a {node.group_kind} and keeps none, so there is nothing to manage; take it out of Git"
+            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked(Reason.APPLY_FAILED, nothing))
         parent = self.observed.objects.get(rendered.parent)
         if is_completed(node, live, parent, self.observed.now):
             return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
-        if live is None and not self.observed.is_known(node.key) and not self.observed.is_unserved(node.group_kind):
+        if live is None and not self.observed.is_known(node.key) and not self.observed.has_none_of(node.group_kind):
             return self._unseen(node, node.key)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT

@@ -163,7 +163,7 @@ def vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, arc
         if key not in wanted
         and pair.source in read
         and key not in observed.objects
-        and (observed.is_known(key) or observed.is_unserved(key.group_kind))
+        and (observed.is_known(key) or observed.has_none_of(key.group_kind))
     )
 
 
