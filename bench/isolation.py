@@ -25,6 +25,7 @@ from applier.kube.cluster import KubeCluster
 from applier.kube.configuration import choose
 from applier.kube.exchange import Answer, BrokenError, Streamed
 from applier.kube.transport import HttpTransport
+from applier.plan import NodePlan
 from bench._wanted import end, missed
 from gitops.clock import SystemClock
 from gitops.daemon.attention import Attention
@@ -116,6 +117,7 @@ class Fleet:
     spoilt: dict[str, dict[str, Any]] = field(default_factory=dict)
     branch: Branch = field(default_factory=lambda: Branch(Target("https://git.test/platform.git")))
     commits: int = 0
+    content: str = ""
 
     async def run(self) -> list[str]:
         self.cluster = KubeCluster(self.transport, concurrency=16, sleep=asyncio.sleep, rng=random.random)
@@ -154,10 +156,10 @@ class Fleet:
 
     async def _commit(self, text: str, spoilt: Mapping[str, Mapping[str, Any]]) -> None:
         self.commits += 1
-        content = f"{self.commits} {text}"
+        self.content = f"{self.commits} {text}"
         files = {
-            "chain.json": json.dumps(_definition("Chain", content)),
-            "other.json": json.dumps(_definition("Other", "${nobody.knows}" if spoilt else content)),
+            "chain.json": json.dumps(_definition("Chain", self.content)),
+            "other.json": json.dumps(_definition("Other", "${nobody.knows}" if spoilt else self.content)),
         }
         for name in (*self.good, *FAULTS):
             kind = "Other" if name == "unbuilt" else "Chain"
@@ -201,10 +203,14 @@ class Fleet:
             self.settled |= {
                 one.rendered.parent.name
                 for one in found.plan.sets
-                if one.nodes and not one.rendered.is_source and all(node.settled for node in one.nodes)
+                if one.nodes and not one.rendered.is_source and all(self._arrived(node) for node in one.nodes)
             }
             if self.settled >= self.good:
                 self.arrived.set()
+
+    def _arrived(self, node: NodePlan) -> bool:
+        """It is as this commit wants it, not as the one before did, from which it is rendered until the new revision is stored."""
+        return node.settled and node.live is not None and node.live["data"]["text"] == self.content
 
     async def _break(self) -> None:
         """Everything goes wrong from now on."""

@@ -120,6 +120,24 @@ def test_who_takes_long_to_decide_waits_longer_before_he_decides_again(takes: fl
     lab.run(story)
 
 
+@pytest.mark.parametrize(("late", "waited"), [(1, 0.4), (5, 2), (9, 3.6)])
+def test_the_fewer_are_late_the_shorter_the_others_wait_for_them(late: int, waited: float) -> None:
+    """I9: where a thousand take two seconds to decide on, nobody wants to hear of the last five for four."""
+    lab = Lab()
+
+    async def story() -> None:
+        batch = lab.batch()
+        await batch.take()
+        await asyncio.sleep(2)  # as it takes to decide
+        begun = lab.loop.time()
+        acts = [lab.act(batch, f"c{number}", 60 if number < late else 0) for number in range(10)]
+        assert len(await batch.take(acts)) == 10 - late
+        assert lab.loop.time() - begun == pytest.approx(waited, abs=0.01)
+        await lab.underway.idle()
+
+    lab.run(story)
+
+
 def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
     """A server that takes 0.25 s for each is slow, and nobody is late: who has waited for some of them knows."""
     lab = Lab()
