@@ -153,9 +153,12 @@ class _Gauges(Collector):
             (),
             {(): bool(monitor.refused())},
         )
-        if monitor.passes:
-            at = monitor.passes[-1].at.timestamp()
-            yield _gauge("levelgate_last_pass_timestamp_seconds", "When the last pass ended.", (), {(): at})
+        yield _gauge(
+            "levelgate_last_pass_timestamp_seconds",
+            "When the last pass ended; 0: none has yet.",
+            (),
+            {(): monitor.passes[-1].at.timestamp() if monitor.passes else 0.0},
+        )
         requests = CounterMetricFamily(
             "levelgate_api_requests",
             "Requests to the API server, by verb and status; code 0: no answer.",

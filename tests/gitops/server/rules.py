@@ -85,6 +85,11 @@ class Between:
         seconds = matrix.range.total_seconds()
         assert self.now.at - self.before.at <= seconds, "both scrapes are within the range"
         before = self.before.selected(matrix.vector_selector)
+        if one.func.name == "max_over_time":
+            now = self.now.selected(matrix.vector_selector)
+            return {
+                labels: max(found[labels] for found in (before, now) if labels in found) for labels in {**before, **now}
+            }
         share = {"increase": 1.0, "rate": 1 / seconds}[one.func.name]
         return {
             labels: (value - before[labels]) * share

@@ -100,6 +100,10 @@ async def stands_still(seen: Scene) -> None:
     seen.fleet.clock.moment += timedelta(minutes=30)
 
 
+async def hangs(_: Scene) -> None:
+    """No pass ends."""
+
+
 async def passes_fail(seen: Scene) -> None:
     for _ in range(4):
         with suppress(ValueError), seen.seen.stage("pass"):
@@ -199,6 +203,14 @@ async def test_an_alert_fires_where_its_fault_is(seen: Scene, alert: str) -> Non
     found: dict[str, Any] = await firing(seen, befall)
     assert found.keys() == {alert, *besides}
     assert found[alert] == labels
+
+
+async def test_who_never_gets_through_a_first_pass_is_told_of() -> None:
+    """It leads and is alive, so no other alert fires; and where it is restarted, its metrics are away for a moment."""
+    async with scene(names=("i0",)) as seen:
+        assert await firing(seen, hangs) == {"LevelgateStandsStill": set()}
+        restarted = Between(await scraped(seen), Scrape(seen.fleet.clock.seconds() + 60, ""))
+        assert restarted.firing(rules()["LevelgateStandsStill"])
 
 
 async def test_an_opening_that_is_over_excuses_nobody(seen: Scene) -> None:
