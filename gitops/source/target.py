@@ -23,7 +23,8 @@ _SCP = re.compile(r"(?P<user>[A-Za-z0-9_.][\w.-]*)@(?P<host>[A-Za-z0-9][A-Za-z0-
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _TRANSPORT_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(?:/|$)|(?:^|/)\.|\.$|/$|^/|^-|^@$")
-_USERINFO = re.compile(r"//[^/@\s]*@")
+_USERINFO = re.compile(r"//(?:[^/\s:@]*:(?!\d+/)\S*|[^/\s]*)@")
+"""A password may hold anything, if nobody escaped it: what follows a colon and is no port counts as one, up to the last `@`."""
 _METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-data"})
 
 

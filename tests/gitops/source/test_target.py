@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,13 @@ def test_a_credential_in_the_url_is_refused_without_repeating_it(url: str) -> No
         Target(url)
     assert "CANARY" not in f"{caught.value!r} {caught.value} {caught.value.__dict__}"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("password", ["CAN/ARY", "CAN@ARY", "CA@N/A@RY", "CAN#ARY", "CAN?ARY"])
+def test_a_password_that_nobody_escaped_is_not_repeated_either(password: str) -> None:
+    with pytest.raises(RefusedUrl) as caught:
+        Target(f"https://ana:{password}@git.example.com/x.git")
+    assert not [part for part in re.split("[/@#?]", password) if len(part) > 1 and part in str(caught.value)]
 
 
 def test_local_repositories_can_be_forbidden(tmp_path: Path) -> None:
@@ -182,3 +190,5 @@ def test_redaction() -> None:
     assert (
         redact("fatal: https://ana:secret@host/x and ssh://git@host") == "fatal: https://***@host/x and ssh://***@host"
     )
+    told = "https://host:8443/a@b: broke off; ask ana@host, see https://host/x@v1"
+    assert redact(told) == told
