@@ -1,8 +1,8 @@
 """The copy of a repository in the cache: brought up to what the server has, checked before use, replaced when damaged.
 
 Invariant: a ref below `refs/levelgate/current/` is set only to a commit whose whole tree is here. A fetch that breaks off changes no such ref.
-Commits that were current stay, so that rewritten history can be compared; those that are `lent`, below `refs/levelgate/lent/`, stay until another
-takes their place, they are given back, or there is no room for what is fetched. Nothing is ever checked out.
+Commits that were current, or searched for, stay, so that rewritten history can be compared; those that are `lent`, below `refs/levelgate/lent/`,
+stay until another takes their place, they are given back, or there is no room for what is fetched. Nothing is ever checked out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _INCOMING = "refs/levelgate/incoming"
 _EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
 _UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
 _DELETE_REF = ("update-ref", "-d", "--no-deref", "--end-of-options")
+_OTHER_FORMAT: Final = "mismatched algorithms"
+"""What Git says where one side names objects by SHA-1 and the other by SHA-256."""
+
 _TIDY = (
     *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
     *("gc", "--auto", "--quiet"),
@@ -87,11 +90,12 @@ class Copy:
 
         def look() -> str | None:
             with self.changing(sha256=False) as git:
-                self._remote.transfer(git, *_EVERYTHING)
+                self._remote.transfer(git, *_EVERYTHING, prune=True)
                 commit = self._repository.parse(short)
                 if commit is None or not commit.startswith(short):
                     return None
                 self._check_complete(self._repository, commit)
+                _keep(git, commit)
                 return commit
 
         return self.recovering(look, fallback)
@@ -131,7 +135,7 @@ class Copy:
         if previous and repository.contains(commit, previous):
             self._followed = previous, commit
         elif previous and not lent:
-            git.run(*_UPDATE_REF, f"refs/levelgate/kept/{previous}", previous)
+            _keep(git, previous)
         git.run(*_UPDATE_REF, _local_name(remote_name, lent=lent), commit)
         if lent and previous and self._is_large(git):
             self._free(git)
@@ -168,7 +172,7 @@ class Copy:
             if not by_id or not isinstance(self._remote.known(failure), RevisionNotFound):
                 raise
         # Not every server gives out a commit by its id: then take every branch and tag, and look.
-        self._remote.transfer(git, *_EVERYTHING)
+        self._remote.transfer(git, *_EVERYTHING, prune=True)
         if found := repository.parse(remote_name):
             return found
         raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
@@ -182,7 +186,9 @@ class Copy:
             sweep(git.git_dir)
 
     def _judged(self, git: Git, failure: GitError) -> SourceError:
-        """The server's doing if Git says so, else damage if the copy does not stand a check."""
+        """The server's doing if Git says so, else damage if the copy does not stand a check, or names objects otherwise than the server does now."""
+        if _OTHER_FORMAT in failure.stderr:
+            return DamagedCache(self._name, "the server has another object format than the copy")
         if known := self._remote.known(failure):
             return known
         try:
@@ -217,6 +223,11 @@ def _local_name(remote_name: str, *, lent: bool = False) -> str:
     """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
     place = _LENT if lent else "refs/levelgate/current/"
     return f"{place}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
+
+
+def _keep(git: Git, commit: str) -> None:
+    """Whatever becomes of the branches and tags that it is on."""
+    git.run(*_UPDATE_REF, f"refs/levelgate/kept/{commit}", commit)
 
 
 def _initialise(git: Git, *, sha256: bool) -> None:

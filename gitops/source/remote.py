@@ -18,7 +18,7 @@ from gitops.source.target import Target, redact
 
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
-    *("--no-show-forced-updates", "--force", "--end-of-options"),
+    *("--no-show-forced-updates", "--force"),
 )
 _PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
 _SHALLOW = "shallow roots are not allowed to be updated"
@@ -59,13 +59,14 @@ class Remote:
         """The first of the full ref names that the server has, with the id of its commit."""
         return first_of(names, self.refs("--quiet", *with_peeled(names)))
 
-    def transfer(self, git: Git, *refspecs: str) -> None:
-        """Fetch into the repository of `git`. Raises `GitError`, and `RefusedContent` when it takes too much of the
-        disk, or comes without its history.
+    def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
+        """Fetch into the repository of `git`; `prune`: refs that are gone there go here first, as `a` would be in the way of `a/b`. Raises
+        `GitError`, and `RefusedContent` when it takes too much of the disk, or comes without its history.
         """
         objects = (git.git_dir or self._home.path) / "objects"
         fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
-        _, said = self._allowed(fetching).told(*_FETCH, self._target.location, *refspecs)
+        options = (*_FETCH, *(["--prune"] if prune else []), "--end-of-options")
+        _, said = self._allowed(fetching).told(*options, self._target.location, *refspecs)
         if _SHALLOW in said:
             raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW)
 

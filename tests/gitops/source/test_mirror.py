@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -268,6 +269,23 @@ def test_branches_that_cannot_exist_together(work: Work, cache: Path) -> None:
     assert Mirror(Target(str(work.path), Branch("team/shop")), cache).fetch() == work.git("rev-parse", "team/shop")
 
 
+def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: Path) -> None:
+    """All branches are fetched for it, and `team` would be in the way of `team/shop`. What was found stays here, on a branch or not."""
+    first = work.commit(a="1")
+    work.git("checkout", "--quiet", "-b", "team")
+    lost = work.commit(a="2")
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    assert mirror.resolve(lost[:9]) == lost
+    work.git("checkout", "--quiet", "main")
+    work.git("branch", "--delete", "--force", "team")
+    work.git("checkout", "--quiet", "-b", "team/shop")
+    found = work.commit(a="3")
+    assert mirror.resolve(found[:9]) == found
+    Work(next(cache.glob("*/repository.git"))).git("gc", "--quiet", "--prune=now")
+    assert mirror.commit(lost[:9]) == lost
+    assert mirror.is_ancestor(first, lost)
+
+
 def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
     base = work.commit(a="1")
     lost = work.commit(a="2")
@@ -425,16 +443,43 @@ def test_five_thousand_files(work: Work, cache: Path) -> None:
 
 
 def test_sha256_repositories(tmp_path: Path, cache: Path) -> None:
-    path = tmp_path / "sha256"
-    path.mkdir()
-    work = Work(path)
-    work.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    work = _made(tmp_path / "sha256", "sha256")
     commit = work.commit(a="1")
-    mirror = Mirror(Target(str(path)), cache)
+    mirror = Mirror(Target(str(work.path)), cache)
     assert mirror.fetch() == commit
     assert len(commit) == 64
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
-    assert working_tree(path).files == mirror.snapshot(commit).files
+    assert working_tree(work.path).files == mirror.snapshot(commit).files
+
+
+def test_a_short_id_in_a_sha256_repository_with_an_empty_cache(tmp_path: Path, cache: Path) -> None:
+    """Before the server was asked nobody knows how it names objects."""
+    work = _made(tmp_path / "sha256", "sha256")
+    commit = work.commit(a="1")
+    mirror = Mirror(Target(str(work.path)), cache)
+    assert mirror.resolve(commit[:9]) == commit
+    assert mirror.fetch() == commit
+
+
+@pytest.mark.parametrize("place", ["path", "http"])
+def test_a_repository_that_is_made_anew_with_another_object_format(
+    work: Work, cache: Path, server: GitServer, place: str
+) -> None:
+    old = work.commit(a="1")
+    mirror = Mirror(Target(str(work.path) if place == "path" else server.url()), cache)
+    assert mirror.fetch() == old
+    shutil.rmtree(work.path)
+    new = _made(work.path, "sha256").commit(a="2")
+    assert mirror.fetch() == new
+    assert mirror.snapshot(new).files["a.yaml"].data == b"2"
+    assert not mirror.is_ancestor(old, new)
+
+
+def _made(path: Path, form: str) -> Work:
+    path.mkdir()
+    work = Work(path)
+    work.git("init", "--quiet", "--initial-branch=main", f"--object-format={form}")
+    return work
 
 
 @pytest.mark.parametrize("place", ["path", "http"])
