@@ -76,7 +76,7 @@ class Fights:
         return {
             key: Blocked(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
             for key, fight in self._held.items()
-            if now < fight.last + fight.wait
+            if timedelta() <= now - fight.last < fight.wait  # a clock that was set back makes it no longer
         }
 
     def _forget(self, now: datetime) -> None:

@@ -37,6 +37,10 @@ class _Refusal:
     times: int
     until: datetime
 
+    def stands(self, now: datetime) -> bool:
+        """Nothing waits for longer: then the clock was set back."""
+        return timedelta() < self.until - now <= LONGEST_WAIT
+
 
 @dataclass
 class Refusals:
@@ -48,13 +52,13 @@ class Refusals:
 
     def standing(self, now: datetime) -> Mapping[Place, Refused]:
         """What is not to be sent now, unless something has changed of it."""
-        return {place: one.refused for place, one in self._known.items() if now < one.until}
+        return {place: one.refused for place, one in self._known.items() if one.stands(now)}
 
     def due(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
         """When what was refused is to be tried again although nothing has changed: by the parent of the set, by object."""
         found: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
         for (parent, key), one in self._known.items():
-            if now < one.until:
+            if one.stands(now):
                 found.setdefault(parent, {})[key] = one.until
         return found
 

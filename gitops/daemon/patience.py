@@ -28,6 +28,10 @@ class _Failing:
     by_wish: bool
     access: tuple[object, ...]
 
+    def rests(self, now: datetime) -> bool:
+        """Nobody rests for longer: then the clock was set back."""
+        return timedelta() < self.until - now <= timedelta(seconds=LONGEST_WANTED)
+
 
 @dataclass(slots=True)
 class Patience:
@@ -49,7 +53,7 @@ class Patience:
         if failing is None or mirror.target.scheme == "file":
             return False
         is_other = is_urged or mirror.access != failing.access
-        return now < failing.until and (failing.by_wish or not is_other)
+        return failing.rests(now) and (failing.by_wish or not is_other)
 
     def failed(self, mirror: Mirror, access: tuple[object, ...], error: SourceError, now: datetime) -> None:
         """It was asked with this access, the mirror's when the question was put."""

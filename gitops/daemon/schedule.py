@@ -11,16 +11,20 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 _log = logging.getLogger(__name__)
+
+_LOOK_AT_CLOCK: Final = 30.0
+"""Seconds; apscheduler sleeps until the next timer as the clock was when it fell asleep."""
 
 
 class Schedule:
     """Named timers on the running event loop. Use with `async with`; timers run between entry and exit.
 
     A name stands for one timer: a new one of that name replaces it. Late timers run once, however many turns were
-    missed.
+    missed. A clock that is set forward or back is followed within half a minute: `at` means the new time, and what
+    comes back at intervals does not wait until the clock is where it was.
     """
 
     def __init__(self) -> None:
@@ -30,14 +34,17 @@ class Schedule:
             timezone=UTC,
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
+        self._longest: dict[str, timedelta] = {}
 
     async def __aenter__(self) -> Self:
         self._scheduler.start()
+        self._look_at_clock()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._looking.cancel()
         self._scheduler.shutdown(wait=False)
         await asyncio.sleep(0)  # the scheduler stops in a callback of the loop
 
@@ -50,6 +57,7 @@ class Schedule:
             raise ValueError(f"{name}: the interval must be positive and the jitter at least 0 and below 1")
         trigger = IntervalTrigger(seconds=seconds, timezone=UTC, jitter=seconds * jitter or None)
         self._add(name, trigger, action)
+        self._longest[name] = interval * (1 + jitter)
 
     def at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
         """Call `action` once at `when` (with a zone), or at once if that has passed."""
@@ -63,10 +71,19 @@ class Schedule:
         """Forget the timer; it need not exist."""
         from apscheduler.jobstores.base import JobLookupError
 
+        self._longest.pop(name, None)
         try:
             self._scheduler.remove_job(name)
         except JobLookupError:
             _log.debug("no timer %s", name)
+
+    def _look_at_clock(self) -> None:
+        now = datetime.now(UTC)
+        for name, longest in self._longest.items():
+            if self._scheduler.get_job(name).next_run_time > now + longest:  # the clock was set back
+                self._scheduler.modify_job(name, next_run_time=now)
+        self._scheduler.wakeup()
+        self._looking = asyncio.get_running_loop().call_later(_LOOK_AT_CLOCK, self._look_at_clock)
 
     def _add(self, name: str, trigger: Any, action: Callable[[], None]) -> None:
         async def run() -> None:  # a coroutine: plain functions would run in threads
@@ -75,4 +92,5 @@ class Schedule:
             except Exception:
                 _log.exception("timer %s failed", name)
 
+        self._longest.pop(name, None)
         self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)

@@ -16,7 +16,7 @@ _PATIENCE: Final = timedelta(minutes=1)
 """How long to wait where no time is named; twice as long each time that it was too short."""
 
 _LONGEST: Final = timedelta(hours=1)
-"""No limit lasts longer: whoever names another time has another clock."""
+"""No limit lasts longer: whoever names another time has another clock, or ours was set back."""
 
 _TOLD: Final = ("rate limit", "abuse detection")
 """What GitHub says of a limit that stands in no header."""
@@ -28,6 +28,10 @@ class Limits:
 
     resumes: datetime | None = None
     _in_vain: int = 0
+
+    def bars(self, now: datetime) -> bool:
+        """Is nothing to be asked now?"""
+        return self.resumes is not None and timedelta() < self.resumes - now <= _LONGEST
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
         """Learn from an answer; whether it is a refusal that time heals. An answer may be the last one that is given for now."""

@@ -121,7 +121,7 @@ class Rest:
     ) -> _Answer:
         import aiohttp
 
-        if self._limits.resumes and self.clock.now() < self._limits.resumes:
+        if self._limits.bars(self.clock.now()):
             raise self._limited()
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=_SECONDS)

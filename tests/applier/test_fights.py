@@ -39,6 +39,7 @@ def test_each_repair_of_a_fight_waits_twice_as_long(times: int, minutes: int) ->
     assert KEY not in fights.held_back(now + timedelta(minutes=minutes))
     if minutes:
         assert KEY in fights.held_back(now + timedelta(minutes=minutes) - timedelta(seconds=1))
+        assert KEY not in fights.held_back(now - timedelta(days=1)), "the clock was set back"
 
 
 def test_the_other_side_is_named() -> None:

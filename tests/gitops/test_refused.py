@@ -127,7 +127,14 @@ def a_deletion(story: Refusing) -> None:
     story.fleet.push()
 
 
-@pytest.mark.parametrize("change", [another_intent, a_new_process, a_person_asks, other_rules, a_deletion])
+def a_clock_set_back(story: Refusing) -> None:
+    """It would be waited for until the clock is where it was."""
+    story.fleet.clock.moment -= timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "change", [another_intent, a_new_process, a_person_asks, other_rules, a_deletion, a_clock_set_back]
+)
 def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, change: Any) -> None:
     """2.2: its intent, what decides on writes, a request of a person (`levelgate sync`)."""
     for _ in range(9):

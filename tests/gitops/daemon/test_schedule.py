@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 
+import apscheduler.schedulers.base
 import pytest
 
+from gitops.daemon import schedule as schedule_module
 from gitops.daemon.schedule import Schedule
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -66,6 +69,47 @@ async def test_timers_of_one_interval_do_not_fire_together() -> None:
         await asyncio.sleep(0)
         due = [job.next_run_time for job in schedule._scheduler.get_jobs()]
         assert max(due) - min(due) > timedelta(seconds=30)
+
+
+class Shifted(datetime):
+    """A clock that somebody has set."""
+
+    by = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) + cls.by
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Shifted]]:
+    for module in (schedule_module, apscheduler.schedulers.base):
+        monkeypatch.setattr(module, "datetime", Shifted)
+    monkeypatch.setattr(schedule_module, "_LOOK_AT_CLOCK", 0.01)
+    yield Shifted
+    Shifted.by = timedelta()
+
+
+async def test_a_clock_that_is_set_back_keeps_no_poll_waiting(clock: type[Shifted]) -> None:
+    polled = asyncio.Event()
+    async with Schedule() as schedule:
+        schedule.every("poll", FUTURE, polled.set)
+        await asyncio.sleep(0)  # it has fallen asleep
+        clock.by = timedelta(days=-1)
+        await asyncio.wait_for(polled.wait(), 10)
+        due = schedule._scheduler.get_job("poll").next_run_time - clock.now(UTC)
+    assert timedelta() < due <= FUTURE * 1.1
+
+
+async def test_a_clock_that_is_set_forward_opens_windows(clock: type[Shifted]) -> None:
+    opened, early = asyncio.Event(), list[str]()
+    async with Schedule() as schedule:
+        schedule.at("window", datetime.now(UTC) + FUTURE, opened.set)
+        schedule.at("later", datetime.now(UTC) + 3 * FUTURE, lambda: early.append("later"))
+        await asyncio.sleep(0)
+        clock.by = 2 * FUTURE
+        await asyncio.wait_for(opened.wait(), 10)
+    assert not early
 
 
 async def test_cancelling_what_is_not_there_is_no_error() -> None:

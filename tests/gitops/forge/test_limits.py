@@ -58,3 +58,11 @@ def test_who_names_no_time_is_asked_ever_more_rarely_until_something_is_answered
     assert minutes[:3] == [1, 2, 4]
     assert minutes[4:7] == [1, 2, 4]
     assert minutes[-1] == 60
+
+
+def test_a_clock_that_is_set_back_makes_no_limit_longer() -> None:
+    limits = Limits()
+    assert not limits.bars(NOW)
+    limits.note(429, {"Retry-After": "90"}, "", NOW)
+    looks = (timedelta(0), timedelta(seconds=90), timedelta(minutes=-5), timedelta(days=-1))
+    assert [limits.bars(NOW + one) for one in looks] == [True, False, True, False]
