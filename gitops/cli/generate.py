@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from gitops.cli.terminal import echo_lines
 from gitops.config.form import FORM
 from gitops.propagation import fields, policy_schema
 from gitops.source import places
@@ -161,8 +162,7 @@ def _read(named: Iterable[str], kind: str) -> tuple[list[Definition], int]:
     unread = {file for file in catalog.unreadable if _DEFINITION.search(files.get(file, b""))}
     broken = {origin.file for origin in catalog.broken.values()} | unread
     problems = [problem for problem in catalog.problems if problem.file in broken]
-    for problem in problems:
-        click.echo(str(problem), err=True)
+    echo_lines(map(str, problems), err=True)
     if not found and not problems:
         kinds = ", ".join(sorted(one.kind for one in catalog.definitions))
         raise click.ClickException(

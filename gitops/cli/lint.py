@@ -12,7 +12,7 @@ import click
 
 from gitops import compose
 from gitops.cli.options import revision_option, schemas_option
-from gitops.cli.terminal import tell
+from gitops.cli.terminal import echo, echo_lines, tell
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
 from gitops.source import places
@@ -70,11 +70,8 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
         report = {"errors": errors, "warnings": warnings, "findings": [_as_json(finding) for finding in found]}
         tell(report, "json", is_sorted=True)
     else:
-        for finding in found:
-            click.echo(str(finding))
-        click.echo(
-            f"{counted(len(snapshot.files), 'file')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
-        )
+        echo_lines(map(str, found))
+        echo(f"{counted(len(snapshot.files), 'file')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}.")
     return 1 if errors or (strict and warnings) else 0
 
 

@@ -14,7 +14,7 @@ from gitops.records.causes import timestamp
 from gitops.records.refs import Ref, locate
 from gitops.status.journal import WATCHED, Line, about, everything
 from gitops.status.waiting import until
-from gitops.words.text import one_line
+from gitops.words.text import one_line, visible_json
 
 
 @click.command()
@@ -68,9 +68,9 @@ def _text(line: Line) -> str:
     return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{one_line(line.text)}"
 
 
-def _json(line: Line) -> bytes:
+def _json(line: Line) -> str:
     """The stable contract of `logs -o json`: one object on each line (docs/reference.md)."""
-    return orjson.dumps(
+    document = orjson.dumps(
         {
             "time": timestamp(line.at),
             "object": str(line.about),
@@ -80,3 +80,4 @@ def _json(line: Line) -> bytes:
             "message": line.text,
         }
     )
+    return visible_json(document.decode())

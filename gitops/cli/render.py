@@ -13,7 +13,7 @@ from applier.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import revision_option, schemas_option
-from gitops.cli.terminal import tell
+from gitops.cli.terminal import echo_lines, tell
 from gitops.source import places
 from gitops.words.text import described, mark_of, title
 from renderer import documents
@@ -58,9 +58,8 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     elif output == "yaml":
         click.echo(documents.dump(_all(bundle)), nl=False)
     else:
-        click.echo(_table(bundle, f"{place}: {described(snapshot, revision)}"))
-    for problem in bundle.problems:
-        click.echo(f"{problem}", err=True)
+        echo_lines(_table(bundle, f"{place}: {described(snapshot, revision)}"))
+    echo_lines(map(str, bundle.problems), err=True)
     return 1 if bundle.problems else 0
 
 
@@ -112,7 +111,7 @@ def _all(bundle: Bundle) -> list[Manifest]:
     return [node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable]
 
 
-def _table(bundle: Bundle, header: str) -> str:
+def _table(bundle: Bundle, header: str) -> list[str]:
     lines = [header]
     for source in bundle.sources.values():
         if source.nodes:
@@ -130,7 +129,7 @@ def _table(bundle: Bundle, header: str) -> str:
         f"{counted(count, 'object')} of {counted(len(bundle.instances), 'instance')} and the repository, {waiting} waiting for data, "
         f"{counted(len(bundle.problems), 'problem')}.",
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def _row(node: RenderedNode, width: int = 0) -> str:

@@ -12,7 +12,7 @@ import click
 
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import FILE
-from gitops.cli.terminal import tell
+from gitops.cli.terminal import echo_lines, tell
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
@@ -106,8 +106,7 @@ def command(
     if ends <= commits.pushes[0].at:
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
     assumptions = Assumptions.parse(assume, seed=seed)
-    for problem in commits.problems:
-        click.echo(str(problem), err=True)
+    echo_lines(map(str, commits.problems), err=True)
     found, interrupted = _simulated(commits, assumptions, ends)
     if policy and not interrupted:
         tested, interrupted = _simulated(commits.under(rules_of(policy)), assumptions, ends)
@@ -133,7 +132,7 @@ def _show(found: Timeline, times: Times, output: str, assumptions: Assumptions) 
     elif output == "json":
         _json(as_json(found, assumed=str(assumptions), seed=assumptions.seed))
     else:
-        click.echo("\n".join(_text(found, times, assumptions)))
+        echo_lines(_text(found, times, assumptions))
 
 
 def _show_comparison(actual: Timeline, tested: Timeline, times: Times, output: str, assumptions: Assumptions) -> None:
@@ -144,7 +143,7 @@ def _show_comparison(actual: Timeline, tested: Timeline, times: Times, output: s
         document = as_json(tested, assumed=str(assumptions), seed=assumptions.seed)
         _json({**document, "comparison": compared_as_json(compared)})
     else:
-        click.echo("\n".join(_comparison(compared, tested, times, assumptions)))
+        echo_lines(_comparison(compared, tested, times, assumptions))
 
 
 def _json(document: object) -> None:
@@ -160,7 +159,7 @@ def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[s
     for moment, who, text in _lines(found.events, times):
         if (today := times.full(moment)[:14]) != day:
             day = today
-            yield f"\n{day}"
+            yield from ("", day)
         yield f"{times.clock(moment)}  {who:<24} {text}".rstrip()
     yield "-" * 80
     counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number)

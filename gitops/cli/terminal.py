@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 import orjson
 
-from gitops.words.text import visible
+from gitops.words.text import one_line, visible, visible_json
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """A line, or several, to stdout or stderr."""
     click.echo(visible(text), err=err)
+
+
+def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Lines, each of which stays one whatever stands in it."""
+    for line in lines:
+        click.echo(one_line(line), err=err)
 
 
 def unreached() -> Callable[[Exception], None]:
@@ -36,4 +42,5 @@ def tell(told: Any, output: str, *, is_sorted: bool = False) -> None:
         told = orjson.loads(orjson.dumps(told))
         echo(dump([told]).removesuffix("\n"))
     else:
-        click.echo(orjson.dumps(told, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0)))
+        document = orjson.dumps(told, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0))
+        click.echo(visible_json(document.decode()))

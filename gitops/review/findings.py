@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC
@@ -12,11 +11,14 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from gitops.review.report import Action, Report
+from gitops.words.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on."""
+    """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on. The message is one line without letters that are
+    not seen: XML has no place for some of them, and others turn round what stands beside them.
+    """
 
     rule: str
     message: str
@@ -27,12 +29,13 @@ class Finding:
 
 def findings(report: Report) -> Iterator[Finding]:
     for one in report.problems:
-        yield Finding("Problem", f"{one.path}: {one.message}" if one.path else one.message, one.file, one.line)
+        said = one_line(f"{one.path}: {one.message}" if one.path else one.message)
+        yield Finding("Problem", said, one.file, one.line)
     for change in report.changes:
         if change.action is Action.FAILED:
-            yield Finding("Failed", f"{change.ref}: {change.why}", change.file, change.line)
+            yield Finding("Failed", one_line(f"{change.ref}: {change.why}"), change.file, change.line)
     for warning in report.warnings:
-        yield Finding(warning.hazard, warning.message, warning.file, warning.line, is_warning=True)
+        yield Finding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
 
 
 def as_sarif(report: Report, version: str) -> dict[str, Any]:
@@ -70,37 +73,20 @@ def as_junit(report: Report) -> str:
     found = list(findings(report))
     failures = [one for one in found if not one.is_warning]
     cases = [_case(one) for one in failures] or [
-        f"  <testcase classname={_quoted(report.source)} name='plan' time='0'/>"
+        f"  <testcase classname={quoteattr(report.source)} name='plan' time='0'/>"
     ]
     warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
     counts = f'tests="{len(cases)}" failures="{len(failures)}" errors="0" time="0"'
     made = f'id="0" package="levelgate" hostname="localhost" timestamp="{report.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"'
     head = f'<testsuites>\n<testsuite name="levelgate plan" {counts} {made}>\n  <properties/>'
-    output = f"  <system-out>{_text(warnings)}</system-out>\n  <system-err/>"
+    output = f"  <system-out>{escape(warnings)}</system-out>\n  <system-err/>"
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
 
 
 def _case(one: Finding) -> str:
-    failure = (
-        f"<failure type={_quoted(one.rule)} message={_quoted(one.message)}>{_text(_place(one) + one.message)}</failure>"
-    )
-    return f"  <testcase classname={_quoted(one.file or 'cluster')} name={_quoted(one.message[:200])} time='0'>{failure}</testcase>"
+    failure = f"<failure type={quoteattr(one.rule)} message={quoteattr(one.message)}>{escape(_place(one) + one.message)}</failure>"
+    return f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(one.message[:200])} time='0'>{failure}</testcase>"
 
 
 def _place(one: Finding) -> str:
-    return f"{one.file}:{one.line}: " if one.file else ""
-
-
-def _quoted(text: str) -> str:
-    return quoteattr(_allowed(text))
-
-
-def _text(text: str) -> str:
-    return escape(_allowed(text))
-
-
-def _allowed(text: str) -> str:
-    """Without what XML 1.0 cannot hold."""
-    return "".join(
-        letter if letter in "\n\t" or unicodedata.category(letter) not in {"Cc", "Cs", "Cn"} else "�" for letter in text
-    )
+    return "".join(f"{part}:" for part in (one.file, one.line) if part) + " " if one.file else ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from renderer.identity import ObjectKey
@@ -12,18 +14,29 @@ if TYPE_CHECKING:
     from gitops.source import Snapshot
     from renderer.model import RenderedNode
 
+_UNCOMMON: Final = re.compile("[^\n -~]")
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Not printable by themselves, and part of words and pictures."""
 
 
 def visible(text: str) -> str:
     """With what a terminal would obey, or hide, as an escape: text of others must not move its cursor, name its window or turn lines around."""
+    return _escaped(text, ascii)
+
+
+def visible_json(text: str) -> str:
+    """The same of a JSON document, which says the same afterwards."""
+    return _escaped(text, dumps)
+
+
+def _escaped(text: str, quoted: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" or letter in _JOINERS else ascii(letter)[1:-1]
-        for letter in text
-    )
+    return _UNCOMMON.sub(lambda found: found[0] if _is_seen(found[0]) else quoted(found[0])[1:-1], text)
+
+
+def _is_seen(letter: str) -> bool:
+    return letter.isprintable() or letter in _JOINERS
 
 
 def one_line(text: str) -> str:
