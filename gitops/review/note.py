@@ -1,7 +1,7 @@
 """The one comment that is kept on a pull request: what stands in it beside the plan, and how it is known again.
 
-Its second line says, for the program alone, which commits it was made of; so nothing is kept anywhere else, and nothing is planned twice. It is
-sealed with the token: a text that somebody else has changed, who may edit what we wrote, does not count as made of anything.
+Its second line says, for the program alone, which commits it was made of and how they were judged; so nothing is kept anywhere else, and nothing is
+planned twice. It is sealed with the token: a text that somebody else has changed, who may edit what we wrote, does not count as made of anything.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def written(report: Report, commits: Commits, target: str, *, limit: int, versio
     """The comment of a plan, of at most `limit` bytes."""
     text = markdown.comment(report, limit=limit - _ROOM, version=version)
     told = _stale(commits, target) if commits.is_stale else ""
-    return _with(text, str(commits), told)
+    return _with(text, _judged(commits, verdict(report)), told)
 
 
 def refused(source: str, commits: Commits, why: str) -> str:
     """The comment where there is no plan."""
     title = f"### Levelgate plan: cannot be made · {markdown.code(source)}"
     text = "\n".join((markdown.marker(source), title, "", markdown.code(why)))
-    return _with(text, str(commits), "")
+    return _with(text, _judged(commits, Verdict.ERROR), "")
 
 
 def sealed(body: str, seal: Seal) -> str:
@@ -82,22 +82,33 @@ def ours(comments: Iterable[Comment], source: str, author: str) -> list[Comment]
     return sorted(found, key=lambda one: one.id)
 
 
-def is_of(body: str, commits: Commits, seal: Seal) -> bool:
-    """Was this comment made of these commits, and is it as we wrote it?"""
+def verdict_of(body: str, commits: Commits, seal: Seal) -> Verdict | None:
+    """How these commits were judged, if this comment was made of them and is as we wrote it."""
     state, _, told = _said(body).partition(_SEAL)
     plain = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
-    return state == str(commits) and hmac.compare_digest(told, seal(_content(plain)))
+    if not hmac.compare_digest(told, seal(_content(plain))):
+        return None
+    return next((one for one in Verdict if state == _judged(commits, one)), None)
 
 
-def verdict(report: Report, commits: Commits) -> tuple[Verdict, str]:
-    """The state of the head, and a short text for it."""
-    if wrong := len(report.problems) + report.summary["failed"]:
-        return Verdict.FAILURE, counted(wrong, "problem")
+def verdict(report: Report) -> Verdict:
+    """How a head is judged that could be planned."""
+    return Verdict.FAILURE if _wrong(report) else Verdict.SUCCESS
+
+
+def summary(report: Report, commits: Commits) -> str:
+    """A few words for the state of the head."""
+    if wrong := _wrong(report):
+        return counted(wrong, "problem")
     counts = [
         f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
     ]
     stale = "stale: " if commits.is_stale else ""
-    return Verdict.SUCCESS, f"{stale}{', '.join(counts) or 'no changes'}"
+    return f"{stale}{', '.join(counts) or 'no changes'}"
+
+
+def _wrong(report: Report) -> int:
+    return len(report.problems) + report.summary["failed"]
 
 
 def _said(body: str) -> str:
@@ -108,6 +119,10 @@ def _said(body: str) -> str:
 def _content(body: str) -> str:
     """Without what forges do to the ends of lines."""
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
+
+
+def _judged(commits: Commits, verdict: Verdict) -> str:
+    return f"{commits} verdict={verdict}"
 
 
 def _over(state: PullState) -> str:

@@ -54,7 +54,7 @@ class Reviewer:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     _login: str = ""
-    _done: dict[int, Commits] = field(default_factory=dict)
+    _done: dict[int, tuple[Commits, Verdict]] = field(default_factory=dict)
 
     async def one(self, number: int) -> bool:
         """Review one pull request now; whether it could be planned, without problems. Raises ForgeError."""
@@ -113,8 +113,11 @@ class Reviewer:
         return {name: refs.get(f"refs/heads/{name}", "") for name in names}
 
     async def _unless_done(self, pull: PullRequest, tip: str) -> bool:
-        done = self._done.get(pull.number)
-        return True if done and (done.head, done.tip) == (pull.head, tip) else await self._review(pull, tip)
+        if done := self._done.get(pull.number):
+            commits, judged = done
+            if (commits.head, commits.tip) == (pull.head, tip):
+                return judged is Verdict.SUCCESS
+        return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
         if not tip:
@@ -125,9 +128,9 @@ class Reviewer:
         except RefusedContent as error:
             commits, refusal = Commits(pull.head, tip, tip), error
         found = await self._ours(pull.number)
-        if found and note.is_of(found[0].body, commits, self.forge.seal):
-            self._done[pull.number] = commits
-            return True
+        if found and (known := note.verdict_of(found[0].body, commits, self.forge.seal)):
+            self._done[pull.number] = commits, known
+            return known is Verdict.SUCCESS
         try:
             if refusal:
                 raise refusal
@@ -136,12 +139,12 @@ class Reviewer:
             bodies = [note.refused(self.source, commits, str(error))]
             judged, text = Verdict.ERROR, "cannot be planned"
         else:
-            judged, text = note.verdict(report, commits)
+            judged, text = note.verdict(report), note.summary(report, commits)
             bodies = [
                 note.written(report, commits, pull.base, limit=limit, version=self.version) for limit in self._limits
             ]
         await self._tell(pull, found, bodies, Status(commits.head, judged, f"{STATE_NAME} ({self.source})", text))
-        self._done[pull.number] = commits
+        self._done[pull.number] = commits, judged
         self.notice(pull.number, f"{commits.head[:7]}  {text}")
         return judged is Verdict.SUCCESS
 

@@ -40,7 +40,9 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
 def test_one_command_plans_one_pull_request(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As CI calls it: a forge by HTTP, a process for the plan, and what it exits with. The third is left alone, and no token is told."""
+    """As CI calls it: a forge by HTTP, a process for the plan, and what it exits with, also where the job is run again. The third is left alone, and
+    no token is told.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     forge, token = FakeForge("github"), tmp_path / "token"
     token.write_text(TOKEN)
@@ -56,9 +58,9 @@ def test_one_command_plans_one_pull_request(
         async with forge.serving():
             options = ["--forge", "github", "--api", forge.url, "--project", "acme/platform", "--source", "platform"]
             line = ["review", str(repository.path), "--token-file", str(token), *options, "--once", "--pr"]
-            return [await asyncio.to_thread(invoke, [*line, number]) for number in ("1", "2")]
+            return [await asyncio.to_thread(invoke, [*line, number]) for number in ("1", "2", "2", "1")]
 
-    assert asyncio.run(called()) == [0, 1]
+    assert asyncio.run(called()) == [0, 1, 1, 0]
     said = capsys.readouterr()
     assert [line[:3] for line in said.out.splitlines()] == ["#1 ", "#2 "]
     assert "1 create" in forge.bodies(1)[0]
