@@ -55,12 +55,14 @@ def marker(source: str) -> str:
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
-def comment(report: Report, *, limit: int = GITHUB, version: str = "") -> str:
-    """The comment, of at most `limit` characters (and bytes of UTF-8, which some forges count)."""
+def comment(report: Report, *, limit: int = GITHUB, version: str = "", kept: str = "") -> str:
+    """The comment, of at most `limit` characters (and bytes of UTF-8, which some forges count). `kept` says in Markdown how it is kept up to date,
+    where somebody does that.
+    """
     head = list(_head(report))
     if not report.has_changes and not report.warnings and not report.problems and not report.summary["failed"]:
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
-    foot = ["", _footer(report, version)]
+    foot = ["", _footer(report, version, kept or _holds(report))]
     room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out
     told = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
     body, left = _fitting((*told, *_details(report)), room)
@@ -206,12 +208,16 @@ def _change(alike: Alike) -> Iterator[str]:
         yield from map(_plain, lines(difference))
 
 
-def _footer(report: Report, version: str) -> str:
+def _footer(report: Report, version: str, validity: str) -> str:
     made = f", levelgate {_plain(version)}" if version else ""
-    return (
-        f"<sub>Plan {_html(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{made}. Secrets are masked. Replaced on every push; "
-        "marked <b>stale</b> when base or cluster moves.</sub>"
-    )
+    return f"<sub>Plan {_html(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{made}. Secrets are masked. {validity}</sub>"
+
+
+def _holds(report: Report) -> str:
+    """For what a comment is true that nobody keeps up to date."""
+    if report.against == "git":
+        return "True of these two commits."
+    return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."
 
 
 def _plain(text: str) -> str:

@@ -45,7 +45,8 @@ class Commits:
 
 def written(report: Report, commits: Commits, target: str, *, limit: int, version: str) -> str:
     """The comment of a plan, of at most `limit` bytes."""
-    text = markdown.comment(report, limit=limit - _ROOM, version=version)
+    kept = f"Replaced on every push; marked **stale** when {markdown.code(target)} goes on."
+    text = markdown.comment(report, limit=limit - _ROOM, version=version, kept=kept)
     told = _stale(commits, target) if commits.is_stale else ""
     return _with(text, _judged(commits, verdict(report)), told)
 

@@ -49,6 +49,21 @@ def test_nothing_to_do_is_one_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("against", "kept", "said"),
+    [
+        ("git", "", "True of these two commits."),
+        ("cluster prod-eu", "", "True of Git and the cluster as they were then: `--require-plan` refuses it once"),
+        ("snapshot of cluster prod-eu", "", "True of Git and the cluster as they were then"),
+        ("git", "Marked **stale** when `main` goes on.", "Marked **stale** when `main` goes on.</sub>"),
+    ],
+)
+def test_a_comment_says_for_what_it_is_true_and_promises_no_more(against: str, kept: str, said: str) -> None:
+    last = comment(report(change(1), against=against), kept=kept).splitlines()[-1]
+    assert f" Secrets are masked. {said}" in last
+    assert ("stale" in last) == bool(kept)
+
+
 @pytest.mark.parametrize("limit", [GITHUB, 4_000])
 def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
     found = comment(report(*(change(number, "x" * 90) for number in range(1000))), limit=limit)

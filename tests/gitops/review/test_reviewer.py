@@ -143,6 +143,7 @@ def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
     """The plan is of what the pull request itself changes, whatever happened to its target meanwhile."""
     review.pull(config("b"))
     review.run(everything)
+    assert "; marked **stale** when `main` goes on.</sub>" in review.forge.bodies(1)[0].splitlines()[-1]
     tip = review.repository.commit(config("z"))
     review.run(everything)
     (body,) = review.forge.bodies(1)
