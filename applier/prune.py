@@ -6,6 +6,7 @@ protects what it may still need or be. Levels only break ties between mixed gene
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,7 +15,7 @@ from applier import status
 from applier.health import health_of
 from applier.member import Member, departure, is_proven
 from applier.observed import Observed, annotation
-from applier.reasons import Blocked, Reason
+from applier.reasons import Because, Blocked, Reason
 from renderer import graph, keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
@@ -62,6 +63,17 @@ class Unsettled:
     group_kind: GroupKind
     key: ObjectKey | None
 
+    def may_be(self, member: Member) -> bool:
+        """Is it not known yet whether the node still wants this member?"""
+        return self.key is None and member.node == self.id
+
+    def keeps(self, member: Member) -> Orphan:
+        """A member that stays because of the node, although nothing wants it."""
+        why = f"no longer wanted; it stays until {self.id} is written, which may use it or be the same object under another name"
+        shield = Because("Node", self.id, Reason.DEPENDENCY_NOT_READY)
+        blocked = Blocked(Reason.DEPENDENCY_NOT_READY, why, by=self.id, at=member.key, because=(shield,))
+        return Orphan(member, Fate.KEEP, blocked=blocked)
+
 
 def dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[Member, ...]]:
     """Live members of these sets by the hash of what they record as a dependency."""
@@ -86,44 +98,56 @@ def orphans(
     release: bool = False,
     keeper: str = "",
 ) -> tuple[Orphan, ...]:
-    """Orphans of one set, in the order in which they go: deepest first. `wanted` are all desired keys, of any set; `keeper` is its source where that
-    deletes nothing.
+    """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
+    of any set; `keeper` is its source where that deletes nothing.
     """
     live = [Member.of(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     candidates = [
         member for member in live if member.key not in wanted and not (unreadable and unreadable.protects(member.file))
     ]
-    shielded = _protected(live, candidates, unsettled)
-    found = [member for member in candidates if member.key not in shielded]
+    shields = _shields(live, candidates, unsettled)
+    found = [member for member in candidates if member.key not in shields]
+    kept = [
+        node.keeps(member)
+        for member in candidates
+        if (node := shields.get(member.key)) and not node.may_be(member) and not member.terminating
+    ]
     ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged = [_judge(member, observed, release=release, keeper=keeper) for member in ordered]
     if hold:
         braked = Blocked(Reason.BRAKE_ENGAGED, hold)
-        return tuple(
+        stay = [
             orphan if orphan.fate is Fate.KEEP else replace(orphan, allowed=False, blocked=braked) for orphan in judged
-        )
-    return tuple(_wave(judged, dependents, observed))
+        ]
+        return (*stay, *kept)
+    return (*_wave(judged, dependents, observed), *kept)
 
 
-def _protected(live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]) -> set[ObjectKey]:
-    """What unsettled nodes may still be or need: members under their id, all of their kind where they were never recorded, and what these use."""
+def _shields(
+    live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]
+) -> Mapping[ObjectKey, Unsettled]:
+    """What unsettled nodes may still be or need, each with the node: members under their id, all of their kind where they were never recorded, and
+    what these use.
+    """
     by_self = {key_hash(member.key): member for member in live}
     by_node: dict[str, list[Member]] = {}
     for member in by_self.values():
         by_node.setdefault(member.node, []).append(member)
-    pending: list[Member] = []
+    pending: deque[tuple[Member, Unsettled]] = deque()
     for node in unsettled:
-        pending += by_node.get(node.id, ())
+        own = by_node.get(node.id, [])
         if node.key and (same := by_self.get(key_hash(node.key))):
-            pending.append(same)
+            own = [*own, same]
+        pending.extendleft((member, node) for member in own)  # whose own it may be comes first
         if node.key is None or node.id not in by_node:
-            pending += [member for member in candidates if member.key.group_kind == node.group_kind]
-    found: set[ObjectKey] = set()
+            alike = (member for member in candidates if member.key.group_kind == node.group_kind)
+            pending.extend((member, node) for member in alike)
+    found: dict[ObjectKey, Unsettled] = {}
     while pending:
-        member = pending.pop()
+        member, node = pending.popleft()
         if member.key not in found:
-            found.add(member.key)
-            pending += [by_self[dep] for dep in member.deps if dep in by_self]
+            found[member.key] = node
+            pending.extend((by_self[dep], node) for dep in member.deps if dep in by_self)
     return found
 
 

@@ -61,7 +61,7 @@ def _text(root: Branch) -> Iterable[str]:
     rows = [["LEVEL", "OBJECT", "NODE", "HEALTH", "WHY"]]
     for depth, branch in walk(root):
         level = "" if branch.level is None else str(branch.level)
-        why = "" if branch.health == "Current" else branch.message
+        why = branch.cause if branch.health == "Current" else branch.message
         name = f"{'  ' * depth}{branch.key.kind} {place(branch.key)}"
         node = "" if branch.node == str(branch.key) else branch.node
         rows.append([level, name, node, branch.health, why])
@@ -79,5 +79,6 @@ def _as_json(branch: Branch) -> dict[str, Any]:
         "node": branch.node,
         "health": branch.health,
         "message": branch.message,
+        "cause": branch.cause,
         "members": [_as_json(one) for one in branch.below],
     }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from applier.plan import NodePlan, Plan, SetPlan
+from applier.prune import Fate
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.items import name_of
 from renderer import graph
@@ -56,7 +57,8 @@ def _waits(
     """The sets that this one waits for; none where it goes on, or where something else than a set may end its wait."""
     found: set[ObjectKey] = set()
     free = frozenset[ObjectKey]()
-    if one.error or one.stuck or one.untouched or any(orphan.blocked for orphan in one.orphans):
+    leaves = any(orphan.blocked and orphan.fate is not Fate.KEEP for orphan in one.orphans)
+    if one.error or one.stuck or one.untouched or leaves:
         return free
     if one.stays:
         found |= awaited.get(one.rendered.parent, free)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from applier import inventory
@@ -15,6 +15,9 @@ from applier.inventory import ForeignSet
 from applier.member import Member
 from applier.observe import refer
 from applier.observed import Observed, label
+from gitops.records.causes import Cause
+from gitops.records.record import causes_of
+from gitops.records.standing import Standing
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.kinds import CRD, is_built_in
@@ -22,7 +25,9 @@ from renderer.kinds import CRD, is_built_in
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One object; `below` are its members in order of level, node and name. `health` is a word of kstatus, for a terminating one too."""
+    """One object; `below` are its members in order of level, node and name. `health` is a word of kstatus, for a terminating one too; `cause` is what
+    keeps it from being as Git says, as its parent tells it.
+    """
 
     key: ObjectKey
     level: int | None
@@ -31,6 +36,7 @@ class Branch:
     message: str
     obj: Object
     below: tuple[Branch, ...] = ()
+    cause: str = ""
 
 
 async def tree(cluster: Cluster, parent: Object, now: datetime) -> Branch:
@@ -58,11 +64,23 @@ def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]
 
 def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
     member, health = Member.of(obj), health_of(obj, observed, is_instance=bool(label(obj, keys.PARENT_ID)))
+    causes = _causes(obj)
     members = sorted(
-        (_branch(one, below, observed) for one in below[member.key]),
+        (
+            replace(_branch(one, below, observed), cause=causes.get(str(ObjectKey.of(one)), ""))
+            for one in below[member.key]
+        ),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
     return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(members))
+
+
+def _causes(parent: Object) -> Mapping[str, str]:
+    """What a source or an instance says of its members, by their keys: of each the worst."""
+    if not label(parent, keys.PARENT_ID):
+        return {}
+    told = [*map(Cause.read, causes_of(parent)), *Standing.of(parent).causes]
+    return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
 
 
 async def _members(cluster: Cluster, parent: Object) -> list[Object]:

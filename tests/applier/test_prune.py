@@ -192,12 +192,38 @@ def test_a_brake_holds_everything_and_says_why() -> None:
 )
 def test_what_an_unsettled_node_protects(node: Any, stays: str) -> None:
     """A node that waits, is held or whose apply failed protects."""
-    assert set(judge(CHAIN.values(), unsettled=[node])) == set("abcd") - set(stays)
+    found = judge(CHAIN.values(), unsettled=[node])
+    assert {name for name, orphan in found.items() if orphan.allowed or orphan.is_leaving} == set("abcd") - set(stays)
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (unsettled("b"), "ab"),
+        (unsettled("b", known=False), "acd"),
+        (unsettled("new"), "abcd"),
+        (unsettled("new", known=False), "abcd"),
+    ],
+    ids=[
+        "what it was",
+        "not what it may still be",
+        "all of its kind",
+        "all of its kind, while its name is not known yet",
+    ],
+)
+def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
+    """Rule 10: that it is no longer wanted, that it stays, and because of which node; what the node may still want is not said to be unwanted."""
+    kept = {name: one.blocked for name, one in judge(CHAIN.values(), unsettled=[node]).items() if one.fate is Fate.KEEP}
+    assert set(kept) == set(told)
+    for blocked in filter(None, kept.values()):
+        assert (blocked.reason, blocked.by) == (Reason.DEPENDENCY_NOT_READY, node.id)
+        assert blocked.message.startswith(f"no longer wanted; it stays until {node.id} is written")
 
 
 def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() -> None:
     """Its name changed: the new one waits, the old one is still needed."""
-    assert set(judge([member("old", node="web"), member("z")], unsettled=[unsettled("web")])) == {"z"}
+    found = judge([member("old", node="web"), member("z")], unsettled=[unsettled("web")])
+    assert {name: orphan.fate for name, orphan in found.items()} == {"z": Fate.DELETE, "old": Fate.KEEP}
 
 
 @pytest.mark.parametrize(

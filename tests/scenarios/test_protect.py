@@ -330,6 +330,28 @@ def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
     assert names(platform) == {"cm-7"}
 
 
+def test_what_stays_because_another_object_cannot_be_written_says_so(platform: Platform) -> None:
+    """S0-10, rule 10: one object that is refused keeps what Git no longer wants of its kind; every command names it, and who keeps it."""
+    platform.repository.commit({"old.json": config_map(platform.namespace, "old", a="b")})
+    platform.run_once()
+    platform.repository.commit({"old.json": None, "new.json": config_map(platform.namespace, "new", **{"no key": "b"})})
+    told = f"no longer wanted; it stays until ConfigMap/{platform.namespace}/new is written"
+    before = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name)
+    assert "0 to delete" in before.stdout
+    assert told in " ".join(before.stdout.split())
+    assert told in platform.run_once(check=1).stdout
+    for command in (
+        ("status", "-o", "wide"),
+        ("explain", "configmap/old", "-n", platform.namespace),
+        ("tree", f"source/{platform.name}"),
+    ):
+        shown = platform.levelgate(*command).stdout
+        assert told in " ".join(shown.split()), shown
+    platform.repository.commit({"new.json": config_map(platform.namespace, "new", a="b")})
+    platform.run_once()
+    assert names(platform) == {"new"}
+
+
 @pytest.mark.both_servers
 def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform: Platform, tmp_path: Path) -> None:
     """The name is a source's identity; a second repository called the same must not sweep away the first one's platform."""

@@ -147,8 +147,22 @@ def test_what_is_not_known_is_left_to_a_whole_pass(fleet: Fleet) -> None:
 def test_a_part_deletes_nothing(fleet: Fleet) -> None:
     labels = fleet.request("GET", f"{CONFIG_MAPS}/a-app")["metadata"]["labels"]
     stray = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray", "labels": labels}}
-    fleet.request("POST", CONFIG_MAPS, stray)
+    path = f"{CONFIG_MAPS}/stray"
+    fleet.request("PATCH", f"{path}?fieldManager=levelgate", stray, "application/apply-patch+yaml")
     assert "no longer wants" in widened(part(fleet, "a"))
+    assert fleet.request("GET", path)
+
+
+def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: Fleet) -> None:
+    """I9: an object that only looks like ours costs its instance a line of its status, and the others nothing."""
+    labels = fleet.request("GET", f"{CONFIG_MAPS}/a-app")["metadata"]["labels"]
+    fleet.request(
+        "POST", CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray", "labels": labels}}
+    )
+    found = part(fleet, "a")
+    assert not isinstance(found, Wider)
+    reasons = [one.blocked.reason for plan in found.plan.sets for one in plan.orphans if one.blocked]
+    assert reasons == ["DeletionBlocked"]
     assert fleet.request("GET", f"{CONFIG_MAPS}/stray")
 
 
