@@ -105,7 +105,8 @@ class Asked:
         return report, self._title(name, base, head, f"against {taken}")
 
     def _state(self, name: str, head: Snapshot, before: Catalog | None = None) -> SourceState:
-        state = SourceState(compose.catalog_of(head, source=name, previous=before), adoption=self.adopt)
+        catalog = compose.catalog_of(head, source=name, previous=before)
+        state = SourceState(catalog, path=places.locations(self.place)[1], adoption=self.adopt)
         return _configured(state, name, self.config)
 
     def _facts(self) -> Mapping[str, Fact] | None:

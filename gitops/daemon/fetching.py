@@ -16,7 +16,6 @@ from typing import Final, ParamSpec, TypeVar
 
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError
-from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
 from gitops.daemon.patience import Patience
@@ -26,11 +25,10 @@ from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, lost, state_of
 from gitops.records.pins import Pin
-from gitops.records.record import SourceRecord, is_approval
+from gitops.records.record import SourceRecord, is_approved
 from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
-from renderer import keys
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -266,7 +264,7 @@ class Fetcher:
         """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
         from gitops.daemon import agreement
 
-        if record and is_approval(annotation(record, keys.APPROVED), commit):
+        if is_approved(record, commit, mirror.target.path):
             return None
         snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
         state = state_of(name, mirror.target, snapshot, known.catalog if known else None)

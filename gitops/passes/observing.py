@@ -10,7 +10,7 @@ from applier import kro, observe
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.inventory import TOOL, Scope, is_intact, tool_of
-from applier.observed import Observed, annotation
+from applier.observed import Observed
 from applier.plan import Records
 from applier.reads import Reader
 from gitops.clock import Clock
@@ -24,7 +24,7 @@ from gitops.propagation.rules import unread
 from gitops.propagation.situation import Conditions
 from gitops.records import calendar
 from gitops.records.installation import INSTALLATION, check_format
-from gitops.records.record import SourceRecord, is_approval
+from gitops.records.record import SourceRecord, is_approved
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer import keys
@@ -145,8 +145,7 @@ def _records(
     approved = {
         state.catalog.source
         for state in sources
-        if (parent := live.get(state.catalog.source))
-        and is_approval(annotation(parent, keys.APPROVED), state.catalog.revision)
+        if (parent := live.get(state.catalog.source)) and is_approved(parent, state.catalog.revision, state.path)
     }
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved

@@ -41,11 +41,13 @@ class Due:
     transitions: tuple[Transition, ...] = ()
 
 
-def told(body: Object, transitions: Iterable[Transition] = ()) -> Due:
-    """A status, or what a record tells; no other manager may say otherwise."""
+def told(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterable[str] = ()) -> Due:
+    """A status, or what a record tells; no other manager may say otherwise. Annotations that have `lapsed` with it are taken off before."""
     key, subresource = ObjectKey.of(body), "status" if "status" in body else ""
 
     async def write(cluster: Cluster) -> Object:
+        if gone := dict.fromkeys(lapsed):
+            await cluster.merge(key, {"metadata": {"annotations": gone}}, manager=STATUS)
         return await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
 
     return Due(Result(key, key, "status"), write, tuple(transitions))

@@ -191,6 +191,12 @@ def is_approval(said: str, commit: str) -> bool:
     return len(said) >= SHORTEST_COMMIT and commit.startswith(said.lower())
 
 
+def is_approved(record: Object | None, commit: str, path: str) -> bool:
+    """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one."""
+    said = annotation(record, keys.APPROVED) if record else ""
+    return record is not None and is_approval(said, commit) and SourceRecord.read(record).path == path
+
+
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
     found = await _parents(cluster)

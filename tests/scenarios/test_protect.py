@@ -353,6 +353,25 @@ def test_what_stays_because_another_object_cannot_be_written_says_so(platform: P
 
 
 @pytest.mark.both_servers
+def test_an_approval_counts_for_the_path_that_it_was_given_for(platform: Platform) -> None:
+    """Rule 12: below another path the same commit deletes other objects, which nobody has agreed to; also in the passes after that."""
+    apps = {f"apps/{number}.json": config_map(platform.namespace, f"app-{number}", a="b") for number in range(14)}
+    platform.repository.commit({**apps, "other/plain.json": config_map(platform.namespace, "plain", a="b")})
+    platform.run_once("--path", "apps")
+    commit = platform.repository.commit(dict.fromkeys(list(apps)[:7]))
+    platform.run_once("--path", "apps")
+    platform.levelgate("approve", f"source/{platform.name}", "--commit", commit, check=0)
+    platform.run_once("--path", "apps")
+    assert names(platform) == {f"app-{number}" for number in range(7, 14)}
+    for _ in range(2):
+        held = platform.run_once("--path", "other")
+        assert "7 of 8 objects would be deleted" in held.stdout
+    platform.levelgate("approve", f"source/{platform.name}", "--commit", commit, check=0)
+    platform.run_once("--path", "other")
+    assert names(platform) == {"plain"}
+
+
+@pytest.mark.both_servers
 def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform: Platform, tmp_path: Path) -> None:
     """The name is a source's identity; a second repository called the same must not sweep away the first one's platform."""
     platform.repository.commit(
