@@ -23,7 +23,9 @@ CONTENT, PARENT, STATUS, PEOPLE = "levelgate", "levelgate-applyset", "levelgate-
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """How one kind is served: preferred `version`, `plural` for paths, `namespaced`, and whether it can be listed."""
+    """How one kind is served: preferred `version`, `plural` for paths, `namespaced`, and whether it can be listed; `others` are the versions that it
+    is served in besides.
+    """
 
     group: str
     version: str
@@ -32,6 +34,7 @@ class Resource:
     namespaced: bool
     verbs: frozenset[str] = frozenset()
     short_names: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def group_kind(self) -> GroupKind:
@@ -140,6 +143,9 @@ class Cluster(Protocol):
         """The same cluster, asked in the name of this user, with the rights that the server grants to it and no other. Raises Denied where one
         may not do so.
         """
+
+    def showing(self, versions: Mapping[GroupKind, str]) -> Cluster:
+        """The same cluster; objects of these kinds are read in these versions, where they are served in them, and else in the preferred one."""
 
     def at_once(self) -> Cluster:
         """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -58,6 +58,9 @@ class Fenced:
 
     def impersonating(self, user: str) -> Cluster:
         return replace(self, cluster=self.cluster.impersonating(user))
+
+    def showing(self, versions: Mapping[GroupKind, str]) -> Cluster:
+        return replace(self, cluster=self.cluster.showing(versions))
 
     def at_once(self) -> Cluster:
         return replace(self, cluster=self.cluster.at_once())

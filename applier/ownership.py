@@ -106,10 +106,11 @@ def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     if ours is None:
         return None
     others = [(str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not ours]
+    shown = live if live.get("apiVersion") == ours.get("apiVersion") else None
     found: list[_Difference] = []
     _compare(_content(intent), ours.get("fieldsV1") or _NOTHING, keys=(), found=found)
     return Ownership(
-        lost=tuple(lost for each in found if _is_lost(each, live, others) for lost in _lost(each, others)),
+        lost=tuple(lost for each in found if _is_lost(each, shown, others) for lost in _lost(each, others)),
         surplus=tuple(each.path for each in found if each.kind == "surplus"),
     )
 
@@ -278,17 +279,20 @@ def _is_substantial(value: Any) -> bool:
             return bool(value)
 
 
-def _is_lost(difference: _Difference, live: Object, others: Sequence[tuple[str, Fields]]) -> bool:
+def _is_lost(difference: _Difference, live: Object | None, others: Sequence[tuple[str, Fields]]) -> bool:
     """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
 
     The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty. Of an empty list whose items have keys the server records
     nothing, and often stores none; what others put into it is theirs. It is lost only to somebody who has the whole list.
+
+    `live` is None where it is shown in another version than the one in which it was applied: then only what others own tells.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(_at(fields, difference.keys) == {} for _, fields in others)
     if difference.kind != "whole":
         return difference.kind == "lost"
-    return not _value_at(live, difference.keys) or any(_at(fields, difference.keys) for _, fields in others)
+    is_left = live is None or _value_at(live, difference.keys)
+    return not is_left or any(_at(fields, difference.keys) for _, fields in others)
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -86,6 +86,10 @@ class Reads:
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await self.cluster.discover(refresh=refresh)
+
+    def show(self, versions: Mapping[GroupKind, str]) -> None:
+        """From now on read objects of these kinds in these versions: see `Cluster.showing`."""
+        self.cluster = self.cluster.showing(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         ask = partial(self.cluster.get, key, metadata_only=metadata_only)

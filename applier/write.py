@@ -15,7 +15,7 @@ from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, Invalid, KindNotServed, StaleWrite
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, version_of
 from renderer.kinds import CRD, scopes_of
 
 _NO_DRY_RUN = "does not support dry run"
@@ -82,7 +82,7 @@ class Writer:
         """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
         assert node.node.key is not None
         try:
-            live = await self.cluster.get(node.node.key) if node.verb is Verb.ADOPT else node.live
+            live = await self._live(node) if node.verb is Verb.ADOPT else node.live
             wanted = await self.write(plan, node, dry_run=True)
         except (Altered, FieldConflict, Immutable, Differs, KindNotServed) as error:
             return error
@@ -100,7 +100,7 @@ class Writer:
         assert node.node.key is not None
         assert node.live is not None
         key, adoption = node.node.key, node.adoption
-        live = await self.cluster.get(key)
+        live = await self._live(node)
         if live is None or live["metadata"]["uid"] != node.live["metadata"]["uid"]:
             raise StaleWrite(f"{key} was deleted meanwhile")
         if adoption.policy is AdoptPolicy.IF_EQUAL:
@@ -115,6 +115,12 @@ class Writer:
             seen = {name: live["metadata"][name] for name in ("uid", "resourceVersion")}
             await self.cluster_of(plan).merge(key, {"metadata": {**seen, "managedFields": entries}}, manager=CONTENT)
         return await self._apply(plan, node, dry_run=dry_run)
+
+    async def _live(self, node: NodePlan) -> Object | None:
+        """As it is now, in the version of the manifest: what its managers own is compared with that."""
+        assert node.node.key is not None
+        shown = self.cluster.showing({node.node.group_kind: version_of(node.node.manifest)})
+        return await shown.get(node.node.key)
 
     async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner.

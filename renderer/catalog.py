@@ -5,7 +5,7 @@ What definitions say of one another's kinds, and of those of CRDs in the commit,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
@@ -15,7 +15,7 @@ from renderer import content, object_types, static, waiting
 from renderer.content import Declared, FileContent
 from renderer.definition import Definition
 from renderer.errors import Problem
-from renderer.identity import GroupKind, Manifest
+from renderer.identity import GroupKind, Manifest, version_of
 from renderer.kinds import CRD
 from renderer.model import Origin, Unreadable
 from renderer.object_types import ObjectTypes
@@ -59,6 +59,16 @@ class Catalog:
         """Those of its objects."""
         return frozenset(declared.group_kind for declared in self.objects)
 
+    @cached_property
+    def versions(self) -> Mapping[GroupKind, frozenset[str]]:
+        """Those in which it writes each kind: in its objects, and in what its definitions make and refer to."""
+        nodes = ((node.group_kind, node.version) for one in self.definitions.values() for node in one.nodes)
+        objects = ((one.group_kind, version_of(one.manifest)) for one in self.objects)
+        found: dict[GroupKind, set[str]] = {}
+        for kind, version in chain(nodes, objects):
+            found.setdefault(kind, set()).add(version)
+        return {kind: frozenset(versions) for kind, versions in found.items()}
+
     @property
     def calendars(self) -> Mapping[str, bytes]:
         """The files that windows take occurrences from, unread."""
@@ -72,6 +82,13 @@ class Catalog:
     @property
     def protection(self) -> Unreadable:
         return Unreadable(self.contents.keys(), self.unreadable)
+
+
+def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
+    """The version in which Git writes each kind; without those that it writes in several."""
+    kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
+    written = {kind: frozenset().union(*(one.versions.get(kind, ()) for one in catalogs)) for kind in kinds}
+    return {kind: version for kind, (version, *others) in written.items() if not others}
 
 
 def load(

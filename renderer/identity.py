@@ -79,6 +79,11 @@ def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
     return _kind(group, manifest["kind"])
 
 
+def version_of(manifest: Mapping[str, Any]) -> str:
+    """The version of a manifest's kind: `v1` of `apps/v1`."""
+    return str(manifest["apiVersion"]).rpartition("/")[2]
+
+
 @lru_cache(maxsize=65_536)
 def applyset_id(parent: ObjectKey) -> str:
     """Id of the ApplySet whose parent has this key, 55 characters (KEP-3659, "ApplySet identification")."""

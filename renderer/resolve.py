@@ -302,10 +302,11 @@ class _Walk:
             self.values[node.id] = self._seen(node.id, item.value)
 
     def _value(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> Any:
-        """What readers of this object see; None where nothing can be said of it."""
+        """What readers of this object see; None where nothing can be said of it. Shown in another version it may lack fields of the manifest."""
         if node.external or live is None:
             return live if node.external else manifest
-        return live if carries(live, manifest) else laid_over(manifest, live)
+        is_whole = carries(live, manifest) and live.get("apiVersion") == manifest.get("apiVersion")
+        return live if is_whole else laid_over(manifest, live)
 
     def _ready(self, node: Node, live: Mapping[str, Any] | None) -> Ready:
         if not node.ready_when or node.selects:

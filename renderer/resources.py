@@ -17,7 +17,7 @@ from renderer.dimensions import Dimension, compile_dimensions
 from renderer.findings import Findings
 from renderer.gate_functions import Scope
 from renderer.gates import Gate, Surroundings, compile_gates
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, version_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
 from renderer.object_types import ObjectTypes, any_object
 from renderer.scope import not_a_name
@@ -50,7 +50,7 @@ class Node:
     @property
     def version(self) -> str:
         """Of its kind."""
-        return str(self.template.source["apiVersion"]).rpartition("/")[2]
+        return version_of(self.template.source)
 
     def type(self, objects: ObjectTypes) -> Type | None:
         """The type of its object, or of each of its objects; None where the kind is not known."""

@@ -60,6 +60,7 @@ class KubeCluster:
         self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)
         self._discovery = DiscoveryCache(self._client)
         self._rng = rng
+        self._versions: Mapping[GroupKind, str] = {}
 
     @property
     def requests(self) -> Counter[str]:
@@ -78,6 +79,11 @@ class KubeCluster:
         found._client = self._client.impersonating(user)
         return found
 
+    def showing(self, versions: Mapping[GroupKind, str]) -> KubeCluster:
+        found = copy(self)
+        found._versions = versions
+        return found
+
     def at_once(self) -> KubeCluster:
         found = copy(self)
         found._client = self._client.at_once()
@@ -92,8 +98,8 @@ class KubeCluster:
         return await (self._discovery.refresh() if refresh else self._discovery.current())
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        async def ask(resource: Resource) -> Object | None:
-            accept = _METADATA if metadata_only else _JSON
+        async def ask(preferred: Resource) -> Object | None:
+            resource, accept = self._read_as(preferred), _METADATA if metadata_only else _JSON
             call = _call("get", "GET", _object_path(resource, key), about=key, accept=accept)
             try:
                 answer = await self._client.document(call)
@@ -106,7 +112,8 @@ class KubeCluster:
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]:
-        async def ask(resource: Resource) -> builtins.list[Object]:
+        async def ask(preferred: Resource) -> builtins.list[Object]:
+            resource = self._read_as(preferred)
             path = _collection_path(resource, namespace)
             accept = _METADATA_LIST if metadata_only else _JSON
             # The PartialObjectMetadata of a page, and the items of a typed list, do not say what they are.
@@ -243,6 +250,11 @@ class KubeCluster:
 
     async def close(self) -> None:
         await self._client.transport.close()
+
+    def _read_as(self, resource: Resource) -> Resource:
+        """The kind in the version in which it is read."""
+        version = self._versions.get(resource.group_kind)
+        return replace(resource, version=version) if version in resource.others else resource
 
     async def _served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
         resource = await self._discovery.resource(kind)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from operator import ne
 from typing import Any
@@ -173,8 +174,15 @@ def _legacy_resources(lists: Iterable[tuple[str, str, Document]]) -> Iterator[Re
 
 
 def _preferred(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
-    """Per kind the first, which is the one of the version that the server prefers."""
-    table: dict[GroupKind, Resource] = {}
+    """Per kind the first, which is the one of the version that the server prefers, with the versions of the others."""
+    table: dict[GroupKind, list[Resource]] = {}
     for resource in resources:
-        table.setdefault(resource.group_kind, resource)
-    return table
+        table.setdefault(resource.group_kind, []).append(resource)
+    return {kind: _in_one(found) for kind, found in table.items()}
+
+
+def _in_one(found: list[Resource]) -> Resource:
+    preferred, *_ = found
+    versions = dict.fromkeys(version for one in found for version in (one.version, *one.others))
+    del versions[preferred.version]
+    return replace(preferred, others=tuple(versions)) if versions else preferred

@@ -18,6 +18,7 @@ from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.record import SourceRecord, read_records
+from renderer.catalog import written_versions
 from renderer.identity import applyset_id, source_parent
 from renderer.memo import Memo
 
@@ -30,6 +31,7 @@ async def preview(
     decider = Decider(reads, clock, memo)
     sources = await heeding_kro(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
+    reads.show(written_versions(catalogs))
     begun = await heeding(reads, await observe_all(reads, sources, decider.seen, clock=clock, facts=facts))
     looked_at = {catalog.source for catalog in catalogs}
     neighbours = {name: record for name, record in await read_records(reads) if name not in looked_at}

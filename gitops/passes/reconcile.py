@@ -37,7 +37,7 @@ from gitops.records.installation import ensure_namespace
 from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
-from renderer.catalog import Catalog
+from renderer.catalog import Catalog, written_versions
 from renderer.identity import GroupKind, ObjectKey
 from renderer.memo import Memo
 from renderer.model import Bundle, Issued
@@ -359,6 +359,7 @@ class Reconciler:
             self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
+        self.reads.show(written_versions([state.catalog for state in sources]))
         with self.stage("observe"):
             known = await observe_all(self.reads, sources, self.decider.seen, clock=self.clock, facts=self.facts)
         return [state.catalog for state in sources], known

@@ -528,6 +528,13 @@ def test_the_quick_yes_to_maps_of_scalars(fields: Object, expected: bool) -> Non
     assert not owns(live(fields, manager="other"), intent, MANAGER)
 
 
+@pytest.mark.parametrize(("version", "held"), [("g/v1", False), ("g/v2", True)])
+def test_what_is_shown_in_another_version_is_not_looked_up(version: str, held: bool) -> None:
+    """A field that has another name there is not gone."""
+    shown = {**live({"f:spec": {"f:old": {}}}, apiVersion="g/v1"), "apiVersion": version, "spec": {"new": {"a": 1}}}
+    assert holds(shown, {"spec": {"old": {"a": 1}}}, MANAGER) is held
+
+
 async def test_a_free_map_that_lost_all_its_parts(cluster: KubeCluster, namespace: str, kubectl: Kubectl) -> None:
     """Without a schema our entry keeps the bare map, which looks like one that is ours as a whole."""
     manifest = await things(cluster, namespace)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from renderer.catalog import Catalog, follow, load
+from renderer.catalog import Catalog, follow, load, written_versions
 from renderer.content import located
 from renderer.identity import GroupKind
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
@@ -39,6 +39,20 @@ def test_definitions_instances_objects_and_rules_are_told_apart() -> None:
     assert [rule.group_kind.kind for rule in found.rules] == ["PropagationWindow"]
     assert (found.unreadable, found.source, found.revision) == (frozenset(), "platform", "r1")
     assert {problem.file for problem in found.problems} <= {"d.yaml"}
+
+
+def test_a_kind_is_written_in_one_version_or_in_none() -> None:
+    """By plain objects and by what definitions make, in all sources together."""
+
+    def scaler(version: str) -> dict[str, Any]:
+        return {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}
+
+    kind = GroupKind("autoscaling", "HorizontalPodAutoscaler")
+    defined = read(a=definition("Link", [{"id": "h", "template": scaler("v1")}]), b=instance("Link", "x"))
+    one, other = read(a=json.dumps(scaler("v1"))), read(a=json.dumps(scaler("v2")))
+    assert written_versions([defined, one]) == {kind: "v1", LINK: "v1"}
+    assert written_versions([defined, other]) == {LINK: "v1"}
+    assert written_versions([]) == {}
 
 
 def test_one_broken_file_costs_only_what_it_defines() -> None:

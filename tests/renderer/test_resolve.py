@@ -161,6 +161,18 @@ def test_a_live_object_that_carries_the_manifest_is_read_as_it_is() -> None:
     assert nodes(rendered(widget("a"), b, live=live))["b"].manifest["data"]["value"] == "as the server has it h"
 
 
+def test_over_a_live_object_in_another_version_lies_the_manifest() -> None:
+    """Which has the fields of this version; what only the server says is as it says it."""
+    a = nodes(rendered(widget("a")))["a"].manifest
+    live = {WIDGET: seen({**a, "apiVersion": "free.test/v2", "data": {}}, status={"host": "h"})}
+    live[WIDGET]["metadata"]["annotations"][keys.HASH] = digest(a)
+    b = reading("b", "${a.apiVersion} ${a.data.text} ${a.status.host}")
+    assert (
+        nodes(rendered(widget("a"), b, live=live))["b"].manifest["data"]["value"]
+        == f"{a['apiVersion']} {a['data']['text']} h"
+    )
+
+
 def test_before_it_is_written_the_manifest_lies_over_the_live_object() -> None:
     """So that readers see the target, with the status of what is live."""
     a = nodes(rendered(widget("a")))["a"].manifest

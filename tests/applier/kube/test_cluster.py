@@ -401,6 +401,11 @@ async def test_a_version_that_is_served_but_not_preferred(cluster: KubeCluster, 
         "spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
     }
     assert (await cluster.apply(manifest, manager=MANAGER))["apiVersion"] == "autoscaling/v1"
+    kind, key = GroupKind("autoscaling", "HorizontalPodAutoscaler"), ObjectKey.of(manifest)
+    for wanted, read in (({}, "v2"), ({kind: "v1"}, "v1"), ({kind: "v9"}, "v2")):
+        shown = cluster.showing(wanted)
+        found = [await shown.get(key), *await shown.list(kind, namespace), *await shown.list(kind, metadata_only=True)]
+        assert {one and one["apiVersion"] for one in found} == {f"autoscaling/{read}"}
 
 
 async def test_lists_have_all_pages(

@@ -106,8 +106,9 @@ def test_the_first_version_of_a_kind_is_the_preferred_one() -> None:
     newer, older = group("g", ("A", "as"), version="v2"), group("g", ("A", "as"), ("B", "bs"), version="v1")
     newer["versions"] += older["versions"]
     found = aggregated({"items": [newer]})
-    assert found.resources[GroupKind("g", "A")].version == "v2"
-    assert found.resources[GroupKind("g", "B")].version == "v1"
+    one, other = found.resources[GroupKind("g", "A")], found.resources[GroupKind("g", "B")]
+    assert (one.version, one.others) == ("v2", ("v1",))
+    assert (other.version, other.others) == ("v1", ())
     assert merged([found, aggregated({"items": [older]})]).resources == found.resources
 
 
