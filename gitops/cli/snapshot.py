@@ -44,4 +44,4 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
 
 async def _taken(choice: ClusterChoice) -> Snapshot:
     async with choice.connected() as cluster:
-        return await take(cluster, SystemClock().now())
+        return await take(cluster, SystemClock().now(), await cluster.version())

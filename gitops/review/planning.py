@@ -23,6 +23,7 @@ from gitops.review.masking import Masks
 from gitops.review.recorded import Judging
 from gitops.review.report import Caution, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
+from renderer import schemas
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
@@ -90,10 +91,24 @@ async def against_snapshot(
         found = await against(record, head, clock=clock, facts=facts, memo=memo)
     finally:
         await record.close()
-    known = [obj for obj in secrets if ObjectKey.of(obj) in record.objects]
-    said = f"values of {len(known)} Secrets are not compared: a snapshot does not hold them"
-    warnings = (*found.warnings, Caution(Hazard.NOT_COMPARED, said)) if known else found.warnings
+    known = sum(ObjectKey.of(obj) in record.objects for obj in secrets)
+    warnings = (*found.warnings, *(Caution(Hazard.NOT_COMPARED, one) for one in _not_compared(snapshot, known)))
     return replace(found, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
+
+
+def _not_compared(snapshot: Snapshot, secrets: int) -> Iterator[str]:
+    if secrets:
+        yield f"values of {secrets} Secrets are not compared: a snapshot does not hold them"
+    if _minor(snapshot.kubernetes) != _minor(here := schemas.bundle().version):
+        yield (
+            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are judged here as {here} would: "
+            "fields and versions that only one of them has are told wrongly; plan against the cluster to be sure"
+        )
+
+
+def _minor(version: str) -> list[str]:
+    """Of `v1.33.5-gke.1`, what kinds and fields depend on."""
+    return version.split(".")[:2]
 
 
 async def against(

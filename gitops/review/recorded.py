@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
-from applier.errors import ClusterError, KindNotServed
+from applier.errors import ClusterError, KindNotServed, Unavailable
 from applier.recorded import Recorded
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
@@ -25,8 +25,8 @@ _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
 
 @dataclass
 class Judging(Recorded):
-    """`crds` describe the custom kinds that are to be judged by, `discovery` has kinds that are served beside those of Kubernetes.
-    Of a cluster, `is_whole`, objects hold what the server and others filled in as well.
+    """`crds` describe the custom kinds that are to be judged by. Of a cluster, `is_whole`, `discovery` has all kinds that it serves, and objects hold
+    what the server and others filled in as well.
     """
 
     discovery: Discovery = NOTHING_SERVED
@@ -47,10 +47,12 @@ class Judging(Recorded):
         return cluster_of(new_sandbox().answer)
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
+        if self.is_whole:
+            return self.discovery
         if self._known is None:
             found = await self._judge.discover()
             others = {kind: _resource(kind, self.objects[keys[0]]) for kind, keys in self._by_kind.items()}
-            self._known = replace(found, resources={**others, **found.resources, **self.discovery.resources})
+            self._known = replace(found, resources={**others, **found.resources})
         return self._known
 
     async def apply(
@@ -64,24 +66,25 @@ class Judging(Recorded):
     async def judge(self, manifest: Object, live: Object | None = None) -> Object:
         """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
 
-        Raises ClusterError where a server would not store it, KindNotServed where a cluster was seen not to have the kind.
+        Raises ClusterError where a server would not store it, KindNotServed where a cluster was seen not to have the kind, and Unavailable where
+        nobody can say.
         """
         key = ObjectKey.of(manifest)
+        if self.is_whole and key.group_kind not in self.discovery.resources:
+            raise KindNotServed(f"{key}: the cluster does not serve this kind")
         for known in (self.crds.get(key.group_kind), _namespace(key)):
             if known and ObjectKey.of(known) not in self._given:
                 await self._give(known)
-        if live is not None:
-            await self._give(live)
+        if live is not None and not await self._give(live) and self.is_whole:
+            raise Unavailable(f"{key}: what the cluster has taken is not known here")
         try:
             found = await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
         except KindNotServed:
-            if self.is_whole and key.group_kind not in self.discovery.resources:
-                raise
             return manifest
         return found if self.is_whole and live is not None else manifest
 
-    async def _give(self, obj: Object) -> None:
-        """What the judge would not take itself, because it is older than its rules or masked, it does not know."""
+    async def _give(self, obj: Object) -> bool:
+        """False where the judge would not take it itself: it is masked, or was made under other rules, by another version of Kubernetes."""
         self._given.add(ObjectKey.of(obj))
         try:
             await self._judge.apply(_bare(obj), manager=CONTENT, force=True)
@@ -90,7 +93,8 @@ class Judging(Recorded):
             if ObjectKey.of(obj).group_kind == CRD:
                 await self._judge.discover(refresh=True)
         except ClusterError:
-            return
+            return False
+        return True
 
 
 def _resource(kind: GroupKind, one: Object) -> Resource:

@@ -44,10 +44,11 @@ class SnapshotError(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`at` is when the `cluster` was looked at."""
+    """`at` is when the `cluster` was looked at, whose server is `kubernetes`: `v1.36.4`."""
 
     cluster: str
     at: datetime
+    kubernetes: str
     objects: tuple[Object, ...]
     resources: tuple[Resource, ...]
 
@@ -67,7 +68,7 @@ class Snapshot:
         return (obj for obj in self.objects if ObjectKey.of(obj).group_kind == CRD)
 
 
-async def take(cluster: Cluster, at: datetime) -> Snapshot:
+async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
     """Reads, and writes nothing. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
@@ -83,7 +84,11 @@ async def take(cluster: Cluster, at: datetime) -> Snapshot:
     objects = tuple(_masked(obj, masks) for _, obj in sorted(found.items(), key=itemgetter(0)))
     discovery = await cluster.discover()
     return Snapshot(
-        str(cluster.name), at, objects, tuple(one for _, one in sorted(discovery.resources.items(), key=itemgetter(0)))
+        str(cluster.name),
+        at,
+        kubernetes,
+        objects,
+        tuple(one for _, one in sorted(discovery.resources.items(), key=itemgetter(0))),
     )
 
 
@@ -94,6 +99,7 @@ def written(snapshot: Snapshot) -> bytes:
         "format": FORMAT,
         "cluster": snapshot.cluster,
         "at": snapshot.at.isoformat(),
+        "kubernetes": snapshot.kubernetes,
         "kinds": kinds,
         "objects": snapshot.objects,
     }
@@ -121,13 +127,20 @@ def read(file: Path) -> Snapshot:
                 f"{file}: is not as `levelgate snapshot` wrote it: somebody has changed it; make it anew"
             )
         match found:
-            case {"format": 1, "cluster": str(cluster), "at": str(at), "kinds": list(kinds), "objects": list(objects)}:
+            case {
+                "format": 1,
+                "cluster": str(cluster),
+                "at": str(at),
+                "kubernetes": str(kubernetes),
+                "kinds": list(kinds),
+                "objects": list(objects),
+            }:
                 resources = tuple(
                     Resource(**{name: one[name] for name in _SERVED}, verbs=frozenset({"get", "list"})) for one in kinds
                 )
                 for obj in objects:
                     ObjectKey.of(obj)
-                return Snapshot(cluster, datetime.fromisoformat(at), tuple(objects), resources)
+                return Snapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
     except (ValueError, KeyError, TypeError):
         pass
     raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from applier.observed import annotation
 from gitops.review import planning
-from gitops.review.report import Action, Hazard, Report
-from gitops.review.snapshot import SnapshotError, read, take, written
+from gitops.review.report import Action, Difference, Hazard, Report
+from gitops.review.snapshot import Snapshot, SnapshotError, read, take, written
 from renderer import keys
+from renderer.schemas import bundle
 from tests.gitops.fleet import Fleet
 from tests.gitops.review.commits import told
 
@@ -45,9 +47,17 @@ def against_cluster(of: Fleet) -> Report:
     return of.call(planning.against(of.cluster, of.state, clock=of.clock))
 
 
+def taken(of: Fleet) -> Snapshot:
+    return of.call(take(of.cluster, of.clock.now(), bundle().version))
+
+
+def against(of: Fleet, snapshot: Snapshot) -> Report:
+    return of.call(planning.against_snapshot(snapshot, of.state, clock=of.clock))
+
+
 def against_file(of: Fleet, file: Path) -> Report:
-    file.write_bytes(written(of.call(take(of.cluster, of.clock.now()))))
-    return of.call(planning.against_snapshot(read(file), of.state, clock=of.clock))
+    file.write_bytes(written(taken(of)))
+    return against(of, read(file))
 
 
 def test_the_plan_is_the_same_as_against_the_cluster(tmp_path: Path) -> None:
@@ -163,9 +173,35 @@ def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, mo
     with fleet() as one:
         one.start()
         against_file(one, tmp_path / "cluster.json")
-        found = one.call(take(one.cluster, one.clock.now()))
+        found = taken(one)
     monkeypatch.setattr("gitops.review.snapshot.LARGEST", 1_000)
     with pytest.raises(SnapshotError, match="more than 1000; plan against the cluster itself"):
         written(found)
     with pytest.raises(SnapshotError, match="no snapshot of this version"):
         read(tmp_path / "cluster.json")
+
+
+def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
+    """What the cluster fills in and this program does not know stays; what it does not serve cannot be created, whatever is served elsewhere."""
+    with Fleet(names=("i0",)) as one:
+        one.start()
+        one.plain = {"job.json": {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}}
+        one.push("two")
+        found = taken(one)
+        same = against(one, found)
+        newer = tuple(
+            {**obj, "spec": {**obj["spec"], "newer": {"by": "default"}}} if obj["kind"] == "Deployment" else obj
+            for obj in found.objects
+        )
+        served = tuple(kind for kind in found.resources if kind.kind != "CronJob")
+        other = against(one, replace(found, objects=newer, resources=served, kubernetes="v1.99.1-gke.7"))
+    changes = {change.kind: change for change in other.changes}
+    image = Difference("spec.template.spec.containers[app].image", "one", "two")
+    assert changes["Deployment.apps"].diff == (image,)
+    assert changes["CronJob.batch"].action is Action.FAILED
+    assert "the cluster does not serve this kind" in changes["CronJob.batch"].why
+    (said,) = other.warnings
+    assert said.message.startswith(
+        "cluster sandbox runs Kubernetes v1.99.1-gke.7, and its own kinds are judged here as"
+    )
+    assert (same.warnings, same.summary["update"]) == ((), other.summary["update"])
