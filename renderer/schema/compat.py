@@ -117,12 +117,12 @@ def _pattern(old: Schema, new: Schema, path: str) -> Iterator[Change]:
         yield Change(path, "pattern added" if before is None else "pattern changed", True)
 
 
-_LOWER: Final = ("minimum", "minLength", "minItems")
-_UPPER: Final = ("maximum", "maxLength", "maxItems")
+LOWER: Final = ("minimum", "minLength", "minItems")
+UPPER: Final = ("maximum", "maxLength", "maxItems")
 
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Change]:
-    for key in (*_LOWER, *_UPPER):
+    for key in (*LOWER, *UPPER):
         before, after = old.get(key), new.get(key)
         if before == after:
             continue
@@ -131,7 +131,7 @@ def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Change]:
         elif before is None:
             yield Change(path, f"{key}={after} added", after != 0 or key not in ("minLength", "minItems"))
         else:
-            tightened = after > before if key in _LOWER else after < before
+            tightened = after > before if key in LOWER else after < before
             yield Change(path, f"{key} changed from {before} to {after}", tightened)
 
 
@@ -139,6 +139,12 @@ def _list_type(old: Schema, new: Schema, path: str) -> Iterator[Change]:
     before, after = (schema.get("x-kubernetes-list-type", "atomic") for schema in (old, new))
     if before != after:
         yield Change(path, f"list type changed from {before} to {after}", after != "atomic")
+    elif (keys := _list_keys(old)) != (other := _list_keys(new)):
+        yield Change(path, f"keys of the list changed from {', '.join(keys)} to {', '.join(other)}", True)
+
+
+def _list_keys(schema: Schema) -> list[str]:
+    return sorted(schema.get("x-kubernetes-list-map-keys", ()))
 
 
 def _rules(old: Schema, new: Schema, path: str) -> Iterator[Change]:

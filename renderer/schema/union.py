@@ -1,7 +1,8 @@
 """One schema for instances of several revisions: what the CRD serves while a rollout is under way.
 
-Invariant: a value that fits one of the schemas fits the union, and keeps all its fields. All properties are there; what
-restricts or fills in (required, bounds, enums, patterns, rules, defaults) is there only where all revisions agree.
+Invariants: a value that fits one of the schemas fits the union, and keeps all its fields; where the server takes each of them, it takes the union.
+All properties are there; what restricts or fills in (required, patterns, rules, defaults) is there only where all revisions agree. Bounds and enums
+that all have are as wide as they need: by them the server reckons what rules may cost, and refuses a schema where it is too much.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from renderer.errors import RendererError
+from renderer.schema.compat import LOWER, UPPER
 from renderer.schema.mistakes import child
 
 Schema = Mapping[str, Any]
@@ -34,7 +36,7 @@ def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
     if all(schema == newest for schema in schemas):
         return dict(newest)
     _check_shapes(schemas, path)
-    merged = {key: value for key, value in _agreed(schemas).items() if key not in _SHAPE}
+    merged = {key: value for key, value in _agreed(schemas).items() if key not in _SHAPE} | _widest(schemas)
     if "type" in newest:
         merged["type"] = newest["type"]
     if "description" in newest:
@@ -65,6 +67,19 @@ def _agreed(schemas: Sequence[Schema]) -> dict[str, Any]:
     return {key: value for key, value in first.items() if all(key in one and one[key] == value for one in others)}
 
 
+def _widest(schemas: Sequence[Schema]) -> dict[str, Any]:
+    """The bounds and the enum that all have, wide enough for each."""
+    found = {
+        key: widest(schema[key] for schema in schemas)
+        for keys, widest in ((LOWER, min), (UPPER, max))
+        for key in keys
+        if all(key in schema for schema in schemas)
+    }
+    if all("enum" in schema for schema in schemas):
+        found["enum"] = list(dict.fromkeys(value for schema in schemas for value in schema["enum"]))
+    return found
+
+
 def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
     """`properties` and `required` of the union."""
     names = dict.fromkeys(name for schema in schemas for name in schema.get("properties", {}))
@@ -92,8 +107,10 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """The server wants the keys of a list map to be always there."""
-    items = schema.get("items", {})
-    for key in schema.get("x-kubernetes-list-map-keys", ()):
+    """The server wants a list map to have keys, and these to be always there."""
+    items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
+    if schema.get("x-kubernetes-list-type") == "map" and not keys:
+        raise NoUnionError(path, "its items have other keys in another revision")
+    for key in keys:
         if key not in items.get("required", ()) and "default" not in items["properties"][key]:
             raise NoUnionError(path, f"the key {key!r} of the list is required, or has a default, in one revision only")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from renderer.catalog import load
 from renderer.crd import custom_resource_definition
 from renderer.example import example
-from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, validate
+from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import Answer, ControlPlane
 from tests.controlplane.waiting import eventually
@@ -110,6 +110,16 @@ def attempt(server: ControlPlane, kind: str, spec: Any) -> Answer:
     path = f"/apis/{GROUP}/v1/{manifest['spec']['names']['plural']}?dryRun=All&fieldValidation=Strict"
     body = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "probe"}}
     return server.request("POST", path, body if spec is ... else {**body, "spec": spec})
+
+
+def test_the_union_of_schemas_that_are_taken_is_taken(control_plane: ControlPlane) -> None:
+    """What a rule may cost is reckoned by the bounds of what it stands in."""
+    types = {"Name": """string | maxLength=100 validation="self.matches('^[a-z]+$') && self.contains('a')" """}
+    few, many = (to_openapi({"names": f"[]Name | maxItems={most}"}, types) for most in (100, 200))
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All"
+    for schema in (few, many, union([few, many])):
+        answer = control_plane.request("POST", path, crd("Widening", schema))
+        assert answer.code == 201, answer.body["message"]
 
 
 def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:

@@ -47,12 +47,14 @@ def test_equal_schemas_have_no_changes() -> None:
         ("[]string | minItems=1", "[]string | minItems=2", "minItems changed from 1 to 2"),
         ("[]string", "[]string | maxItems=1", "maxItems=1 added"),
         ("[]string", "[]string | uniqueItems=true", "list type changed from atomic to set"),
+        ("[]M | listType=map listMapKey=k", "[]M | listType=map listMapKey=l", "keys of the list changed from k to l"),
         ("integer", 'integer | validation="self > 1"', "validation added: self > 1"),
         ("integer", "integer | immutable=true", "validation added: self == oldSelf"),
     ],
 )
 def test_breaking_change_is_named(old: Any, new: Any, message: str) -> None:
-    assert message in [change.message for change in changes(old, new) if change.breaking]
+    keyed = {"k": "string | required=true", "l": "string | required=true"}
+    assert message in [change.message for change in changes(old, new, M=keyed) if change.breaking]
 
 
 @pytest.mark.parametrize(
