@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from applier.cluster import Object
-from applier.errors import KindNotServed
+from applier.errors import KindNotServed, Unavailable
 from applier.observed import Observed
 from applier.reads import Reader
 from renderer.identity import GroupKind, ObjectKey
@@ -23,13 +23,21 @@ _IN_EVERY_NAMESPACE = frozenset(
 
 
 async def inside(cluster: Reader, key: ObjectKey, observed: Observed) -> str:
-    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would."""
+    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would.
+
+    Raises ClusterError where that cannot be told.
+    """
     if key.group_kind == CRD:
         found = await _listed(cluster, defined_kind(observed.objects[key]), None)
         return str(ObjectKey.of(found[0])) if found else ""
     if key.group_kind != NAMESPACE:
         return ""
-    discovery = observed.discovery
+    discovery = await cluster.discover(refresh=True)  # others may have brought a kind since, and objects of it
+    if discovery.stale:
+        silent = ", ".join(sorted(discovery.stale))
+        raise Unavailable(
+            f"{key}: what is in it cannot be told: no answer from the API server of {silent}; see its APIService"
+        )
     kinds = [kind for kind, one in discovery.resources.items() if one.namespaced and discovery.keeps(kind)]
     for objects in await asyncio.gather(
         *(_listed(cluster, kind, key.name) for kind in sorted(set(kinds) - _IN_EVERY_NAMESPACE))

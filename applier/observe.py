@@ -51,7 +51,8 @@ async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKe
     """Scopes of sets whose parents are gone, where they had any: what covers their members among *all* kinds that can be listed. One list of metadata
     for each kind; of one that cannot be read now every set may have members.
     """
-    kinds = sorted(filter(observed.discovery.keeps, observed.discovery.resources))
+    discovery = await cluster.discover(refresh=True)
+    kinds = sorted(filter(discovery.keeps, discovery.resources))
     sets = {applyset_id(parent): parent for parent in parents}
     selector = f"{keys.PART_OF} in ({','.join(sorted(sets))})"
     answers = await asyncio.gather(*(_scanned(cluster, kind, selector) for kind in kinds))
