@@ -27,10 +27,12 @@ class SystemClock:
 
 
 async def any_of(*awaited: Coroutine[None, None, object]) -> None:
-    """Until one of these is over; the others are cancelled."""
+    """Until one of these is over; the others are cancelled. Raises what that one raised."""
     tasks = [asyncio.ensure_future(one) for one in awaited]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
         for task in tasks:
             task.cancel()
