@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 from gitops.durations import duration
 from gitops.errors import RefusedUrl
 from gitops.propagation.mistakes import Mistakes
+from gitops.source.target import parts_of
 
 T = TypeVar("T")
 
@@ -54,9 +54,13 @@ class Fields:
 
 def web_url(text: str) -> str:
     """Raises ValueError, which does not repeat the URL: it may hold a secret."""
-    parts = urlsplit(text)
+    wrong = ValueError("is not the URL of a web server; write https://HOST/PATH")
+    try:
+        parts = parts_of(text)
+    except ValueError:
+        raise wrong from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isprintable() or " " in text:
-        raise ValueError("is not the URL of a web server; write https://HOST/PATH")
+        raise wrong
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds a credential; facts are read without one")
     return text

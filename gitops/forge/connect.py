@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 from gitops.clock import Clock
 from gitops.errors import GitopsError
@@ -15,7 +15,7 @@ from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
-from gitops.source.target import is_loopback, redact
+from gitops.source.target import is_loopback, parts_of, redact
 
 
 class Kind(StrEnum):
@@ -90,11 +90,9 @@ def _checked(api: str) -> str:
 
 def _parts(url: str) -> SplitResult:
     try:
-        parts = urlsplit(url)
-        _ = parts.port
+        return parts_of(url)
     except ValueError:
         raise UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH") from None
-    return parts
 
 
 class _Server(NamedTuple):

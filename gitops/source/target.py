@@ -170,8 +170,7 @@ def check_url(url: str) -> None:
 
 def _check_parts(url: str) -> None:
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        parts = parts_of(url)
     except ValueError:
         raise _refused(url, "cannot be read as a URL") from None
     if parts.scheme.lower() not in SCHEMES:
@@ -186,7 +185,7 @@ def _check_parts(url: str) -> None:
         return
     _check_userinfo(url, parts)
     _check_host(url, parts.hostname or "")
-    if port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
+    if parts.port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
         raise _refused(url, "names no repository")
     if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
         raise _refused(url, "http is not encrypted and only allowed to this machine itself")
@@ -208,6 +207,13 @@ def _check_host(url: str, host: str) -> None:
         return
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         raise _refused(url, "the host is not allowed")
+
+
+def parts_of(url: str) -> SplitResult:
+    """Raises ValueError where nothing can be asked there: no port has this number, or no host this name. Its text may repeat the URL."""
+    parts = urlsplit(url)
+    _ = parts.port, (parts.hostname or "").encode("idna")
+    return parts
 
 
 def is_loopback(host: str) -> bool:

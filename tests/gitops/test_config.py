@@ -216,6 +216,12 @@ def test_where_reverts_are_proposed(tmp_path: Path, said: str, api: str, project
         ('{maxAge: 60, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: 60 is not text; put it in quotes"),
         ('{maxAge: 2s, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: '2s' is shorter than 3s"),
         ('{maxAge: 1m, http: {url: "ftp://x/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
+        ('{maxAge: 1m, http: {url: "https://x:99999/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
+        ('{maxAge: 1m, http: {url: "https://[x/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
+        (
+            f'{{maxAge: 1m, http: {{url: "https://{"x" * 64}.example/y", expect: "y"}}}}',
+            "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH",
+        ),
         ('{maxAge: 1m, http: {url: "https://a:b@x/y", expect: "y"}}', "4: externals[0].http.url: holds a credential; facts are read without one"),
         (
             '{maxAge: 9s, http: {url: "https://x/y", expect: "y", timeout: 4s}}',

@@ -587,6 +587,7 @@ def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: 
         ("https://me:s3cret@/", "", "does not say where its forge is"),
         ("https://git.example.com:99999/a/b", "", "cannot be read as a URL"),
         ("https://[git/a/b", "", "cannot be read as a URL"),
+        (f"https://{'git' * 22}.example/a/b", "", "cannot be read as a URL"),
     ],
 )
 def test_where_a_token_may_not_go_is_refused_without_telling_one(tmp_path: Path, url: str, api: str, why: str) -> None:
