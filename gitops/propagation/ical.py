@@ -6,6 +6,7 @@ Cancelled events are left out; to-dos, alarms and zone definitions are passed ov
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -48,20 +49,17 @@ class _Property:
 
 def events(data: bytes) -> list[Event]:
     """The events of a file, as they come. Raises CalendarError for the first thing that cannot be read."""
-    try:
-        lines = list(_unfolded(data.decode()))
-    except UnicodeDecodeError:
-        raise CalendarError(1, "not UTF-8 text") from None
+    lines = list(_unfolded(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
         raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
     return [event for found in _components(lines) if (event := _event(found))]
 
 
-def _unfolded(text: str) -> Iterator[_Property]:
-    """Lines with their continuations, which begin with a space or tab (3.1)."""
-    pending, number = "", 0
-    for current, line in enumerate(text.splitlines(), start=1):
-        if line[:1] in (" ", "\t"):
+def _unfolded(data: bytes) -> Iterator[_Property]:
+    """Lines with their continuations, which begin with a space or tab (3.1); they may be folded within a letter."""
+    pending, number = b"", 0
+    for current, line in enumerate(data.splitlines(), start=1):
+        if line[:1] in (b" ", b"\t"):
             pending += line[1:]
             continue
         if pending:
@@ -71,7 +69,11 @@ def _unfolded(text: str) -> Iterator[_Property]:
         yield _property(pending, number)
 
 
-def _property(line: str, number: int) -> _Property:
+def _property(data: bytes, number: int) -> _Property:
+    try:
+        line = data.decode()
+    except UnicodeDecodeError:
+        raise CalendarError(number, "not UTF-8 text") from None
     # A quoted parameter may hold colons (3.2).
     match = re.fullmatch(
         r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line

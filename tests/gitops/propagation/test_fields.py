@@ -264,6 +264,20 @@ def test_a_calendar_gives_its_events_in_their_own_zones() -> None:
 
 
 @pytest.mark.parametrize(
+    "changed",
+    [
+        (b"BEGIN:VCALENDAR", b"\xef\xbb\xbfBEGIN:VCALENDAR"),
+        (b"SUMMARY:folded over", "SUMMARY:folded ov\u00e9r".encode().replace(b"\xa9", b"\r\n \xa9")),
+        (b"SUMMARY:folded over", "SUMMARY:two\u2028lines\x0bof one".encode()),
+    ],
+    ids=["a mark of the byte order", "folded within a letter", "separators that end no line"],
+)
+def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
+    """RFC 5545, 3.1: a line ends with CRLF, and may be folded between any two octets."""
+    assert calendar(CALENDAR.replace(*changed)).windows == calendar(CALENDAR).windows != ()
+
+
+@pytest.mark.parametrize(
     ("changed", "message"),
     [
         ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: events that repeat are not read"),
@@ -275,7 +289,7 @@ def test_a_calendar_gives_its_events_in_their_own_zones() -> None:
         ((b"BEGIN:VCALENDAR", b"X-HTML:1"), "not a calendar"),
         ((b"END:VALARM", b"END:VEVENT"), "ends nothing that was begun"),
         ((b"SUMMARY:", b"SUMM ARY:"), "is not a property; NAME:VALUE is expected"),
-        ((b"two lines", b"\xff"), "not UTF-8 text"),
+        ((b"two lines", b"\xff"), "team/freezes.ics:10: not UTF-8 text"),
     ],
 )  # fmt: skip
 def test_a_calendar_that_cannot_be_read_is_refused_with_its_line(changed: tuple[bytes, bytes], message: str) -> None:
