@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gitops.forge.port import Comment, PullRequest, PullState
+from gitops.forge.port import Comment, PullRequest, PullState, TooMany
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
 
@@ -60,9 +60,12 @@ class GitHub:
     async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
         owner = self.project.partition("/")[0]
         asked: dict[str, str | int] = {"state": "all", "head": f"{owner}:{branch}", **self.page}
-        found = await self.rest.pages(
-            f"{self._at}/pulls", lambda one: _pull(one) if _is_from(one, self.project, branch) else None, **asked
-        )
+        try:
+            found = await self.rest.pages(
+                f"{self._at}/pulls", lambda one: _pull(one) if _is_from(one, self.project, branch) else None, **asked
+            )
+        except TooMany as cut:  # the newest come first
+            found = list(cut.found)
         return [one for one in found if one]
 
     async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:

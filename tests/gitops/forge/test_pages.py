@@ -101,3 +101,15 @@ def test_pages_without_an_end_are_given_up(tmp_path: Path) -> None:
 
     asked(forge, tmp_path / "token", step)
     assert len(forge.asked) == 50
+
+
+def test_among_more_than_are_read_the_newest_of_a_branch_are_found(tmp_path: Path) -> None:
+    """Gitea lists all pull requests that there ever were, the newest first; a busy repository has thousands."""
+    forge = FakeForge("gitea", page=1)
+    forge.pulls = {number: Pull(number, f"{number:040}") for number in range(60, 0, -1)}
+    forge.pulls[59].branch = "levelgate/revert"
+
+    async def step(found: Forge) -> None:
+        assert [one.number for one in await found.pulls_from("levelgate/revert")] == [59]
+
+    asked(forge, tmp_path / "token", step)
