@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
+from renderer import keys
 from renderer.definition import Definition
 from renderer.identity import GroupKind, Manifest
 from renderer.schema.plurals import plural
 
-AGGREGATE: Final = {"levelgate.dev/aggregate-to": "levelgate"}
+AGGREGATED: Final = {keys.AGGREGATE: "levelgate"}
 """The label of ClusterRoles that `deploy/kubernetes.yaml` gathers."""
 
 _READ: Final = ("get", "list", "watch")
@@ -27,7 +28,7 @@ def cluster_role(definition: Definition) -> Manifest:
         *_rules(written - {definition.group_kind}, _WRITE),
         *_rules(read, _READ),
     ]
-    metadata = {"name": f"levelgate-{definition.name}", "labels": AGGREGATE}
+    metadata = {"name": f"levelgate-{definition.name}", "labels": AGGREGATED}
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
 
 

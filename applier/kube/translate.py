@@ -27,6 +27,8 @@ from applier.errors import (
     Unavailable,
     UnknownOutcome,
 )
+from renderer import keys
+from renderer.identity import OWN_NAMESPACE
 
 _FIELD_CONFLICT, _TERMINATING = "FieldManagerConflict", "NamespaceTerminating"
 _AUTHORS_FAULT = re.compile(
@@ -44,6 +46,9 @@ _FIXED = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*
 """How the validations of Kubernetes' kinds word a field that stays as it was created; there is no reason code for it.
 """
 
+_RBAC = re.compile(
+    r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*"| at the cluster scope)?'
+)
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
 _TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
 _HARMLESS = (
@@ -54,7 +59,7 @@ _HARMLESS = (
     re.compile(r'admission webhook "[^"]*" (?:denied the request|does not support dry run)'),
     re.compile(r'failed calling webhook "[^"]*"'),
     re.compile(r"exceeded quota: [\w.-]+"),
-    re.compile(r'User "[^"]*" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*")?'),
+    _RBAC,
     re.compile(r"the (\w+) in the precondition \([\w-]*\) does not match the \1 in record \([\w-]*\)"),
     re.compile(r"Precondition failed: (\w+) in precondition: [\w-]+, \1 in object meta: [\w-]*"),
     re.compile(r"the object has been modified"),
@@ -87,7 +92,17 @@ def translate(
     text = f"{about}: {told}"
     if kind is Unavailable:
         return Unavailable(text, status=status, reason=reason, retry_after=retry_after)
+    if kind is Denied and (refused := _RBAC.search(_message(document))):
+        text = f"{text}; {_grant(refused['user'])}"
     return kind(text, status=status, reason=reason, causes=causes)
+
+
+def _grant(user: str) -> str:
+    """How whom RBAC has refused gets the right: our own service account has all ClusterRoles with a label."""
+    if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
+        gathered = f"grant it by a ClusterRole with the label {keys.AGGREGATE}: levelgate"
+        return f"{gathered}; `levelgate generate clusterrole` makes those of definitions"
+    return f"bind a role that allows it to {user}; `levelgate generate clusterrole` tells what definitions need"
 
 
 def _classify(status: int, document: Mapping[str, Any] | None, *, write: bool) -> type[ClusterError]:

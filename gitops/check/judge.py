@@ -34,7 +34,7 @@ HANGS_AFTER = timedelta(minutes=10)
 
 _GRANT = (
     "grant it to whom this kubeconfig speaks for; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
-    "levelgate.dev/aggregate-to: levelgate"
+    f"{keys.AGGREGATE}: levelgate"
 )
 _UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
 _OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)

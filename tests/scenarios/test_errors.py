@@ -218,6 +218,7 @@ def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
         assert row["node"] == "given"
         assert "not allowed" in row["message"]
         assert f'User "tenant" cannot {verb} resource "secrets" in API group ""' in row["message"]
+        assert "bind a role that allows it to tenant" in row["message"]
     finally:
         for kind in ("clusterrolebinding", "clusterrole"):
             platform.kubectl("delete", kind, here)

@@ -20,6 +20,7 @@ from applier.errors import (
     UnknownOutcome,
 )
 from applier.kube.translate import translate
+from applier.reasons import Blocked
 
 
 def body(message: str = "", *, reason: str = "", **details: Any) -> bytes:
@@ -254,3 +255,28 @@ def test_nothing_of_a_secret_is_repeated(status: int, answer: bytes, said: str) 
     error = translate(status, answer, about="do it", write=True, secret=True)
     assert str(error) == said
     assert CANARY not in repr((error.args, error.causes, error.reason))
+
+
+@pytest.mark.parametrize(
+    ("user", "way"),
+    [
+        (
+            "system:serviceaccount:levelgate-system:levelgate",
+            "a ClusterRole with the label levelgate.dev/aggregate-to: levelgate",
+        ),
+        (
+            "system:serviceaccount:levelgate-system:team-a",
+            "bind a role that allows it to system:serviceaccount:levelgate-system:team-a",
+        ),
+        ("ada", "bind a role that allows it to ada"),
+    ],
+)
+@pytest.mark.parametrize("secret", [False, True])
+def test_whom_rbac_refuses_is_told_how_to_be_allowed(user: str, way: str, secret: bool) -> None:
+    """Rule 10: verb, resource and namespace as the server names them, who was refused, and what grants it."""
+    refused = f'User "{user}" cannot patch resource "secrets" in API group "" in the namespace "prod"'
+    answer = body(f'secrets "x" is forbidden: {refused}', reason="Forbidden", name="x")
+    told = Blocked.by_failure(translate(403, answer, about="do it", write=True, secret=secret)).message
+    assert refused in told
+    assert way in told
+    assert "levelgate generate clusterrole" in told
