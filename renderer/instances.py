@@ -143,11 +143,12 @@ class Instances:
         if manifest["apiVersion"] != definition.api_version and not error:
             error = f"apiVersion {manifest['apiVersion']} is not served; the definition at {definition.origin} says {definition.api_version}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "apiVersion", error))
+        at = replace(declared.origin, line=declared.line_of(mistakes[0].path)) if mistakes else declared.origin
         if error:
-            self.hold(key, error, manifest, by)
+            self.hold(key, at.told(error), manifest, by)
         else:
             self._expand(assigned, manifest, key, by)
-        return source_node(manifest, key, declared.origin, error=error)
+        return source_node(manifest, key, at, error=error)
 
     def _assigned(self, key: ObjectKey, at: _AtDefinition, by: Owner) -> _Assigned:
         """Which revision an instance is rendered from: its own, unless the one that it is to move to renders the same. `at` gives the instance

@@ -37,6 +37,10 @@ class Origin:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
+    def told(self, what: str) -> str:
+        """`what` is said of what stands here, with the place."""
+        return f"{self}: {what}" if self.file else what
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
@@ -91,6 +95,11 @@ class RenderedNode:
     @property
     def writable(self) -> bool:
         return not (self.waiting or self.error or self.external)
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong with it, and where that stands in Git."""
+        return self.origin.told(self.error)
 
     @cached_property
     def hash(self) -> str:

@@ -148,7 +148,7 @@ class _Render:
     def _instance(self, source: str, declared: Declared, found: RenderedNode) -> RenderedNode:
         assert found.key is not None
         if error := self.instances.undefined(declared.group_kind):
-            self.instances.hold(found.key, error, found.manifest, Owner.of_source(source))
+            self.instances.hold(found.key, found.origin.told(error), found.manifest, Owner.of_source(source))
             return replace(found, error=found.error or error)
         return self.instances.declared(source, declared, found.manifest, found.key)
 

@@ -195,7 +195,7 @@ class Judge:
     def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
         why = (
-            Blocked(Reason.RENDER_FAILED, node.error)
+            Blocked(Reason.RENDER_FAILED, node.mistake)
             if node.error
             else Blocked(Reason.WAITING_FOR_DATA, ", ".join(node.waiting))
         )
@@ -217,7 +217,7 @@ class Judge:
 
     def _external(self, node: RenderedNode, live: Object | None, above: Blocked | None) -> NodePlan:
         if node.error:
-            return NodePlan(node, Verb.NONE, None, blocked=Blocked(Reason.RENDER_FAILED, node.error))
+            return NodePlan(node, Verb.NONE, None, blocked=Blocked(Reason.RENDER_FAILED, node.mistake))
         if live is None:
             if node.key and (failure := self.observed.failures.get(node.key)):
                 return NodePlan(node, Verb.NONE, None, blocked=Blocked.by_failure(failure))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.observed import is_terminating
+from applier.observed import annotation, is_terminating
 from applier.reasons import Reason
 from gitops.propagation.people import Asked, moment
 from gitops.propagation.state import State as Rollout
@@ -87,7 +87,8 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`since`: when the condition `Propagated` last changed between true and false. `deadline`: when it will have failed, while it moves.
-    `kro_state` is kro's `ACTIVE` and so on, `conditions` the status of each by type.
+    `kro_state` is kro's `ACTIVE` and so on, `conditions` the status of each by type. `file` is where it stands in Git, with the line, as it was
+    written last.
     """
 
     key: ObjectKey
@@ -107,6 +108,7 @@ class Standing:
     conditions: Mapping[str, str] | None = None
     causes: tuple[Cause, ...] = ()
     is_leaving: bool = False
+    file: str = ""
 
     @classmethod
     def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
@@ -138,6 +140,7 @@ class Standing:
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
             causes=_told_once([Cause.read(row).within(shared) for row in ours.get("blocked") or ()]),
             is_leaving=is_terminating(instance),
+            file=annotation(instance, keys.FILE),
         )
 
     @property

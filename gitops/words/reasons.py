@@ -155,6 +155,8 @@ def _actions(link: Link, before: Sequence[Link], source: str, commit: str) -> It
             waits_for_it = before and isinstance(before[-1], Waiting) and before[-1].key != key
             if waits_for_it and standing and cause.reason.is_gate and cause.reason is not Reason.HELD:
                 yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
+            if standing and standing.file and cause.reason is Reason.RENDER_FAILED:
+                yield f"change {place(key)}", f"in Git: {standing.file}"
             yield from _answers(key, cause, standing.rollout if standing else "", source, commit)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
+from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
 
 
@@ -222,3 +222,36 @@ def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
     finally:
         for kind in ("clusterrolebinding", "clusterrole"):
             platform.kubectl("delete", kind, here)
+
+
+@pytest.mark.both_servers
+def test_what_cannot_be_rendered_says_by_file_and_line_where_the_mistake_stands(platform: Platform) -> None:
+    """Rule 10: the expression in the definition and the object that it fails for; or the field that does not fit, of one that exists and of one that
+    does not.
+    """
+
+    def explained(name: str) -> str:
+        return platform.levelgate("explain", f"chain.{platform.group}/{name}", "-n", platform.namespace).stdout
+
+    definition = json.loads(chain(platform.group, "ab"))
+    definition["spec"]["resources"][1]["template"]["data"]["reads"] = "${string(int(schema.spec.text))}"
+    files = {
+        f"{name}.json": json.dumps(json.loads(link(platform.group, platform.namespace, name, text="1")), indent=1)
+        for name in ("one", "two")
+    }
+    platform.repository.commit({"chain.json": json.dumps(definition, indent=1), **files})
+    platform.run_once()
+    three = files["one.json"].replace('"one"', '"three"').replace('"1"', "5")
+    platform.repository.commit(
+        {
+            "one.json": files["one.json"].replace('"1"', '"x"'),
+            "two.json": files["two.json"].replace('"1"', "5"),
+            "three.json": three,
+        }
+    )
+    platform.run_once(check=1)
+    line = json.dumps(definition, indent=1).partition('"id": "b"')[0].count("\n")
+    assert f"chain.json:{line}: data.reads: " in explained("one")
+    assert "in Git: one.json:1" in explained("one")
+    for name in ("two", "three"):
+        assert f"{name}.json:9: spec.text: 5 is not text" in explained(name)
