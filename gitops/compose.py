@@ -144,7 +144,10 @@ def schemas_in(folders: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]
 
 
 def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
-    """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again."""
+    """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again.
+
+    The revision of a working tree that differs from its commit ends in `-dirty`: no source was brought to that before, so what differs is no drift.
+    """
     if previous and previous.source == source and snapshot.since == previous.revision != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}
         if later := follow(previous, changed, snapshot.revision):
@@ -152,7 +155,7 @@ def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None
     return load(
         {path: file.data for path, file in snapshot.files.items()},
         source=source,
-        revision=snapshot.revision,
+        revision=f"{snapshot.revision}-dirty" if snapshot.is_dirty else snapshot.revision,
         refused={problem.path: problem.message for problem in snapshot.problems},
         previous=previous,
     )

@@ -93,7 +93,8 @@ class Repository:
 def _as_commit(snapshot: Snapshot) -> Snapshot:
     """A working tree under an id of its own: what differs from its HEAD is a change, not drift."""
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
-    return replace(snapshot, revision=hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest())
+    revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
+    return replace(snapshot, revision=revision, is_dirty=False)
 
 
 def rules_of(file: Path) -> Catalog:

@@ -221,7 +221,9 @@ def _described(repository: LocalRepository, files: dict[str, File], problems: tu
     refused = {problem.path for problem in problems}
     count = sum(present.get(name) != committed.get(name) for name in (present.keys() | committed.keys()) - refused)
     differ = f", {count} file{'s differ' if count > 1 else ' differs'}" if count else ""
-    return _snapshot(head, f"working tree of {head[:7]}{differ}", files=files, problems=problems)
+    return replace(
+        _snapshot(head, f"working tree of {head[:7]}{differ}", files=files, problems=problems), is_dirty=count > 0
+    )
 
 
 def _snapshot(

@@ -78,6 +78,29 @@ def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest
     assert invoke(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
 
 
+CLOSED = """\
+apiVersion: levelgate.dev/v1alpha1
+kind: PropagationWindow
+metadata: {name: freeze}
+spec:
+  kind: Deny
+  timeZone: UTC
+  schedule: {once: [{start: "2020-01-01T00:00", end: "2099-01-01T00:00"}]}
+"""
+
+
+def test_what_is_not_committed_waits_for_windows_as_well(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    """I5: the commit that is checked out may be the one that the source is at; what differs from it is new all the same, and no drift."""
+    repository.commit(freeze=CLOSED)
+    (repository.path / "newer.yaml").write_text(MAP % "newer")
+    assert invoke(["plan", str(repository.path), "--base", "HEAD", "-o", "json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [(one["ref"], [gate["reason"] for gate in one["gates"]]) for one in plan["changes"]] == [
+        ("ConfigMap/default/newer", ["NeverOpens"])
+    ]
+    assert plan["head"].endswith("-dirty")
+
+
 def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
     repository: Work, capsys: pytest.CaptureFixture[str]
 ) -> None:
