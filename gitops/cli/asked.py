@@ -24,6 +24,7 @@ from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.report import Caution, Hazard, Report
 from gitops.source import Snapshot, places
+from gitops.source.target import identity
 from gitops.words.text import age, described
 from renderer.catalog import Catalog
 from renderer.identity import source_parent
@@ -135,5 +136,7 @@ def _configured(state: SourceState, name: str, config: Config | None) -> SourceS
 async def _source_of(cluster: Cluster, place: str) -> str:
     """The one source in the cluster whose repository and path this place is; empty if there is none or more than one."""
     urls, path = places.locations(place)
-    fitting = [name for name, record in await read_records(cluster) if record.url in urls and record.path == path]
+    fitting = [
+        name for name, record in await read_records(cluster) if identity(record.url) in urls and record.path == path
+    ]
     return fitting[0] if len(fitting) == 1 else ""

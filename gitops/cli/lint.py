@@ -16,6 +16,7 @@ from gitops.cli.terminal import echo, echo_lines, tell
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
 from gitops.source import places
+from gitops.source.target import identity
 from gitops.words.times import length
 from renderer.catalog import Catalog
 from renderer.errors import Problem
@@ -128,7 +129,7 @@ def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Findin
 
     wanting = [one for one in policies_of(catalog).policies if one.on_halt is OnHalt.PROPOSE_REVERT]
     urls, path = places.locations(place) if wanting else (frozenset(), "")
-    here = [one for one in config.sources if str(one.target) in urls and one.target.path == path]
+    here = [one for one in config.sources if identity(one.target.url) in urls and one.target.path == path]
     without = [one.name for one in here or config.sources if one.forge is None]
     for policy in wanting if without else ():
         message = f"ProposeRevert only stops: source {listed(without)} has no `forge` in the configuration"

@@ -174,5 +174,5 @@ def _numbers(report: Report) -> Iterator[str]:
         f"{count['delete']} to delete, {count['unchanged']} unchanged{more}."
     )
     if not report.knows_deletions:
-        yield "Deletions unknown: name a source with --source."
+        yield f"Deletions unknown: no one source follows this repository and path; planned as {report.source}. Name the source with --source."
     yield f"Plan {report.hash}."

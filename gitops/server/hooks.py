@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 import orjson
 
 from gitops.compose import SourceConfig
+from gitops.source.target import canonical
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""
 
-_SCP: Final = re.compile(r"[^/@]+@(?P<host>[^/:]+):(?P<path>.+)")
 _FORM: Final = b"payload="
 _MOST_SECRETS: Final = 8
 
@@ -122,20 +121,6 @@ def concerned(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]
     """Names of the sources whose repository one of these is, however it is reached: host and path count, not the transport or who asks."""
     named = set(map(canonical, urls)) - {""}
     return [one.name for one in sources if canonical(one.target.url) in named]
-
-
-def canonical(url: str) -> str:
-    """`git.example.com/shop/deploy`; empty for what is no URL of a server."""
-    if match := _SCP.fullmatch(url):
-        host, path = match["host"], match["path"]
-    else:
-        try:
-            parts = urlsplit(url)
-            host, path = parts.hostname or "", parts.path
-        except ValueError:
-            return ""
-    path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path.lower()}" if host and path else ""
 
 
 @dataclass

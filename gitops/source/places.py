@@ -10,7 +10,7 @@ from pathlib import Path
 from gitops.errors import SourceError
 from gitops.source.mirror import Mirror, default_cache
 from gitops.source.snapshot import Snapshot
-from gitops.source.target import Target, is_url, parse_ref, redact
+from gitops.source.target import Target, identity, is_url, parse_ref
 from gitops.source.worktree import LocalRepository, working_tree
 
 
@@ -53,11 +53,11 @@ def follows(place: str, before: str, commit: str) -> bool:
 
 
 def locations(place: str) -> tuple[frozenset[str], str]:
-    """What a repository may be called in the record of a source, and the path inside it that `place` is."""
+    """What the `identity` of a repository may be in the record of a source, and the path inside it that `place` is."""
     if is_url(place):
-        return frozenset({str(Target(place))}), ""
+        return frozenset({identity(place)}), ""
     try:
         local = LocalRepository(Path(place))
     except SourceError:
         return frozenset(), ""
-    return frozenset(map(redact, local.locations())), local.path
+    return frozenset(map(identity, local.locations())), local.path

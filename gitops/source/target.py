@@ -116,10 +116,7 @@ class Target:
     @property
     def location(self) -> str:
         """The URL as Git gets it: local repositories as an absolute path, which cannot be read as anything else."""
-        if self.scheme != "file":
-            return self.url
-        path = unquote(urlsplit(self.url).path) if "://" in self.url else self.url
-        return str(Path(path).absolute())
+        return self.url if self.scheme != "file" else _local(self.url)
 
     def __str__(self) -> str:
         return redact(self.url)
@@ -155,6 +152,25 @@ def is_url(text: str) -> bool:
 def redact(text: str) -> str:
     """`text` without the user information of any URL in it."""
     return _USERINFO.sub("//***@", text)
+
+
+def canonical(url: str) -> str:
+    """`git.example.com/shop/deploy`, whatever the transport and whoever asks; empty for what is no URL of a server."""
+    if match := _SCP.fullmatch(url):
+        host, path = match["host"], match["path"]
+    else:
+        try:
+            parts = urlsplit(url)
+            host, path = parts.hostname or "", parts.path
+        except ValueError:
+            return ""
+    path = path.strip("/").removesuffix(".git")
+    return f"{host.lower()}/{path.lower()}" if host and path else ""
+
+
+def identity(url: str) -> str:
+    """Equal for the same repository however it is reached: `canonical`, or the absolute path on this machine."""
+    return canonical(url) or _local(url).removesuffix("/.git")
 
 
 def check_url(url: str) -> None:
@@ -222,6 +238,10 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _local(url: str) -> str:
+    return str(Path(unquote(urlsplit(url).path) if "://" in url else url).absolute())
 
 
 def _refused(url: str, why: str, advice: str = "") -> RefusedUrl:

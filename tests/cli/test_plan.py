@@ -206,8 +206,21 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(typed: Typed, r
     assert "- ConfigMap/gone" in named
     assert "Deletions unknown" not in named
     assert ("- ConfigMap/gone" in planned) == (not path)
-    assert ("Deletions unknown: name a source with --source." in planned) == bool(path)
+    assert (
+        "Deletions unknown: no one source follows this repository and path; planned as platform." in planned
+    ) == bool(path)
     assert planned.startswith("Plan of platform: " if path else "Plan of shop: ")
+
+
+def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repository: Work) -> None:
+    repository.git("remote", "add", "origin", "git@git.example.com:acme/platform.git")
+    with Fleet(names=()) as fleet:
+        fleet.call(
+            fleet.reconciler.reconcile(
+                [SourceState(load({}, source="shop"), url="https://git.example.com/acme/platform")]
+            )
+        )
+        assert typed(fleet, "plan", str(repository.path)).startswith("Plan of shop: ")
 
 
 def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: Work) -> None:

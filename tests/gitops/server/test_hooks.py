@@ -268,25 +268,6 @@ def test_the_bucket_fills_again_with_time() -> None:
     assert rate.allows("b", 10.5)
 
 
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("https://git.example.com/shop/deploy.git", "git.example.com/shop/deploy"),
-        ("https://user@GIT.example.com:8443/shop/Deploy/", "git.example.com/shop/deploy"),
-        ("ssh://git@git.example.com:2222/shop/deploy.git", "git.example.com/shop/deploy"),
-        ("git@git.example.com:shop/deploy.git", "git.example.com/shop/deploy"),
-        ("git@git.example.com:/shop/deploy.git", "git.example.com/shop/deploy"),
-        ("/srv/git/deploy.git", ""),
-        ("file:///srv/git/deploy.git", ""),
-        ("https://[", ""),
-        ("https://git.example.com", ""),
-        ("", ""),
-    ],
-)
-def test_a_repository_is_known_by_host_and_path(url: str, place: str) -> None:
-    assert hooks.canonical(url) == place
-
-
 async def test_hooks_take_nothing_but_posts(hooked: Scene) -> None:
     async with hooked.client() as client:
         assert (await client.get("/hooks/github")).status == 405

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gitops.errors import RefusedUrl
 from gitops.source import Branch, Commit, Head, Mirror, Ref, Tag, Target, is_url, parse_ref, redact
+from gitops.source.target import canonical, identity
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -192,3 +193,29 @@ def test_redaction() -> None:
     )
     told = "https://host:8443/a@b: broke off; ask ana@host, see https://host/x@v1"
     assert redact(told) == told
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://git.example.com/shop/deploy.git", "git.example.com/shop/deploy"),
+        ("https://user@GIT.example.com:8443/shop/Deploy/", "git.example.com/shop/deploy"),
+        ("ssh://git@git.example.com:2222/shop/deploy.git", "git.example.com/shop/deploy"),
+        ("git@git.example.com:shop/deploy.git", "git.example.com/shop/deploy"),
+        ("git@git.example.com:/shop/deploy.git", "git.example.com/shop/deploy"),
+        ("/srv/git/deploy.git", ""),
+        ("file:///srv/git/deploy.git", ""),
+        ("https://[", ""),
+        ("https://git.example.com", ""),
+        ("", ""),
+    ],
+)
+def test_a_repository_is_known_by_host_and_path(url: str, place: str) -> None:
+    assert canonical(url) == place
+
+
+@pytest.mark.parametrize(
+    "url", ["/srv/git/deploy.git", "file:///srv/git/deploy.git", "/srv/git/deploy.git/", "/srv/git/deploy.git/.git"]
+)
+def test_a_local_repository_is_known_by_its_path(url: str) -> None:
+    assert identity(url) == "/srv/git/deploy.git"
