@@ -28,6 +28,12 @@ _POD_SPECS = {
     GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
 }
 
+_CLASSES = {
+    "priorityClassName": GroupKind("scheduling.k8s.io", "PriorityClass"),
+    "runtimeClassName": GroupKind("node.k8s.io", "RuntimeClass"),
+}
+"""What a Pod may name that lives outside of namespaces; without it admission refuses the Pod."""
+
 
 class DependsOnError(RendererError):
     """The annotation `config.kubernetes.io/depends-on` cannot be read."""
@@ -201,6 +207,12 @@ def _selected(
 def _pod(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
     if name := spec.get("serviceAccountName"):
         yield ObjectKey("", "ServiceAccount", namespace, name)
+    for field, cluster_scoped in _CLASSES.items():
+        if name := spec.get(field):
+            yield ObjectKey(*cluster_scoped, "", name)
+    for reference in _items(spec.get("imagePullSecrets")):
+        if name := reference.get("name"):
+            yield ObjectKey("", "Secret", namespace, name)
     for volume in _items(spec.get("volumes")):
         yield from _volume(volume, namespace)
     for container in (*_items(spec.get("initContainers")), *_items(spec.get("containers"))):
@@ -217,12 +229,14 @@ def _pod(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
 
 
 def _volume(volume: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
-    sources = [volume, *_items(_at(volume, ("projected",)).get("sources"))]
-    for source in sources:
-        for field, kind, name in (
-            ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
-            ("configMap", "ConfigMap", "name"),
-            ("secret", "Secret", "secretName" if source is volume else "name"),
-        ):
-            if found := _at(source, (field,)).get(name):
-                yield ObjectKey("", kind, namespace, found)
+    if claim := _at(volume, ("persistentVolumeClaim",)).get("claimName"):
+        yield ObjectKey("", "PersistentVolumeClaim", namespace, claim)
+    for source in (volume, *_items(_at(volume, ("projected",)).get("sources"))):
+        for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+            if name := _at(source, (field,)).get("name"):
+                yield ObjectKey("", kind, namespace, name)
+    for driver in volume:
+        named = (_at(volume, (driver, reference)).get("name") for reference in ("secretRef", "nodePublishSecretRef"))
+        for name in (_at(volume, (driver,)).get("secretName"), *named):
+            if name:
+                yield ObjectKey("", "Secret", namespace, name)

@@ -22,6 +22,9 @@ def found(api_version: str, kind: str, namespace: str = "n", **fields: Any) -> s
 
 POD: dict[str, Any] = {
     "serviceAccountName": "robot",
+    "priorityClassName": "high",
+    "runtimeClassName": "sealed",
+    "imagePullSecrets": [{"name": "s5"}],
     "volumes": [
         {"configMap": {"name": "c1"}},
         {"secret": {"secretName": "s1"}},
@@ -32,6 +35,9 @@ POD: dict[str, Any] = {
             }
         },
         {"emptyDir": {}},
+        {"name": "share", "azureFile": {"secretName": "s6", "shareName": "x"}},
+        {"name": "block", "rbd": {"secretRef": {"name": "s7"}, "image": "x"}},
+        {"name": "driver", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s8"}}},
     ],
     "initContainers": [{"envFrom": [{"configMapRef": {"name": "c3"}}]}],
     "containers": [
@@ -50,7 +56,9 @@ USED = {
     "ServiceAccount/n/robot",
     "PersistentVolumeClaim/n/p1",
     *(f"ConfigMap/n/c{number}" for number in (1, 2, 3, 4)),
-    *(f"Secret/n/s{number}" for number in (1, 2, 3, 4)),
+    *(f"Secret/n/s{number}" for number in range(1, 9)),
+    "PriorityClass.scheduling.k8s.io/high",
+    "RuntimeClass.node.k8s.io/sealed",
 }
 
 
