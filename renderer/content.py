@@ -19,6 +19,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD, RULES
 from renderer.model import Origin, RenderedNode
 from renderer.protected import why_protected
+from renderer.stored import without_servers_own
 
 CALENDAR_SUFFIX = ".ics"
 
@@ -120,7 +121,7 @@ class _Reading:
             self._problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
         origin = Origin(document.file, document.line)
-        self.objects.append(Declared(_content(document.value), origin, document.line_of, reason))
+        self.objects.append(Declared(without_servers_own(document.value), origin, document.line_of, reason))
 
     def _problem(self, document: Document, path: str, message: str) -> None:
         self.problems.append(Problem(document.file, document.line_of(path), path, message))
@@ -153,16 +154,6 @@ def _protected(manifest: Manifest) -> list[tuple[str, str]]:
     metadata = manifest["metadata"]
     found = why_protected(manifest, metadata.get("namespace") or "", metadata["name"])
     return [found] if found else []
-
-
-def _content(manifest: Manifest) -> Manifest:
-    """What of a manifest is content: no status and none of the fields that only the server writes."""
-    metadata = {
-        name: value
-        for name, value in manifest["metadata"].items()
-        if name not in {"creationTimestamp", "resourceVersion", "uid", "selfLink", "generation", "managedFields"}
-    }
-    return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
 
 
 def located(declared: Declared, *, namespaced: bool) -> ObjectKey:

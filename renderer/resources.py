@@ -20,7 +20,9 @@ from renderer.gates import Gate, Surroundings, compile_gates
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
 from renderer.object_types import ObjectTypes, any_object
+from renderer.schema.validation import shown
 from renderer.scope import not_a_name
+from renderer.stored import without_servers_own
 from renderer.template import Template
 
 _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "includeWhen", "forEach", "propagateWhen"})
@@ -114,7 +116,12 @@ class _Resources:
             if not isinstance(resource, dict):
                 self.found.fail(path, "must be a mapping with an id and a template")
             elif not isinstance(node_id, str):
-                self.found.fail(f"{path}.id", "missing: expressions refer to a resource by its id")
+                wrong = (
+                    "missing"
+                    if node_id is None
+                    else f"{shown(node_id)} is not text (n, y, no, yes, off and on are read as true or false)"
+                )
+                self.found.fail(f"{path}.id", f"{wrong}: expressions refer to a resource by its id")
             elif mistake := not_a_name(node_id):
                 self.found.fail(f"{path}.id", mistake)
             elif node_id in ids:
@@ -132,7 +139,7 @@ class _Resources:
         place = "externalRef" if external else "template"
         body, node_id = resource[place], ids[index]
         kind = (check_reference if external else check_template)(body, f"{path}.{place}", self.found)
-        template = self.found.template(f"{path}.{place}", body)
+        template = self.found.template(f"{path}.{place}", without_servers_own(body) if kind else body)
         selects = external and kind is not None and "selector" in body["metadata"]
         for_each = self._for_each(f"{path}.forEach", resource.get("forEach"), ids, external=external)
         iterators = frozenset(dimension.iterator for dimension in for_each)

@@ -10,6 +10,10 @@ from renderer import keys
 from renderer.identity import Manifest, digest, group_kind
 from renderer.kinds import SECRET
 
+_SERVERS_OWN = frozenset(
+    "creationTimestamp deletionTimestamp deletionGracePeriodSeconds resourceVersion uid selfLink generation managedFields".split()
+)
+
 
 def render_hash(manifest: Manifest) -> str:
     """What a manifest was rendered to, in 32 hexadecimal digits; of a Secret without its values.
@@ -43,6 +47,14 @@ def _bytes(encoded: str | None) -> bytes | None:
         return None if encoded is None else base64.b64decode(encoded)
     except ValueError:
         return None
+
+
+def without_servers_own(manifest: Manifest) -> Manifest:
+    """What of a manifest is content: no status and none of the fields that only the server writes. What tools print has them, and a server that is
+    given them keeps none, so they would be missed for ever.
+    """
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVERS_OWN}
+    return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
 
 
 def without_nulls(value: Manifest) -> Manifest:

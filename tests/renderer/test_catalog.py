@@ -150,7 +150,7 @@ def test_an_object_with_keys_that_git_must_not_carry_is_kept_as_refused(key: str
 
 
 def test_what_only_the_server_writes_is_left_out() -> None:
-    """KEP-3659."""
+    """KEP-3659. Of plain objects, and of templates: `kubectl create --dry-run` prints a status, too."""
     exported = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -166,10 +166,12 @@ def test_what_only_the_server_writes_is_left_out() -> None:
         "data": {"a": "b"},
         "status": {"x": 1},
     }
-    found = read(a=json.dumps(exported)).objects[0].manifest
-    assert found["metadata"] == {"name": "p", "labels": {"a": "b"}}
-    assert "status" not in found
-    assert found["data"] == {"a": "b"}
+    template = {**exported, "status": "${schema.spec}"}
+    catalog = read(a=json.dumps(exported), d=definition("Link", [{"id": "a", "template": template}]))
+    for found in (catalog.objects[0].manifest, catalog.definitions[LINK].nodes[0].template.source):
+        assert found["metadata"] == {"name": "p", "labels": {"a": "b"}}
+        assert "status" not in found
+        assert found["data"] == {"a": "b"}
 
 
 def test_an_unknown_kind_of_our_own_group_is_told() -> None:

@@ -177,6 +177,7 @@ def test_a_resource_without_an_id() -> None:
     nameless = resource("a")
     del nameless["id"]
     assert only(source(nameless)).startswith("spec.resources[0].id: missing")
+    assert only(source({**nameless, "id": False})).startswith("spec.resources[0].id: false is not text (n, y, no")
 
 
 @pytest.mark.parametrize(
