@@ -41,6 +41,7 @@ class Progress:
         self._live: Live | None = None
         self._last: Pass | None = None
         self._revisions: dict[str, str] = {}
+        self._failed: dict[tuple[ObjectKey, ObjectKey], tuple[str, int]] = {}
 
     def __enter__(self) -> Self:
         if self._short:
@@ -59,6 +60,9 @@ class Progress:
         """Tell what has happened since the pass before, and redraw the lines below."""
         self._revisions = revisions_of(found.sources)
         before, self._last = self._last, found
+        if self._failed:
+            restless = {account.plan.rendered.parent for account in found.ledger.restless()}
+            self._failed = {place: told for place, told in self._failed.items() if place[0] in restless}
         for one in news(before, found):
             self._news(one)
         self.summary(found)
@@ -108,12 +112,14 @@ class Progress:
         self._line(f"{source or 'problem':<24} {text}", {**({"source": source} if source else {}), "problem": text})
 
     def result(self, result: Result) -> None:
-        """One action, done or failed."""
+        """One action, done or failed. A failure is told in full when its message is another one than the last time, and after that counted."""
+        times = self._times(result)
         if result.error is None and result.is_bookkeeping and not self._verbose:
             return
         level = "" if result.level is None else f"level {result.level}"
         name = result.node if result.node and "/" not in result.node else f"{result.key.kind}/{place(result.key)}"
-        what = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
+        why = str(result.error) if times == 1 else f"as before, {times} times in a row"
+        what = f"{name} NOT {result.action}: {why}" if times else f"{name} {result.action}"
         fields = {
             "source": result.source,
             "revision": result.revision,
@@ -124,9 +130,19 @@ class Progress:
             "node": result.node,
         }
         if result.error is not None:
-            fields["error"] = str(result.error)
+            fields |= {"error": str(result.error)} if times == 1 else {"times": times}
             fields["reason"] = str(Blocked.by_failure(result.error).reason)
         self._line(f"{_name(result.set):<24} {level:<8} {what}", fields)
+
+    def _times(self, result: Result) -> int:
+        """How often in a row the same has kept an action on this object from being done; 0: it has been done."""
+        place = result.set, result.key
+        if result.error is None:
+            self._failed.pop(place, None)
+            return 0
+        why, (before, times) = f"{result.action}: {result.error}", self._failed.get(place, ("", 0))
+        self._failed[place] = why, times + 1 if why == before else 1
+        return self._failed[place][1]
 
     def _origin(self, key: ObjectKey) -> dict[str, str]:
         """Where a set comes from: its source, and the commit that this is at."""

@@ -57,3 +57,31 @@ def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -
         progress.result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", revision="abc"))
     (line,) = lines(capsys)
     assert (line["reason"], line["error"]) == ("ApplyFailed", "no")
+
+
+def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another message is told again, and so is the same one once it has worked in between."""
+    no, other = (Result(KEY, KEY, "updated", error=Denied(why)) for why in ("no", "quota"))
+    with Fleet() as fleet:
+        for progress in (Progress(fleet.clock), Progress(fleet.clock, json=True)):
+            for result in (no, no, no, other, Result(KEY, KEY, "updated"), other):
+                progress.result(result)
+    shown = capsys.readouterr().out.splitlines()
+    told = [line.partition("NOT updated: ")[2] for line in shown[:6]]
+    assert told == ["no", "as before, 2 times in a row", "as before, 3 times in a row", "quota", "", "quota"]
+    fields = [{"error", "times"} & json.loads(line).keys() for line in shown[6:]]
+    assert fields == [{"error"}, {"times"}, {"times"}, {"error"}, set(), {"error"}]
+
+
+def test_what_is_told_of_a_failure_is_forgotten_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """I11: an object that was refused and that Git no longer wants leaves nothing behind."""
+    with Fleet(names=("i0",)) as fleet:
+        progress = Progress(fleet.clock)
+        progress.result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
+        fleet.push()
+        for _ in range(4):
+            progress.passed(fleet.step())
+            fleet.ready(*fleet.at("one"))
+        capsys.readouterr()
+        progress.result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
+    assert capsys.readouterr().out.rstrip().endswith("NOT created: no")
