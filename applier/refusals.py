@@ -44,8 +44,11 @@ class _Refusal:
 
 @dataclass
 class Refusals:
-    """What one process was refused in one cluster, by the set for which it wrote and the object."""
+    """What one process was refused in one cluster, by the set for which it wrote and the object. `first_wait` is how long the next try waits, if
+    nothing changes; nothing: each pass tries everything.
+    """
 
+    first_wait: timedelta = FIRST_WAIT
     chance: Callable[[], float] = random.random
     _known: dict[Place, _Refusal] = field(default_factory=dict)
     _rules: Mapping[ObjectKey, tuple[str, int | str]] | None = None
@@ -79,7 +82,7 @@ class Refusals:
         before = self._known.get(place)
         is_again = before is not None and (before.refused.intent, before.refused.live) == (refused.intent, refused.live)
         times = before.times + 1 if before and is_again else 1
-        wait = min(FIRST_WAIT * 2 ** min(times - 1, 12), LONGEST_WAIT)
+        wait = min(self.first_wait * 2 ** min(times - 1, 12), LONGEST_WAIT)
         self._known[place] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
 
     def heed(self, observed: Observed) -> None:

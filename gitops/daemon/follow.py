@@ -115,10 +115,12 @@ class Follower:
     async def once(
         self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> Pass:
-        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
+        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once;
+        what is refused is sent once, as long as nothing of it changes.
 
         `insist` raises where a source may not be worked on as it is now.
         """
+        self.reconciler.try_once()
         self.poll(*self.mirrors)
         states = await self.fetch()
         if insist:

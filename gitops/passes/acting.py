@@ -28,7 +28,7 @@ from renderer.identity import ObjectKey
 @dataclass(slots=True)
 class ContentWriter:
     """Of one process and one cluster, for all its passes. `report` hears of every action as it is done. One that `insists` waits at the end of a pass
-    until all is answered, and tries again what was refused. `deeds` are what was done since the records of sources were written, outside of whole
+    until all is answered. `deeds` are what was done since the records of sources were written, outside of whole
     passes; `conflicts` are of deletions, see Executor.
     """
 
@@ -79,8 +79,7 @@ class ContentWriter:
             outcome = await (executor.rest(observed) if due.is_idle else executor.execute(due, observed))
         if outcome is not None:
             self._note(outcome.results)
-            if not self.insists():
-                self.refusals.note(due, observed, outcome.results, self.clock.now())
+            self.refusals.note(due, observed, outcome.results, self.clock.now())
         return outcome
 
     def heed(self, sources: Sequence[SourceState], observed: Observed) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from applier.cluster import Cluster, Object
@@ -18,6 +18,7 @@ from applier.inventory import epoch_of
 from applier.observed import Observed
 from applier.plan import Plan
 from applier.reads import Reads
+from applier.refusals import FIRST_WAIT, LONGEST_WAIT
 from applier.results import Result
 from applier.underway import Underway
 from gitops.clock import Clock
@@ -63,8 +64,8 @@ class Reconciler:
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
     processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are
     followed for good, read or not; None: nobody follows any. `whole` is what the last pass over
-    everything knew, if parts may rest on it; `memo` is what was rendered last. One that `insists` waits at its end until all is answered, and tries
-    again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
+    everything knew, if parts may rest on it; `memo` is what was rendered last. One that `insists` waits at its end until all is answered, and each
+    of its passes tries again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -93,6 +94,7 @@ class Reconciler:
         underway = Underway()
         self.reads = Reads(self.cluster, lambda: self.insists, underway.has_written, sleep=self.clock.sleep)
         self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
+        self.decider.refusals.first_wait = timedelta() if self.insists else FIRST_WAIT
         self.content = ContentWriter(
             self.cluster,
             self.reads,
@@ -113,7 +115,12 @@ class Reconciler:
         that answer again.
         """
         self.insists, self.reads.heard = False, readable
+        self.decider.refusals.first_wait = FIRST_WAIT
         self.content.underway.again = self.records.underway.again = again
+
+    def try_once(self) -> None:
+        """Passes send again what was refused only where something of it has changed, or after minutes."""
+        self.decider.refusals.first_wait = LONGEST_WAIT
 
     @property
     def pending(self) -> list[tuple[Result, float]]:

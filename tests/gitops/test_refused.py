@@ -179,9 +179,16 @@ def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) 
     assert story.tried(after=FIRST_WAIT) == 1
 
 
-def test_run_once_tries_always(story: Refusing) -> None:
-    story.fleet.reconciler.insists = True
-    assert story.tried() == 3
+def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
+    """Its passes are seconds apart, or minutes where it waits for long."""
+    story.fleet.reconciler = Reconciler(story.fleet.cluster, "0", story.fleet.clock)
+    story.fleet.reconciler.try_once()
+    assert story.tried() == 1
+    assert story.tried(after=timedelta(minutes=2)) == 0
+    story.fleet.plain["bad"] = config_map("bad", "other")
+    story.fleet.push()
+    assert story.tried() == 1
+    assert story.tried(after=LONGEST_WAIT) == 1
 
 
 def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
@@ -67,11 +68,17 @@ def refused(platform: Platform) -> dict[str, str]:
 
 
 def test_all_refusals_of_a_commit_are_told_and_the_rest_goes_on(platform: Platform, refused: dict[str, str]) -> None:
-    """S0-20, rule 8: an author's mistake, a policy, an absent namespace and an unknown kind, side by side with what is fine."""
+    """S0-20, rule 8: an author's mistake, a policy, an absent namespace and an unknown kind, side by side with what is fine. A write that is refused
+    is sent once.
+    """
     denying(platform)
     files = {f"{number}.json": text for number, text in enumerate(refused.values())}
     platform.repository.commit({**files, "fine.json": config_map(platform.namespace, "fine", a="b")})
+    since = platform.audit.mark()
     failed = platform.run_once(check=1)
+    sent = Counter(event.name for event in platform.writes(since) if event.code in {403, 422})
+    assert set(sent) >= {"denied", "long", "no-ports"}
+    assert set(sent.values()) == {1}, sent
     for told in refused:
         assert told in failed.stdout, (told, failed.stdout)
     assert "Traceback" not in failed.stdout + failed.stderr

@@ -88,6 +88,9 @@ class Aside:
     def leave_open(self, *_: object) -> None:
         pass
 
+    def try_once(self) -> None:
+        pass
+
     async def idle(self) -> None:
         pass
 
