@@ -8,9 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import takewhile
 from typing import Final
 
 from cronsim import CronSim, CronSimError
@@ -57,7 +59,7 @@ class Days(ABC):
         return self._years[year]
 
     @abstractmethod
-    def in_year(self, year: int) -> Iterator[date]:
+    def in_year(self, year: int) -> Iterable[date]:
         """The days in a year, in order."""
 
 
@@ -67,11 +69,8 @@ class CronDays(Days):
 
     fields: str
 
-    def in_year(self, year: int) -> Iterator[date]:
-        for moment in CronSim(f"0 0 {self.fields}", datetime(year, 1, 1) - _SECOND):
-            if moment.year > year:
-                return
-            yield moment.date()
+    def in_year(self, year: int) -> tuple[date, ...]:
+        return _days_of_cron(self.fields, year)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,13 @@ class RuleDays(Days):
     def in_year(self, year: int) -> Iterator[date]:
         for moment in self.rule.between(datetime(year, 1, 1), datetime(year, 12, 31), inc=True):
             yield moment.date()
+
+
+@lru_cache(maxsize=256)
+def _days_of_cron(fields: str, year: int) -> tuple[date, ...]:
+    """Remembered beyond a window: each commit reads its windows anew, and most windows open on the days of a few expressions."""
+    moments = CronSim(f"0 0 {fields}", datetime(year, 1, 1) - _SECOND)
+    return tuple(moment.date() for moment in takewhile(lambda moment: moment.year == year, moments))
 
 
 def cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
