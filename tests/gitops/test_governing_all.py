@@ -133,7 +133,8 @@ def test_gates_and_waves_may_name_the_windows_of_a_source_that_governs_all(fleet
 
 
 def test_a_window_of_the_own_source_does_not_stand_in_for_the_one_that_a_common_policy_names(fleet: Fleet) -> None:
-    always = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 0 * * *"}, "duration": "24h", "byName": True}
+    november = {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}
+    always = {"kind": "Allow", "timeZone": "UTC", "schedule": november, "byName": True}
     fleet.start(hours=always)
     fleet.clock.moment = SATURDAY
     waves = [{"name": "first", "windows": ["hours"]}]

@@ -340,7 +340,8 @@ def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: Fleet) -
 
 def test_a_plain_object_behind_a_closed_window_is_left_to_a_whole_pass_and_not_healed_past_it(plain: Fleet) -> None:
     """I5: what the window keeps from being updated is no drift later."""
-    plain.push(night={"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 0 * * *"}, "duration": "24h"})
+    november = {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}
+    plain.push(freeze={"kind": "Deny", "timeZone": "UTC", "schedule": november})
     plain.settle()
     due = commit(plain, x=config_map("x", data={"text": "two"}))
     assert isinstance(due, frozenset)
