@@ -9,13 +9,14 @@ A server-side apply must be sent as JSON (which is YAML): the API server fails t
 `settle` says that it was never answered.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
+
+import orjson
 
 from tests.controlplane.waiting import eventually
 
@@ -112,7 +113,7 @@ class AuditLog:
         return [
             event
             for line in _lines(self._path, since)
-            if _is_answer(entry := json.loads(line))
+            if _is_answer(entry := orjson.loads(line))
             and (event := _event(entry))
             and (user is None or event.user == user)
             and (verbs is None or event.verb in verbs)
@@ -122,7 +123,7 @@ class AuditLog:
     def _advance(self) -> None:
         for line in _lines(self._path, self._read):
             place, self._read = self._read, self._read + len(line)
-            entry = json.loads(line)
+            entry = orjson.loads(line)
             if entry["stage"] == "RequestReceived":
                 self._open[entry["auditID"]] = entry["user"].get("username", ""), entry["requestURI"], place
             else:

@@ -19,7 +19,8 @@ class Kubectl:
         if not binary:
             raise FileNotFoundError("no kubectl: install the development dependencies")
         self._binary = binary
-        self._environment = os.environ | {"KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
+        own = {"KUBECONFIG": str(kubeconfig), "KUBECACHEDIR": str(cache)}
+        self._environment = os.environ | own | {"GOGC": "off"}  # It ends long before memory would run out.
 
     def __call__(self, *arguments: str, check: bool = True, stdin: str = "") -> str:
         """Returns what it printed on stdout, without `check` followed by what it printed on stderr.

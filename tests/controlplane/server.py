@@ -13,6 +13,7 @@ import random
 import secrets
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -60,6 +61,7 @@ USERS = tuple(user for user in _GROUPS if user != _CONTROLLER_MANAGER)
 _READY_WITHIN = 60.0
 _GARBAGE = "GOGC=400"  # Memory is there, and looking for garbage was an eighth of what the servers do.
 _STOP_WITHIN = 4.0  # An API server with an open watch would take a minute.
+_IDLE = 60.0  # The API server closes connections that were idle for 90 seconds.
 
 _AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -93,6 +95,7 @@ class ControlPlane:
         self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
         self._port, self._etcd_port = _free_ports(2)
         self._processes: dict[str, Process] = {}
+        self._idle: list[tuple[float, http.client.HTTPSConnection]] = []
         self._owner = os.getpid()
 
     @classmethod
@@ -143,7 +146,7 @@ class ControlPlane:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> Answer:
-        """One HTTP request on a connection of its own; `body` is sent as JSON."""
+        """One HTTP request; `body` is sent as JSON."""
         headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": accept}
         payload = None
         if body is not None:
@@ -187,6 +190,7 @@ class ControlPlane:
 
     def restart_apiserver(self) -> None:
         """Ends the API server and starts it again on the same port and storage; returns when it is ready."""
+        self._hang_up()
         before = self._processes.pop("kube-apiserver")
         before.terminate()
         before.end(within=_STOP_WITHIN)
@@ -196,6 +200,7 @@ class ControlPlane:
     def stop(self) -> None:
         """Ends all servers and waits for that. Does nothing when they are stopped, or in a forked child."""
         atexit.unregister(self.stop)
+        self._hang_up()
         if os.getpid() != self._owner:
             return
         # Those that use etcd end before it does, or they would wait for it.
@@ -288,13 +293,24 @@ class ControlPlane:
 
     @contextmanager
     def _connection(self) -> Iterator[http.client.HTTPSConnection]:
-        # Not urllib: a proxy from the environment must not see this.
-        context = ssl.create_default_context(cafile=self.ca_file)
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60)
+        """One that nobody uses meanwhile; kept, because a handshake costs six times what a request does."""
+        since, connection = self._idle.pop() if self._idle else (0.0, None)
+        if connection is None or time.monotonic() - since > _IDLE:
+            if connection:
+                connection.close()
+            # Not urllib: a proxy from the environment must not see this.
+            context = ssl.create_default_context(cafile=self.ca_file)
+            connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60)
         try:
             yield connection
-        finally:
+        except BaseException:
             connection.close()
+            raise
+        self._idle.append((time.monotonic(), connection))
+
+    def _hang_up(self) -> None:
+        while self._idle:
+            self._idle.pop()[1].close()
 
     def _kubeconfig(self, name: str, token: str) -> Path:
         authority = base64.b64encode(self.ca_file.read_bytes()).decode()
