@@ -54,11 +54,14 @@ class Reason(StrEnum):
     NOT_IN_GIT = "NotInGit"
 
     @property
+    def is_turn(self) -> bool:
+        """One of many waits until others have come further: by itself, and for nobody who could let it pass."""
+        return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
+
+    @property
     def is_gate(self) -> bool:
         """The calendar, a rollout, a condition or a person says that a change may not start now."""
-        return self in {
-            Reason.PACE_REACHED,
-            Reason.WAVE_NOT_REACHED,
+        return self.is_turn or self in {
             Reason.WINDOW_CLOSED,
             Reason.NEVER_OPENS,
             Reason.CLOCK_SKEW,

@@ -160,7 +160,7 @@ def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[s
         if (today := times.full(moment)[:14]) != day:
             day = today
             yield from ("", day)
-        yield f"{times.clock(moment)}  {who:<24} {text}".rstrip()
+        yield f"{times.second(moment)}  {who:<24} {text}".rstrip()
     yield "-" * 80
     counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number)
     yield f"{counted(len(found.tracks), 'instance')}: {counts or 'none'}"

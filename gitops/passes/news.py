@@ -14,9 +14,6 @@ from gitops.passes.known import Moved, Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
 from renderer.identity import ObjectKey
 
-_PACE = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
-"""Whoever waits for its turn is counted below, not told one by one."""
-
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -120,8 +117,9 @@ def _failing(one: Account) -> Iterator[tuple[str, Blocked]]:
 
 
 def _holds(one: Account) -> Iterator[tuple[str, Blocked]]:
+    """Whoever waits for its turn is counted below, not told one by one."""
     for node, cause, _ in one.holds:
-        if cause.reason not in _PACE and cause.reason is not Reason.HALTED:
+        if not cause.reason.is_turn and cause.reason is not Reason.HALTED:
             yield node, cause
 
 

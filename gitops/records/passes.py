@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from applier.reasons import Blocked, Reason
+from applier.reasons import Blocked
 from applier.results import Result
 from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
@@ -26,9 +26,6 @@ LARGEST: Final = 256 * 1024
 
 MOST: Final = 300
 """Objects, and gates, that one pass tells; the rest is counted."""
-
-_PACE: Final = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
-"""Whoever waits for its turn meets no gate that somebody could open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ def _pass(
     met = [
         Met(str(key), str(cause.reason), cause.message[:MAX_MESSAGE], node)
         for key, node, cause in happened.holds
-        if not crowded and cause.reason not in _PACE and (str(key), node, str(cause.reason)) not in told
+        if not crowded and not cause.reason.is_turn and (str(key), node, str(cause.reason)) not in told
     ]
     return Passed(
         now.replace(microsecond=0),

@@ -62,7 +62,7 @@ def _held_back(preview: Preview, changes: Sequence[Change]) -> Iterator[Caution]
         if change.instance is None or not change.node:
             continue
         for gate in change.gates:
-            if gate.reason in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}:
+            if gate.reason.is_turn:
                 waiting.add(change.instance)
             elif gate.reason.is_gate and change.instance in free:
                 stopped.setdefault(change.instance, (change, gate))

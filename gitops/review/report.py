@@ -63,7 +63,7 @@ class Gate:
     @property
     def is_turn(self) -> bool:
         """That its instance does not have its turn, which is one for all of the instance."""
-        return self.reason in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.PROGRESSING, Reason.BAKING}
+        return self.reason.is_turn or self.reason in {Reason.PROGRESSING, Reason.BAKING}
 
 
 @dataclass(frozen=True, slots=True)

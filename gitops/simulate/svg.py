@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Final
-from zoneinfo import ZoneInfo
 
+from gitops.propagation import zones
 from gitops.propagation.items import name_of
 from gitops.simulate.axis import Axis
 from gitops.simulate.recorder import called, length
@@ -73,7 +73,7 @@ class _Picture:
     def __post_init__(self) -> None:
         found = self.timeline
         self.tracks = [track for track in found.tracks if _takes_part(track)]
-        self.zone: tzinfo = ZoneInfo(found.windows[0].zone) if found.windows else UTC
+        self.zone: tzinfo = zones.zone(found.windows[0].zone) if found.windows else UTC
         moments = {found.begins, found.ends, *(one.at for one in found.arrivals)}
         moments |= {span.begins for track in self.tracks for span in track.spans}
         openings = [opening for one in found.windows for opening in one.openings]

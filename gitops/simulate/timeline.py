@@ -24,16 +24,13 @@ class Stage(StrEnum):
     GONE = "gone"
 
 
-_WAITING = frozenset({Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED})
-
-
 def stage_of(reason: Reason) -> Stage:
     """The stage that a reason stands for."""
     if reason is Reason.SETTLED:
         return Stage.SETTLED
     if reason is Reason.BAKING:
         return Stage.BAKING
-    if reason in _WAITING:
+    if reason.is_turn:
         return Stage.WAITING
     if reason.is_failure:
         return Stage.FAILED
@@ -42,7 +39,7 @@ def stage_of(reason: Reason) -> Stage:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes; `behind` counts the further causes."""
+    """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes."""
 
     stage: Stage
     reason: Reason
@@ -108,7 +105,9 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A commit, and when it came. `outcome`: when all that it wants was so, None where it was overtaken or is not yet."""
+    """A commit, when it came, when the first of it was written, and when all that it wants was so; None where that is not yet. `overtaken`: another
+    came before that.
+    """
 
     at: datetime
     commit: str
@@ -120,7 +119,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`ended`: why the simulation stopped there, for people. `rest` says what nothing will bring further."""
+    """`ended`: why the simulation stopped there, for people."""
 
     source: str
     begins: datetime

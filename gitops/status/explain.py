@@ -32,9 +32,6 @@ from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 
-_TURN = frozenset({Reason.WAVE_NOT_REACHED, Reason.PACE_REACHED})
-"""Whoever waits for these holds up nobody."""
-
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
     """Raises RefError where there is nothing of that name, ClusterError."""
@@ -202,7 +199,7 @@ class _World:
                     yield one
         if cause.reason is Reason.WAVE_NOT_REACHED and standing:
             for one in await self._kind(key.group_kind):
-                if one.rollout == standing.rollout and one.wave != standing.wave and one.reason not in _TURN:
+                if one.rollout == standing.rollout and one.wave != standing.wave and not one.reason.is_turn:
                     yield one
         nested = ObjectKey.parse(cause.object)
         if nested and nested != key and any(nested in record.scopes for _, record in self.records):

@@ -73,7 +73,7 @@ def _subject(link: Waiting, times: Times, now: datetime) -> str:
 
 
 def _is_of_rollout(cause: Cause) -> bool:
-    return cause.reason in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.APPROVAL_REQUIRED, Reason.HALTED}
+    return cause.reason.is_turn or cause.reason in {Reason.APPROVAL_REQUIRED, Reason.HALTED}
 
 
 def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:

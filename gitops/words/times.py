@@ -33,10 +33,6 @@ class Times:
         shown = self._shown(moment)
         return f"{shown:%H:%M %Z}" if shown.date() == self._shown(day).date() else self.full(moment)
 
-    def clock(self, moment: datetime) -> str:
-        """The time of day; for lines under one that names the day."""
-        return f"{self._shown(moment):%H:%M:%S}"
-
     def read(self, text: str, option: str = "--at") -> datetime:
         """What was given for an option. Raises click.BadParameter."""
         try:
