@@ -15,6 +15,7 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
+from gitops.propagation.people import moment
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause, timestamp
 from gitops.records.record import SourceRecord
@@ -136,9 +137,9 @@ def _wave(wave: WaveProgress) -> dict[str, Any]:
 
 
 def _source(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
-    since = age(datetime.fromisoformat(record.since), now) if record.since else ""
+    since = moment(record.since)
     numbers = (str(record.counts.get(key, 0)) for key in ("instances", "held", "failed"))
-    return (name, record.ref, record.target[:7], since, record.state, *numbers)
+    return (name, record.ref, record.target[:7], age(since, now) if since else "", record.state, *numbers)
 
 
 def _rollout(one: Rollout, now: datetime) -> tuple[str, ...]:

@@ -178,6 +178,17 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
         assert source["unreadable"] == {"since": told.since, "why": told.why}
 
 
+def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed) -> None:
+    """Somebody has edited it; `status` is what one looks with."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        for since in ("yesterday", "2026-11-20T11:30:00"):
+            edited = {"data": {"since": since}}
+            fleet.call(fleet.cluster.merge(source_parent("platform"), edited, manager=STATUS))
+            row = next(line for line in typed(fleet, "status").splitlines() if line.startswith("platform"))
+            assert " 0000000  " in row
+
+
 def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Typed) -> None:
     """Rulings, *Sources*: it is left alone; its last state is not how it is."""
     with Fleet(names=("a", "b")) as fleet:
