@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
-from gitops.errors import SourceError, Stopped
+from gitops.errors import SourceError
 from gitops.source import (
     Credentials,
     Mirror,
@@ -22,6 +22,7 @@ from gitops.source import (
     is_url,
     parse_ref,
     places,
+    unless,
 )
 from renderer.catalog import Catalog, follow, load
 from renderer.errors import Problem
@@ -110,11 +111,7 @@ def mirrors(
 
     Raises SourceError when two sources have one name.
     """
-
-    def tick() -> None:
-        if stopping():
-            raise Stopped("Git", "the process comes to its end")
-
+    tick = unless(stopping)
     found: dict[str, Mirror] = {}
     for source in sources:
         if source.name in found:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
 from gitops.cli.terminal import tell
-from gitops.source import Snapshot, places
+from gitops.source import Snapshot, places, while_inside
 
 if TYPE_CHECKING:
     from gitops.config import Config
@@ -113,8 +114,8 @@ def command(
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
     wanted = _refs(refs)
     config = _configuration(file) if file else None
-    with uncollected(), ThreadPoolExecutor(max_workers=1) as reader:
-        commits = reader.submit(_read, place, base, head or revision)
+    with uncollected(), ThreadPoolExecutor(max_workers=1) as reader, while_inside() as tick:
+        commits = reader.submit(_read, place, base, head or revision, tick)
         from gitops.cli.asked import Asked
         from gitops.cli.planned import text
         from gitops.review.narrowing import narrowed
@@ -149,10 +150,10 @@ def command(
     return 2 if exit_code and report.has_changes else 0
 
 
-def _read(place: str, base: str, head: str) -> tuple[Snapshot, Snapshot | None]:
+def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> tuple[Snapshot, Snapshot | None]:
     """The head, and the base where one is named."""
-    read = places.read(place, revision=head)
-    return read, places.read(place, revision=places.fork(place, base, head), beside=read) if base else None
+    read = places.read(place, revision=head, tick=tick)
+    return read, places.read(place, revision=places.fork(place, base, head), beside=read, tick=tick) if base else None
 
 
 def _painted(color: str) -> bool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +15,9 @@ from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import FILE, Duration
 from gitops.cli.terminal import echo
-from gitops.clock import SystemClock
+from gitops.clock import SystemClock, any_of
 from gitops.config.address import Address, address
-from gitops.source import Credentials, Mirror, default_cache
+from gitops.source import Credentials, Mirror, default_cache, while_inside
 
 if TYPE_CHECKING:
     from gitops.review.reviewer import Reviewer
@@ -90,9 +91,9 @@ def command(
         raise click.UsageError("--pr goes with --once")
     where = _listened(listen, secret_file, once=once)
     config = compose.source_config(f"{source}={url}" if source else url, path=path)
-    mirror = Mirror(config.target, default_cache(), credentials=Credentials(token_file=_for_git(url, token_file)))
+    credentials = Credentials(token_file=_for_git(url, token_file))
 
-    async def review() -> bool:
+    async def review(tick: Callable[[], None]) -> bool:
         from gitops.forge.connect import Place
         from gitops.review.reviewer import Reviewer
 
@@ -100,6 +101,7 @@ def command(
         place = Place.of(url, token_file, kind=forge or "", api=api, project=project, login=login)
         found, rest = place.connect(clock)
         try:
+            mirror = Mirror(config.target, default_cache(), credentials=credentials, tick=tick)
             reviewer = Reviewer(found, mirror, config.name, clock, program_version(), notice=_notice)
             if number:
                 return await reviewer.one(number)
@@ -115,7 +117,11 @@ def command(
         finally:
             await rest.close()
 
-    return 0 if asyncio.run(review()) else 1
+    async def interruptible() -> bool:
+        with while_inside() as tick:  # in here: whoever runs this waits for all threads before it returns
+            return await review(tick)
+
+    return 0 if asyncio.run(interruptible()) else 1
 
 
 def _for_git(url: str, token_file: Path) -> Path | None:
@@ -127,7 +133,7 @@ async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, reviewer.stop.set)
-    await reviewer.forever(interval)
+    await any_of(reviewer.forever(interval), reviewer.stop.wait())
     return True
 
 

@@ -9,6 +9,7 @@ from gitops.source.mirror import Mirror, Tip, default_cache
 from gitops.source.reverting import Irreversible, Reversal
 from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
+from gitops.source.stopping import unless, while_inside
 from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
 from gitops.source.versions import Range
 from gitops.source.worktree import LocalRepository, working_tree
@@ -37,5 +38,7 @@ __all__ = [
     "is_url",
     "parse_ref",
     "redact",
+    "unless",
+    "while_inside",
     "working_tree",
 ]

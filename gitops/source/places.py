@@ -5,6 +5,7 @@ Imports nothing that renders or plans, so that a command can read Git while the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gitops.errors import SourceError
@@ -14,12 +15,19 @@ from gitops.source.target import Target, identity, is_url, parse_ref
 from gitops.source.worktree import LocalRepository, working_tree
 
 
-def read(place: str, *, revision: str = "", ref: str = "", beside: Snapshot | None = None) -> Snapshot:
+def read(
+    place: str,
+    *,
+    revision: str = "",
+    ref: str = "",
+    beside: Snapshot | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> Snapshot:
     """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
-    are not in the snapshot `beside` it.
+    are not in the snapshot `beside` it. `tick` is called now and then while the server of a URL is waited for.
     """
     if is_url(place):
-        mirror = Mirror(Target(place, parse_ref(ref)), default_cache())
+        mirror = Mirror(Target(place, parse_ref(ref)), default_cache(), tick=tick)
         return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
     path = Path(place)
     if not path.exists():

@@ -1,0 +1,29 @@
+"""Servers are not waited for any more once nobody wants to hear what they say: a `tick` of Git that says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gitops.errors import Stopped
+
+
+def unless(ended: Callable[[], bool]) -> Callable[[], None]:
+    """A tick that raises `Stopped` once this has `ended`."""
+
+    def tick() -> None:
+        if ended():
+            raise Stopped("Git", "the process comes to its end")
+
+    return tick
+
+
+@contextmanager
+def while_inside() -> Iterator[Callable[[], None]]:
+    """A tick that raises `Stopped` once this block is left, for a thread that whoever leaves it waits for."""
+    left = threading.Event()
+    try:
+        yield unless(left.is_set)
+    finally:
+        left.set()

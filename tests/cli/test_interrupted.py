@@ -1,0 +1,59 @@
+"""Commands that wait for a Git server which never answers end at once when a person has enough of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.gitops.review.forges import TOKEN, FakeForge, Pull
+
+AT_ONCE = 20
+"""In seconds, on a busy machine; Git would be waited for five minutes."""
+CALLED = "import sys; from gitops.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
+REVIEW = ("review", "--token-file", "token", "--forge", "github", "--project", "acme/platform")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("lint",), ("plan", "--base", "main"), (*REVIEW, "--once"), (*REVIEW, "--once", "--pr", "1"), REVIEW],
+    ids=" ".join,
+)
+def test_nobody_waits_for_a_git_server_that_never_answers(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+    async def ended() -> int:
+        asked = asyncio.Event()
+
+        async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await reader.read()
+            writer.close()
+
+        forge = FakeForge("github")
+        forge.pulls[1] = Pull(1, "1" * 40)
+        async with await asyncio.start_server(never, "127.0.0.1", 0) as git, forge.serving():
+            url = f"http://127.0.0.1:{git.sockets[0].getsockname()[1]}/platform"
+            more = ("--api", forge.url) if words[0] == "review" else ()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", CALLED, words[0], url, *words[1:], *more, cwd=tmp_path, env=environment
+            )
+            try:
+                await asyncio.wait_for(asked.wait(), 60)
+                process.send_signal(signal.SIGINT)
+                return await asyncio.wait_for(process.wait(), AT_ONCE)
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
+
+    assert asyncio.run(ended()) == (0 if words == REVIEW else 130)
