@@ -7,38 +7,28 @@ left out, which touches nothing of it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, ParamSpec, TypeVar
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.compose import SourceConfig
+from gitops.daemon.doors import Doors
 from gitops.daemon.patience import Patience
 from gitops.daemon.source_records import SourceRecords, alike
+from gitops.daemon.taking import Taking
 from gitops.errors import SourceError, Stopped
-from gitops.passes.history import Offer, Stand, accepted, objection, unsigned
+from gitops.passes.history import Stand, accepted
 from gitops.passes.known import Pass
-from gitops.passes.sources import SourceState, lost, state_of
+from gitops.passes.sources import SourceState, state_of
 from gitops.records.pins import Pin
-from gitops.records.record import SourceRecord, is_approved
+from gitops.records.record import SourceRecord
 from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-AT_ONE_SERVER: Final = 4
-"""Questions at once."""
-
-
-def _doors() -> defaultdict[Hashable, asyncio.Semaphore]:
-    return defaultdict(lambda: asyncio.Semaphore(AT_ONE_SERVER))
 
 
 @dataclass
@@ -62,7 +52,7 @@ class Fetcher:
     _requested: Requests = field(default_factory=dict)
     _synced: Requests = field(default_factory=dict)
     _patience: Patience = field(default_factory=Patience)
-    _doors: defaultdict[Hashable, asyncio.Semaphore] = field(default_factory=_doors)
+    _doors: Doors = field(default_factory=Doors)
 
     def __post_init__(self) -> None:
         self._records = SourceRecords(self.cluster, self.clock)
@@ -170,7 +160,7 @@ class Fetcher:
         names = sorted({name for one in mirrors.values() for name in one.wanted})
         try:
             with self.stage("ask"):
-                refs = await self._in_thread(mirror, mirror.refs, *names)
+                refs = await self._doors.through(mirror, mirror.refs, *names)
         except SourceError as error:
             self._patience.failed(mirror, access, error, self.clock.now())
             for name, one in mirrors.items():
@@ -195,7 +185,7 @@ class Fetcher:
     async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
         record = await self._records.record(name)
-        if known is None and not await self._in_thread(mirror, mirror.holds, tip.commit):
+        if known is None and not await self._doors.through(mirror, mirror.holds, tip.commit):
             await self._go_on(name, mirror)  # who knows how long it takes to come
         is_new = known is None or self._read_by[name] is not mirror
         before = Stand("")
@@ -203,84 +193,37 @@ class Fetcher:
             before = accepted(record, mirror.target)
         elif not is_new:
             before = Stand(known.catalog.revision, known.version)
-        unpinned = known.unpinned if known else SourceRecord.read(record or {}).unpinned
-        commit = await self._in_thread(mirror, mirror.fetch, tip)
+        commit = await self._doors.through(mirror, mirror.fetch, tip)
         after = Stand(commit, tip.version if isinstance(mirror.target.ref, Versions) else "")
-        offer = await self._offer(name, mirror, before, after, unpinned, record, known)
+        taking = Taking(
+            name,
+            mirror,
+            known,
+            record,
+            self.configs.get(name),
+            self._governors,
+            self.cluster,
+            self.clock,
+            self._doors,
+            self.notice,
+        )
+        offer = await taking.offer(before, after)
         if offer and known and known.offer == offer and not known.pin:
             return
         if offer is None:
             await self._records.lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
-        if offer is None or known is None:
-            known = await self._stand(name, mirror, before.commit if offer else commit, known, offer)
-            known = replace(known, version=(before if offer else after).version)
-        if offer:
-            self.notice(name, f"HELD: {offer.why}; {_advice(name, offer)}")
-        self._read(name, mirror, replace(known, offer=offer, pin=None, unpinned=""))
-
-    async def _offer(
-        self,
-        name: str,
-        mirror: Mirror,
-        before: Stand,
-        after: Stand,
-        unpinned: str,
-        record: Object | None,
-        known: SourceState | None,
-    ) -> Offer | None:
-        """What a person has to agree to before the source goes on; None: nothing."""
-        offer = await self._in_thread(mirror, objection, mirror, before, after, record)
-        if offer and unpinned:
-            offer = await self._in_thread(mirror, objection, mirror, before._replace(commit=unpinned), after, record)
-        if offer or not (config := self.configs.get(name)):
-            return offer
-        if config.verification:
-            signers = config.verification
-            offer = await self._in_thread(mirror, unsigned, mirror, signers, before.commit, after.commit, record)
-        if offer is None and config.require_plan and after.commit != before.commit:
-            offer = await self._unplanned(name, mirror, after.commit, record, known)
-        return offer
-
-    async def _stand(
-        self, name: str, mirror: Mirror, commit: str, known: SourceState | None, offer: Offer | None
-    ) -> SourceState:
-        """The source at this commit. Where a person has to agree before it goes on to the one that is offered, and the copy is lost, it stays there
-        unread. Raises SourceError where it stands nowhere yet.
-        """
-        if offer and not commit:
-            raise SourceError(str(mirror.target), offer.why, advice=_advice(name, offer))
-        try:
-            snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
-        except SourceError:
-            if offer is None:
-                raise
-            return lost(name, mirror.target, commit, f"commit {commit[:7]} is in no copy any more: {offer.why}")
-        self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}")
-        return state_of(name, mirror.target, snapshot, known.catalog if known else None)
-
-    async def _unplanned(
-        self, name: str, mirror: Mirror, commit: str, record: Object | None, known: SourceState | None
-    ) -> Offer | None:
-        """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
-        from gitops.daemon import agreement
-
-        if is_approved(record, commit, mirror.target.path):
-            return None
-        snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
-        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
-        state = state.configured(self.configs[name], self._governors)
-        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock)
+        self._read(name, mirror, await taking.state(before, after, offer))
 
     async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
         known = self._states.get(name)
         try:
-            commit = await self._in_thread(mirror, mirror.commit, pin.revision)
+            commit = await self._doors.through(mirror, mirror.commit, pin.revision)
             if known and known.pin == pin and self._read_by[name] is mirror:
                 self.errors.pop(name, None)
                 return
             before = await self._before_pin(name, mirror, known)
-            snapshot = await self._in_thread(mirror, mirror.snapshot, commit)
+            snapshot = await self._doors.through(mirror, mirror.snapshot, commit)
             self.errors.pop(name, None)
         except SourceError as error:
             await self._failed(name, mirror, error)
@@ -302,11 +245,6 @@ class Fetcher:
 
     def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
         self._read_by[name], self._states[name], self.has_moved = mirror, state, True
-
-    async def _in_thread(self, mirror: Mirror, act: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Few at once for each server, so that one that hangs does not take all threads."""
-        async with self._doors[mirror.server]:
-            return await asyncio.to_thread(act, *arguments, **named)
 
     async def _failed(self, name: str, mirror: Mirror, error: SourceError) -> None:
         if isinstance(error, Stopped):
@@ -331,14 +269,10 @@ class Fetcher:
         with suppress(SourceError, ClusterError):
             record = await self._records.record(name)
             before = accepted(record, mirror.target)
-            if not before.commit or not await self._in_thread(mirror, mirror.holds, before.commit):
+            if not before.commit or not await self._doors.through(mirror, mirror.holds, before.commit):
                 return
-            snapshot = await self._in_thread(mirror, mirror.snapshot, before.commit)
+            snapshot = await self._doors.through(mirror, mirror.snapshot, before.commit)
             state = state_of(name, mirror.target, snapshot)
             unpinned = SourceRecord.read(record or {}).unpinned
             if name not in self._states:
                 self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
-
-
-def _advice(name: str, offer: Offer) -> str:
-    return f"to go there: levelgate approve source/{name} --commit {offer.commit[:12]}"

@@ -18,7 +18,7 @@ from unittest import mock
 from applier import prune, status
 from applier.inventory import Scope
 from applier.kube.client import Client
-from gitops.daemon import fetching
+from gitops.daemon import taking
 from gitops.propagation import verdicts
 from gitops.propagation.judge import Verdict
 from tests.faults.kills import plant
@@ -265,7 +265,7 @@ MUTANTS = (
     Mutant("consistent list", _from_cache, stale_cache),
     Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
-    Mutant("rewritten history", _patched(fetching, "objection", lambda *_: None), rewritten_history),
+    Mutant("rewritten history", _patched(taking, "objection", lambda *_: None), rewritten_history),
     Mutant("window before writes", _patched(verdicts, "judge", _open), closed_window),
 )
 

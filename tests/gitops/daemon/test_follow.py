@@ -23,7 +23,7 @@ from applier.results import Result
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon import follow
-from gitops.daemon.fetching import AT_ONE_SERVER
+from gitops.daemon.doors import AT_ONE_SERVER
 from gitops.daemon.follow import Follower
 from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK
 from gitops.errors import Unreachable
