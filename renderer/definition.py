@@ -20,7 +20,7 @@ from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.findings import Findings
 from renderer.gate_functions import Scope
-from renderer.gates import Gate, Surroundings, compile_gates
+from renderer.gates import Gate, Readable, compile_gates
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
 from renderer.model import Origin
@@ -214,7 +214,7 @@ class _Builder:
         """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
-        around = Surroundings(Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
+        around = Readable(Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
         return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:

@@ -119,7 +119,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Readable:
     """What one list of gates may read, and what is known about it before there are values.
 
     `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot be read here.
@@ -130,7 +130,7 @@ class Surroundings:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_gates(written: Any, path: str, around: Surroundings, found: Findings) -> tuple[Gate, ...] | None:
+def compile_gates(written: Any, path: str, around: Readable, found: Findings) -> tuple[Gate, ...] | None:
     """The gates of one list, None where there is no list; mistakes are noted."""
     if written is None:
         return None
@@ -179,7 +179,7 @@ def _gate(text: Any, path: str, scope: Scope, origin: Origin) -> Gate:
     )
 
 
-def _mistakes(gate: Gate, around: Surroundings) -> Iterator[str]:
+def _mistakes(gate: Gate, around: Readable) -> Iterator[str]:
     known = around.scope.names | COMMON
     for name in sorted(gate.names - known):
         yield f"{around.elsewhere.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(known))}"

@@ -16,7 +16,7 @@ from renderer.cel.types import ListOf, Type
 from renderer.dimensions import Dimension, compile_dimensions
 from renderer.findings import Findings
 from renderer.gate_functions import Scope
-from renderer.gates import Gate, Surroundings, compile_gates
+from renderer.gates import Gate, Readable, compile_gates
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
 from renderer.object_types import ObjectTypes, any_object
@@ -188,7 +188,7 @@ class _Resources:
             ancestors={name: bool(other.for_each or other.selects) for name, other in ancestors.items()},
             values=iterators | {"schema"},
         )
-        around = Surroundings(
+        around = Readable(
             scope,
             secrets=frozenset(name for name, other in ancestors.items() if other.group_kind == SECRET)
             | (own if node.group_kind == SECRET else frozenset()),
