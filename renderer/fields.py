@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from renderer.cel.faults import suggestion
 from renderer.cel.types import (
     BYTES,
     DOUBLE,
@@ -26,6 +25,7 @@ from renderer.cel.types import (
     element_of,
 )
 from renderer.expressions import Expression, scan
+from renderer.listing import suggestion
 from renderer.schema.mistakes import child
 
 TypeOf = Callable[[str, str], Type]

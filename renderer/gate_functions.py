@@ -16,9 +16,10 @@ from typing import Final, Literal, NamedTuple
 
 from renderer.cel import tree
 from renderer.cel.analysis import call_mistake
-from renderer.cel.faults import Fault, suggestion
+from renderer.cel.faults import Fault
 from renderer.cel.functions import find_function
 from renderer.cel.tree import Call, Index, Macro, Name, Node, Select, with_children
+from renderer.listing import suggestion
 
 WINDOWS: Final = "@windows"
 EXTERNALS: Final = "@externals"

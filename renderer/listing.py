@@ -1,4 +1,4 @@
-"""Names and numbers in a sentence."""
+"""Names and numbers in a sentence, and what was probably meant by a name."""
 
 from __future__ import annotations
 
@@ -15,3 +15,11 @@ def listed(names: Iterable[object], *, most: int = 5, separator: str = ", ") -> 
 def counted(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'size'?`, or nothing where no known word is close."""
+    from difflib import get_close_matches  # most runs make no mistake
+
+    close = get_close_matches(word, sorted(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
+from renderer import listing
 from renderer.cel import Program
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9]*")
@@ -37,8 +37,7 @@ def mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterato
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The known word that was probably meant, or the list of them; as the end of a sentence."""
     known = sorted(known)
-    close = get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}" if known else ""
+    return listing.suggestion(word, known) or (f"; there are {', '.join(known)}" if known else "")
 
 
 def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:

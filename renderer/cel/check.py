@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel.analysis import call_mistake
-from renderer.cel.faults import suggestion
 from renderer.cel.functions import FUNCTIONS
 from renderer.cel.program import Program, parse_program
 from renderer.cel.signatures import accepts, result_of
@@ -50,6 +49,7 @@ from renderer.cel.types import (
 )
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
+from renderer.listing import suggestion
 
 Scope = Mapping[str, Type]
 

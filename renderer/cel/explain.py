@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from renderer.cel import comprehensions, containers, operators
 from renderer.cel.analysis import call_mistake
 from renderer.cel.budget import Meter
-from renderer.cel.faults import BudgetFault, Fault, MissingFault, OverloadFault, Path, suggestion
+from renderer.cel.faults import BudgetFault, Fault, MissingFault, OverloadFault, Path
 from renderer.cel.functions import FUNCTIONS, LAZY
 from renderer.cel.generate import weight
 from renderer.cel.tree import (
@@ -36,6 +36,7 @@ from renderer.cel.tree import (
     children,
 )
 from renderer.cel.values import type_name
+from renderer.listing import suggestion
 
 _LONGEST_QUOTE: Final = 60
 
@@ -166,7 +167,8 @@ class _Evaluation:
         elif type(operand) is list:
             message = f"index {key} out of range in {place} ({len(operand)} items)"
         else:
-            hint = suggestion(key, (known for known in operand if type(known) is str))
+            texts = (known for known in operand if type(known) is str)
+            hint = suggestion(key, texts) if type(key) is str else ""
             message = f"no such key {key!r} in {place}{hint}"
         return MissingFault(message, path=path, at=node.at)
 

@@ -7,7 +7,7 @@ the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from renderer.cel.values import type_name
@@ -87,11 +87,3 @@ class BudgetFault(Fault):
 
 def no_operator(operator: str, left: Any, right: Any) -> OverloadFault:
     return OverloadFault(f"{type_name(left)} {operator} {type_name(right)}", (left, right))
-
-
-def suggestion(name: Any, known: Iterable[str]) -> str:
-    """`; did you mean 'size'?`, or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known), n=1) if isinstance(name, str) else []
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from renderer.schema.mistakes import suggestion
+from renderer.listing import suggestion
 
 REPEATABLE: Final = frozenset({"validation", "listMapKey"})
 KEYS: Final = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,12 +30,6 @@ class SchemaErrors(RendererError):
     def __init__(self, mistakes: Iterable[SchemaMistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(map(str, self.mistakes)))
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'size'?`, or nothing if no known word is close."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def child(path: str, name: str) -> str:

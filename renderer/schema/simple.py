@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from renderer.listing import suggestion
 from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
 from renderer.schema.markers import Marker, MarkerError, parse_markers
-from renderer.schema.mistakes import SchemaErrors, SchemaMistake, child, suggestion
+from renderer.schema.mistakes import SchemaErrors, SchemaMistake, child
 from renderer.schema.rules import rule_mistakes
 from renderer.schema.transitions import misplaced_transitions
 from renderer.schema.typespec import (

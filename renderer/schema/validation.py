@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.schema.mistakes import SchemaMistake, child, suggestion
+from renderer.listing import suggestion
+from renderer.schema.mistakes import SchemaMistake, child
 from renderer.schema.patterns import matches
 
 Schema = Mapping[str, Any]
