@@ -1,4 +1,4 @@
-"""Requests to one API server until they are answered: slots, retries, translation of refusals.
+"""Requests to one API server until they are answered: retries, translation of refusals.
 
 Retried is what was certainly not carried out (429, 503, no connection), and reads also after server faults and broken
 connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (aiohttp
@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from itertools import count, takewhile
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -25,15 +25,13 @@ import orjson
 
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.exchange import Answer, BrokenError, NotSentError, Transport
+from applier.kube.slots import Load, Slots
 from applier.kube.translate import translate
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
 """Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a
 request is given up.
 """
-
-SLOW = 1.0
-"""Seconds after which a request that is not answered, while others are, gives its slot away."""
 
 _READ_AGAIN = frozenset({500, 502, 503, 504})
 _CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
@@ -107,14 +105,14 @@ class Client:
         self._user: dict[str, str] = {}
         self._insists = True
         self._check: Callable[[], None] = lambda: None
-        self._load = _Load(concurrency)
+        self._load = Load(concurrency)
         self._clock = _ServerClock()
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
-        self._slots = _Slots(concurrency, self._load)
-        self._list_slots = _Slots(max(2, concurrency // 4), self._load)
+        self._slots = Slots(concurrency, self._load)
+        self._list_slots = Slots(max(2, concurrency // 4), self._load)
         # Watches of kinds that do not answer begin again and again, and must not keep lists waiting.
-        self._watch_slots = _Slots(max(2, concurrency // 4), self._load)
+        self._watch_slots = Slots(max(2, concurrency // 4), self._load)
 
     @property
     def server_time(self) -> datetime | None:
@@ -241,86 +239,6 @@ class _ServerClock:
         except ValueError:
             return None
         return told + timedelta(seconds=asyncio.get_running_loop().time() - self.at)
-
-
-@dataclass(slots=True)
-class _Load:
-    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none."""
-
-    most: int
-    answers: int = 0
-    refusals: int = 0
-
-    def served(self) -> None:
-        self.answers, self.refusals = self.answers + 1, 0
-
-    def refused(self) -> int:
-        """One more. How often by now as many as there are slots were refused, one after the other."""
-        self.refusals += 1
-        return self.refusals // (self.most + 1)
-
-
-class _Slots:
-    """So many requests are in flight, and three times as many that take long while others are answered.
-
-    Those that nobody was lent a slot of yet, by age: one timer, for the oldest, does for all.
-    """
-
-    def __init__(self, most: int, load: _Load) -> None:
-        self.free, self.load = asyncio.Semaphore(most), load
-        self.lendable = 3 * most
-        self._taken: dict[_Slot, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def take(self) -> _Slot:
-        """One, to be ended by who has taken it."""
-        await self.free.acquire()
-        slot = _Slot(self)
-        self._look_after(slot)
-        self._wait()
-        return slot
-
-    def end(self, slot: _Slot) -> None:
-        if slot not in self._taken:
-            self.lendable += 1
-            return
-        del self._taken[slot]
-        self.free.release()
-        if self._timer and not self._taken:
-            self._timer.cancel()
-            self._timer = None
-
-    def _look_after(self, slot: _Slot) -> None:
-        slot.since, slot.answers = asyncio.get_running_loop().time(), self.load.answers
-        self._taken[slot] = None
-
-    def _wait(self) -> None:
-        if self._timer is None and self._taken:
-            oldest = next(iter(self._taken))
-            self._timer = asyncio.get_running_loop().call_at(oldest.since + SLOW, self._look)
-
-    def _look(self) -> None:
-        now, self._timer = asyncio.get_running_loop().time(), None
-        for slot in list(takewhile(lambda slot: slot.since + SLOW <= now, self._taken)):
-            del self._taken[slot]
-            if slot.answers == self.load.answers or not self.lendable:
-                self._look_after(slot)
-            else:
-                self.lendable -= 1
-                self.free.release()
-        self._wait()
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
-
-    slots: _Slots
-    since: float = 0.0
-    answers: int = 0
-
-    def end(self) -> None:
-        self.slots.end(self)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

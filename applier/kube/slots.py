@@ -1,0 +1,90 @@
+"""How many requests are in flight, and how the server bears them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from itertools import takewhile
+
+SLOW = 1.0
+"""Seconds after which a request that is not answered, while others are, gives its slot away."""
+
+
+@dataclass(slots=True)
+class Load:
+    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none."""
+
+    most: int
+    answers: int = 0
+    refusals: int = 0
+
+    def served(self) -> None:
+        self.answers, self.refusals = self.answers + 1, 0
+
+    def refused(self) -> int:
+        """One more. How often by now as many as there are slots were refused, one after the other."""
+        self.refusals += 1
+        return self.refusals // (self.most + 1)
+
+
+class Slots:
+    """So many requests are in flight, and three times as many that take long while others are answered.
+
+    `_taken` are the slots that are not lent to others, by age: one timer, for the oldest, does for all.
+    """
+
+    def __init__(self, most: int, load: Load) -> None:
+        self.free, self.load = asyncio.Semaphore(most), load
+        self.lendable = 3 * most
+        self._taken: dict[Slot, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self) -> Slot:
+        """One, to be ended by who has taken it."""
+        await self.free.acquire()
+        slot = Slot(self)
+        self._look_after(slot)
+        self._wait()
+        return slot
+
+    def end(self, slot: Slot) -> None:
+        if slot not in self._taken:
+            self.lendable += 1
+            return
+        del self._taken[slot]
+        self.free.release()
+        if self._timer and not self._taken:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_after(self, slot: Slot) -> None:
+        slot.since, slot.answers = asyncio.get_running_loop().time(), self.load.answers
+        self._taken[slot] = None
+
+    def _wait(self) -> None:
+        if self._timer is None and self._taken:
+            oldest = next(iter(self._taken))
+            self._timer = asyncio.get_running_loop().call_at(oldest.since + SLOW, self._look)
+
+    def _look(self) -> None:
+        now, self._timer = asyncio.get_running_loop().time(), None
+        for slot in list(takewhile(lambda slot: slot.since + SLOW <= now, self._taken)):
+            del self._taken[slot]
+            if slot.answers == self.load.answers or not self.lendable:
+                self._look_after(slot)
+            else:
+                self.lendable -= 1
+                self.free.release()
+        self._wait()
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
+
+    slots: Slots
+    since: float = 0.0
+    answers: int = 0
+
+    def end(self) -> None:
+        self.slots.end(self)
