@@ -31,7 +31,10 @@ async def observe(
     """Everything of our sets: the parents given, all members of `kinds` and of the scopes found on the way; of `whole` every object."""
     observed = Observed(await cluster.discover(), whole=frozenset(whole))
     observed = await look(cluster, observed, parents)
-    return await complete(cluster, observed, {*kinds, *observed.whole})
+    wanted = {*kinds, *observed.whole}.union(*_scopes(observed))
+    if wanted - observed.discovery.resources.keys():  # since that was asked, somebody may have brought them
+        observed = observed.served(await cluster.discover(refresh=True))
+    return await complete(cluster, observed, wanted)
 
 
 async def complete(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:

@@ -137,7 +137,7 @@ class Judge:
         parent = self.observed.objects.get(rendered.parent)
         if is_completed(node, live, parent, self.observed.now):
             return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
-        if live is None and not self.observed.is_known(node.key) and not self.observed.has_none_of(node.group_kind):
+        if live is None and not self.observed.is_known(node.key):
             return self._unseen(node, node.key)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT

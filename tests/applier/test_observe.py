@@ -82,6 +82,28 @@ async def test_a_kind_that_is_not_served_is_passed_over() -> None:
     assert found.listed == {CONFIG_MAP}
 
 
+async def test_a_kind_that_came_since_the_process_began_is_listed() -> None:
+    """I12: it was not served is no proof that there is nothing of it."""
+    cluster = World()
+    await cluster.discover()
+    put(cluster, source(Scope(frozenset({GroupKind("g.test", "Thing")}))))
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"plural": "things", "kind": "Thing"}
+    put(
+        cluster,
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "things.g.test"},
+            "spec": {"group": "g.test", "scope": "Namespaced", "names": names, "versions": [version]},
+        },
+    )
+    thing = {**member("thing"), "apiVersion": "g.test/v1", "kind": "Thing"}
+    put(cluster, thing)
+    found = await observe(cluster, [SOURCE], kinds=[])
+    assert ObjectKey.of(thing) in found.objects
+
+
 @pytest.mark.parametrize(("count", "requests"), [(FEW, FEW), (FEW + 1, 1)])
 async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(count: int, requests: int) -> None:
     """Sets: one metadata list per kind and namespace when more than 8 are new."""

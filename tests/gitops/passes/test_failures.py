@@ -103,3 +103,28 @@ async def test_one_pass_tells_all_that_fails_and_tries_each_once() -> None:
     assert rows == {"one": [("b", "ApplyFailed", None)], "two": [("a", "ApplyFailed", ["b"])], "three": []}
     nodes = ("one-a", "one-b", "two-a", "two-b", "three-a", "three-b")
     assert [world.writes[name] for name in nodes] == [1, 1, 1, 0, 1, 1]
+
+
+async def test_an_object_that_came_with_its_kind_is_looked_at_first() -> None:
+    """I2: others bring the kind and an object of the name that Git has; what a process knew of kinds before does not prove that there is none."""
+    world = World()
+    theirs = {"apiVersion": "no.example.org/v1", "kind": "Nothing", "metadata": {"name": "nothing", "namespace": HERE}}
+    await world.one_pass(1, {"it": json.dumps(theirs)})
+    others = cluster_of(world.door.answer)
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"plural": "nothings", "kind": "Nothing"}
+    kind = {"group": "no.example.org", "scope": "Namespaced", "names": names, "versions": [version]}
+    await others.apply(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "nothings.no.example.org"},
+            "spec": kind,
+        },
+        manager="somebody",
+    )
+    await others.apply(theirs, manager="somebody")
+    await world.one_pass(1, {"it": json.dumps(theirs)})
+    told = {row["node"]: row["reason"] for row in causes_of(await world.live(source_parent("s")))}
+    assert told == {"Nothing.no.example.org/default/nothing": "Conflict"}
+    assert world.writes["nothing"] == 0
