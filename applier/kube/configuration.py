@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -197,11 +199,24 @@ def _environment_proxy(host: str) -> str | None:
     """The proxy that the environment names for this host, by Go's rules: never for loopback. Read once, not on every
     request.
     """
-    url = urlsplit(host)
+    url, proxies = urlsplit(host), getproxies_environment()
     name = url.hostname or ""
     if _LOOPBACK.fullmatch(name) or proxy_bypass_environment(f"{name}:{url.port}" if url.port else name):
         return None
-    return getproxies_environment().get(url.scheme)
+    return None if _is_in_range(name, proxies.get("no", "")) else proxies.get(url.scheme)
+
+
+def _is_in_range(host: str, without_proxy: str) -> bool:
+    """Is it an address in one of the ranges (`10.0.0.0/8`) of NO_PROXY? Go knows those, Python's library does not."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    for entry in without_proxy.split(","):
+        with suppress(ValueError):
+            if "/" in entry and address in ip_network(entry.strip(), strict=False):
+                return True
+    return False
 
 
 def _harmless(error: Exception) -> str:
