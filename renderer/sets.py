@@ -17,7 +17,9 @@ from renderer.model import Live, RenderedSet, Selected
 from renderer.resolve import read_back, resolve
 
 _Version = tuple[str | int, ...] | None
-"""Of a live object: its uid, its resourceVersion, and how much of it was read (metadata alone, or all); of the instance itself what is read back."""
+"""Of a live object: its uid, its resourceVersion, in which API version it was read, and how much of it (metadata alone, or all); of the instance
+itself what is read back.
+"""
 
 _Kinds = tuple[tuple[Definition | None, bool | None], ...]
 """Of each node of a definition: what defines its kind, and whether that is namespaced."""
@@ -97,7 +99,7 @@ def _version(obj: Mapping[str, Any] | None, is_own: bool) -> _Version:
     if is_own:
         return read_back(obj)
     metadata = obj["metadata"]
-    return metadata.get("uid", ""), metadata.get("resourceVersion", ""), len(obj)
+    return metadata.get("uid", ""), metadata.get("resourceVersion", ""), obj.get("apiVersion", ""), len(obj)
 
 
 class _Seen(Mapping[ObjectKey, Mapping[str, Any]]):

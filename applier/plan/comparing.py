@@ -29,7 +29,7 @@ _BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
 class _Compared(NamedTuple):
     node: RenderedNode
     deps: Collection[str]
-    version: tuple[str, str, int]
+    version: tuple[str, str, str, int]
     verdict: Verdict
 
 
@@ -85,10 +85,10 @@ class Comparisons:
         self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
 
 
-def _version(live: Object) -> tuple[str, str, int]:
-    """Says of two looks at one object whether they are the same; whoever lists metadata alone sees less of it."""
+def _version(live: Object) -> tuple[str, str, str, int]:
+    """Says of two looks at one object whether they are the same; metadata alone shows less of it, another API version other fields."""
     metadata = live["metadata"]
-    return metadata["uid"], metadata["resourceVersion"], len(live)
+    return metadata["uid"], metadata["resourceVersion"], live["apiVersion"], len(live)
 
 
 def _verdict(rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:

@@ -13,6 +13,9 @@ from renderer.identity import ObjectKey
 from renderer.memo import Memo
 from renderer.order import Order
 from renderer.render import render
+from renderer.world import World
+from tests.properties.repositories import definition, instance
+from tests.renderer.test_resolve import reading
 
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 
@@ -69,3 +72,23 @@ def test_contents_alone_are_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -
     for objects in (FIRST, COMMITS["contents"], COMMITS["an edge more"]):
         render([load({"f.json": json.dumps({"kind": "List", "items": objects}).encode()}, source="s")], None, memo)
     assert ordered == [3, 3]
+
+
+def test_an_object_in_another_version_is_read_again() -> None:
+    """What a write answers is shown in the version of the manifest, what a list answers perhaps in another, at one resourceVersion."""
+    memo, key = Memo(), ObjectKey("free.test", "Widget", "default", "w")
+    reference = {"apiVersion": "free.test/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    resources = [{"id": "w", "externalRef": reference}, reading("a", "${w.apiVersion}")]
+    files = {"l.json": definition("Link", resources).encode(), "x.json": instance("Link", "x").encode()}
+    catalog = load(files, source="s")
+    for version in ("v1", "v2"):
+        shown = {
+            "apiVersion": f"free.test/{version}",
+            "kind": "Widget",
+            "metadata": {"name": "w", "uid": "u", "resourceVersion": "1"},
+        }
+        world = World(live={key: shown})
+        found = render([catalog], world, memo)
+        assert found == render([catalog], world)
+        (rendered,) = found.instances.values()
+        assert rendered.nodes[-1].manifest["data"]["value"] == f"free.test/{version}"
