@@ -24,6 +24,10 @@ from renderer.selection import Selection
 FEW = 8
 """Up to so many new objects of one kind and namespace are read one by one, more of them by one list of metadata."""
 
+_Refused = Denied | Invalid | Unavailable
+_REFUSED = (Denied, Invalid, Unavailable)
+"""Why something cannot be read: it costs what is of this kind, or this object alone, and no more."""
+
 
 async def observe(
     cluster: Reader, parents: Collection[ObjectKey], *, kinds: Iterable[GroupKind], whole: Iterable[GroupKind] = ()
@@ -69,10 +73,10 @@ async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKe
     return {parent: scope for parent, scope in scopes.items() if scope.kinds}
 
 
-async def _scanned(cluster: Reader, kind: GroupKind, selector: str) -> list[Object] | Unavailable | Denied | None:
+async def _scanned(cluster: Reader, kind: GroupKind, selector: str) -> list[Object] | _Refused | None:
     try:
         return await _list(cluster, kind, selector, metadata_only=True)
-    except (Unavailable, Denied) as error:
+    except _REFUSED as error:
         return error
 
 
@@ -80,21 +84,21 @@ async def relist(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]
     """List these kinds again, whole; a kind that is not served any more is left unlisted.
 
     One that the server cannot read, say because a webhook should convert its objects, or that we may not list costs what is of this kind and no
-    more. CRDs have to be known: Unavailable, Denied.
+    more. CRDs have to be known: raises why they cannot be listed.
     """
     wanted = sorted(kinds)
     answers = dict(
         zip(wanted, await asyncio.gather(*(_listed(cluster, observed, kind) for kind in wanted)), strict=True)
     )
     found = {kind: answer for kind, answer in answers.items() if isinstance(answer, list)}
-    refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, Unavailable | Denied)}
+    refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, _REFUSED)}
     return observed.relisted(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
 
 
-async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[Object] | Unavailable | Denied | None:
+async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[Object] | _Refused | None:
     try:
         return await _list(cluster, kind, "" if kind in observed.whole else observed.selector)
-    except (Unavailable, Denied) as error:
+    except _REFUSED as error:
         if kind == CRD:
             raise
         return error
@@ -129,10 +133,10 @@ def _places(keys: Iterable[ObjectKey]) -> dict[tuple[GroupKind, str], list[Objec
 
 async def _examined(
     cluster: Reader, kind: GroupKind, namespace: str, wanted: list[ObjectKey]
-) -> list[Object] | Denied | Invalid | Unavailable:
+) -> list[Object] | _Refused:
     try:
         return await _read(cluster, kind, namespace, wanted)
-    except (Denied, Invalid, Unavailable) as error:
+    except _REFUSED as error:
         return error
 
 
@@ -165,12 +169,12 @@ async def refer(cluster: Reader, observed: Observed, references: Iterable[Object
     return observed.seen(found).gone(key for key, obj in answers.items() if obj is None).failed(refused)
 
 
-async def _referred(cluster: Reader, key: ObjectKey) -> Object | Denied | Unavailable | None:
+async def _referred(cluster: Reader, key: ObjectKey) -> Object | _Refused | None:
     try:
         return await cluster.get(key)
     except KindNotServed:
         return None
-    except (Denied, Unavailable) as error:
+    except _REFUSED as error:
         return error
 
 

@@ -7,7 +7,7 @@ import pytest
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied, Invalid, Unavailable
 from applier.inventory import Scope, parent_body
-from applier.observe import FEW, complete, examine, look, observe, relist
+from applier.observe import FEW, complete, examine, look, observe, refer, relist
 from applier.observed import Observed
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
@@ -178,7 +178,7 @@ class Refusing(Counting):
         return found
 
 
-REFUSALS = (Unavailable("conversion webhook failed"), Denied("no right to list"))
+REFUSALS = (Unavailable("conversion webhook failed"), Denied("no right to list"), Invalid("no namespace is given"))
 
 
 @pytest.mark.parametrize("why", REFUSALS, ids=str)
@@ -205,13 +205,22 @@ async def test_only_definitions_of_kinds_stop_the_pass_where_they_cannot_be_read
 
 
 @pytest.mark.parametrize("count", [1, FEW + 1])
-@pytest.mark.parametrize("why", [*REFUSALS, Invalid("no namespace is given")], ids=str)
+@pytest.mark.parametrize("why", REFUSALS, ids=str)
 async def test_new_objects_that_cannot_be_read_hide_no_others(why: ClusterError, count: int) -> None:
     """I9: it is not known of any of them whether it is there; of all others it is."""
     cluster, secret = Refusing(why), ObjectKey("", "Secret", "default", "s")
     hidden = {key(f"c{number}") for number in range(count)}
     found = await examine(cluster, Observed(await cluster.discover()), [*hidden, secret])
     assert found.failures == dict.fromkeys(hidden, why)
+    assert found.absent == {secret}
+
+
+@pytest.mark.parametrize("why", REFUSALS, ids=str)
+async def test_references_that_cannot_be_read_hide_no_others(why: ClusterError) -> None:
+    """I9: of a kind that is namespaced, say, though the commit has another CRD of it."""
+    cluster, secret = Refusing(why), ObjectKey("", "Secret", "default", "s")
+    found = await refer(cluster, Observed(await cluster.discover()), [key("a"), secret])
+    assert found.failures == {key("a"): why}
     assert found.absent == {secret}
 
 
