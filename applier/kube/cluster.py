@@ -37,8 +37,9 @@ _RESTARTS = 3
 _GONE = 410
 _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
-_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
+"""Not every aggregated API server can show metadata alone; then more of the object comes."""
 
 
 class KubeCluster:

@@ -10,6 +10,9 @@ from applier.cluster import Discovery
 from applier.errors import Unavailable
 from applier.inside import inside
 from applier.observed import Observed
+from applier.sandbox.api import Sandbox
+from applier.sandbox.transport import cluster_of
+from applier.sandbox.wire import Request, Response
 from renderer.identity import ObjectKey
 from tests.properties.repositories import GROUP
 from tests.properties.world import World
@@ -48,3 +51,23 @@ async def test_while_an_api_server_is_silent_nobody_knows_what_is_in_a_namespace
     cluster = Silent()
     with pytest.raises(Unavailable, match=r"cannot be told: no answer from the API server of metrics\.k8s\.io"):
         await inside(cluster, TEAM, Observed(await cluster.discover()))
+
+
+async def test_a_server_that_cannot_show_metadata_alone_is_asked_for_all() -> None:
+    """Aggregated API servers differ (Kubernetes API concepts, "Metadata-only fetches")."""
+    sandbox = Sandbox()
+
+    async def answer(request: Request) -> Response:
+        able = [one for one in request.headers.get("accept", "").split(",") if "as=PartialObjectMetadata" not in one]
+        return (
+            await sandbox.answer(replace(request, headers={**request.headers, "accept": ",".join(able)}))
+            if able
+            else Response(406)
+        )
+
+    cluster = cluster_of(answer)
+    await cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, manager="somebody")
+    await cluster.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "team"}}, manager="somebody"
+    )
+    assert await inside(cluster, TEAM, Observed(await cluster.discover())) == "Secret/team/s"
