@@ -82,7 +82,7 @@ class Asked:
             suspend_until=moment(said(keys.SUSPEND_UNTIL)),
             glass=said(keys.GLASS_REASON),
             glass_until=moment(said(keys.GLASS_UNTIL)),
-            glass_by=_author(manifest, live, keys.GLASS_REASON),
+            glass_by=_author(manifest, live, keys.GLASS_REASON, keys.GLASS_BY),
             priority=_whole(said(keys.PRIORITY)),
         )
 
@@ -175,11 +175,12 @@ def _is_of_others(live: Object, key: str) -> bool:
     return there and (not (managers := annotators(live, key)) or set(managers) != {CONTENT})
 
 
-def _author(manifest: Manifest | None, live: Object | None, key: str) -> str:
-    """Who gives the word that counts: the field manager that annotated the live object; empty where Git says it."""
+def _author(manifest: Manifest | None, live: Object | None, key: str, named: str) -> str:
+    """Who gives the word that counts; empty where Git says it. On the live object that is the field manager that annotated it, or whom it names."""
     if annotation(manifest or {}, key) or live is None:
         return ""
-    return next((name for name in reversed(annotators(live, key)) if name != CONTENT), _SOMEBODY)
+    manager = next((name for name in reversed(annotators(live, key)) if name != CONTENT), _SOMEBODY)
+    return (annotation(live, named) if manager in annotators(live, named) else "") or manager
 
 
 def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, str]:

@@ -65,7 +65,7 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Order:
     """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
-    nothing has to). One that `is_signed` says who gave it. In Git the annotations stand on the object itself, those of `definition` on the
+    nothing has to). In `signed` it says who gave it; empty: nowhere. In Git the annotations stand on the object itself, those of `definition` on the
     definition of a rollout; what no annotation says there is done by `instead`.
     """
 
@@ -73,15 +73,15 @@ class Order:
     annotations: Mapping[str, str | None]
     told: str
     undo: str
-    is_signed: bool = True
+    signed: str = keys.REQUESTED_BY
     definition: Mapping[str, str | None] | None = None
     instead: str = ""
 
     @property
     def patch(self) -> Object:
         """A merge patch; it goes only to the very object that was looked at."""
-        who = {keys.REQUESTED_BY: (self.subject.by or None) if any(self.annotations.values()) else None}
-        said = {**self.annotations, **(who if self.is_signed else {})}
+        who = {self.signed: (self.subject.by or None) if any(self.annotations.values()) else None}
+        said = {**self.annotations, **(who if self.signed else {})}
         return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": said}}
 
     def kubectl(self, discovery: Discovery, options: Sequence[str] = ()) -> str:
@@ -171,17 +171,17 @@ def break_glass(subject: Subject, why: str, until: datetime) -> Order:
         raise OrderError(f"a break-glass lasts at most {LONGEST_GLASS.total_seconds() / 3600:.0f} hours")
     said = {keys.GLASS_REASON: why, keys.GLASS_UNTIL: _time(until)}
     told = f"{subject} goes past windows until {_time(until)}. Pace, halts, holds and approvals stay."
-    return Order(subject, said, told, "lapses by itself; nothing has to be taken back")
+    return Order(subject, said, told, "lapses by itself, or earlier without these annotations", signed=keys.GLASS_BY)
 
 
 def pin(subject: Subject, revision: str, why: str, until: datetime | None) -> Order:
     """That a source stays at a commit, given by at least seven characters of its id. Raises OrderError for anything else."""
     if not REVISION.fullmatch(revision):
         raise OrderError(f"{revision!r} is no commit; write {SHORTEST_COMMIT} characters of its id or more")
-    said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until), keys.PIN_BY: subject.by or None}
+    said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until)}
     told = f"{subject} stays at commit {revision[:12]}{_until(until)}, whatever its ref says. The brake on deletions counts."
     instead = "revert, or say `ref: {commit: ...}` in levelgate.yaml"
-    return Order(subject, said, told, subject.command("unpin"), is_signed=False, instead=instead)
+    return Order(subject, said, told, subject.command("unpin"), signed=keys.PIN_BY, instead=instead)
 
 
 def unpin(subject: Subject) -> Order:
@@ -196,7 +196,7 @@ def sync(subject: Subject) -> Order:
         {keys.SYNC: sync_value(subject.now)},
         f"{subject} is looked at now. No gate opens by that.",
         "",
-        is_signed=False,
+        signed="",
     )
 
 

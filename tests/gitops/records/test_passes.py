@@ -147,21 +147,22 @@ def test_a_commit_from_its_first_write_until_it_has_settled(fleet: Fleet) -> Non
     assert fleet.writes == before
 
 
-def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet) -> None:
-    """surface 5.2: gates met, overrides."""
+@pytest.mark.parametrize(("signed", "by"), [({}, "kubectl-annotate"), ({"break_glass_by": "ada"}, "ada")])
+def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet, signed: dict[str, str], by: str) -> None:
+    """surface 5.2: gates met, overrides; by the name that is given with the word, else by the field manager that gave it."""
     fleet.start()
     fleet.clock.moment = SATURDAY
     fleet.push("two", hours=HOURS)
     fleet.step()
     until = (SATURDAY + timedelta(hours=1)).isoformat()
-    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until)
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until, **signed)
     fleet.step()
     mine = [one for one in kept(fleet) if one.commit == fleet.state.catalog.revision]
     assert {(one.set, one.reason) for passed in mine for one in passed.met} >= {
         (f"Link.g.test/default/{name}", "WindowClosed") for name in "ab"
     }
     words = [one for passed in mine for one in passed.words]
-    assert {(one.what, one.by, one.why) for one in words} == {("overridden", "kubectl-annotate", "INC-7")}
+    assert {(one.what, one.by, one.why) for one in words} == {("overridden", by, "INC-7")}
     fleet.step()
     assert [one for passed in kept(fleet) for one in passed.words] == words
 
