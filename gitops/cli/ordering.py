@@ -101,7 +101,8 @@ class Giving:
             refs = refs or [Ref(SOURCE, name) for name, _ in await read_records(cluster)]
             if not refs:
                 raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
-            made = [order(await _subject(cluster, ref, self.namespace or cluster.namespace)) for ref in refs]
+            namespace = self.namespace or cluster.namespace
+            made = [order(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
             is_shown = self.dry_run or self.git
             header = f"Cluster {cluster.name}, {local(made[0].subject.now)}"
             echo(f"# {header}" if is_shown else header)
@@ -156,15 +157,21 @@ def order_options(command: Callable[..., int]) -> Callable[..., int]:
     return wrapped
 
 
-async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str) -> Subject:
+async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> Subject:
+    """What Git is to say of an instance may be said before it exists."""
     key = INSTALLATION if ref is None else await locate(cluster, ref, namespace)
+    is_instance = ref is not None and not ref.own
     live = await cluster.get(key)
+    if live is None and is_instance and may_be_missing:
+        live = {"metadata": {}}
     if live is None:
+        place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
         hint = "; Levelgate has not run in this cluster" if ref is None else ""
+        hint = "; of one that is only in Git yet, --git prints what to write there" if is_instance else hint
         raise OrderError(
-            f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist in cluster {cluster.name}{hint}"
+            f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
         )
-    if ref is not None and not ref.own:
+    if is_instance:
         await _expect_instance(cluster, key, live)
     user = await cluster.user()
     return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())

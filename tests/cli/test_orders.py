@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gitops.cli import USAGE
+from gitops.records.orders import Order, Subject, break_glass, hold, pin
+from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id
 
@@ -182,6 +185,23 @@ def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("order", "signed"),
+    [
+        (lambda subject: break_glass(subject, "INC-7", START), "break-glass-by"),
+        (lambda subject: pin(subject, "4e01b7a", "INC-7", None), "pin-by"),
+        (lambda subject: hold(subject, "INC-7", None), "requested-by"),
+    ],
+)
+def test_an_order_is_signed_where_no_other_of_the_same_object_is(
+    order: Callable[[Subject], Order], signed: str
+) -> None:
+    """Of two that stand on one object at once each keeps its own name."""
+    subject = Subject(ObjectKey("g.test", "Link", "default", "a"), {"metadata": {"uid": "1"}}, None, "ada", START)
+    assert order(subject).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] == "ada"
+    assert order(replace(subject, by="")).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] is None
+
+
 def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, typed: Typed) -> None:
     """Surface 1.1, 6: nothing that a person can order needs this program. Nothing is written."""
     fleet.start()
@@ -232,7 +252,12 @@ def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed
     fleet.start()
     refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)
     assert "is no instance of a definition; it belongs to Link/default/a" in refused
-    assert "link/z does not exist in cluster prod-eu" in typed(fleet, "hold", "link/z", "--reason", "x", code=1)
+    missing = typed(fleet, "hold", "link/z", "--reason", "x", code=1)
+    assert (
+        "link/z does not exist in namespace default in cluster prod-eu; of one that is only in Git yet, --git"
+        in missing
+    )
+    assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")
 
 
 def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
