@@ -130,7 +130,7 @@ class Adoption:
             way = f"{TOOLS[tool].stop} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
             return f"{key} exists and is managed by {tool}; take it out of Git, or {way}"
         if self.policy is AdoptPolicy.NEVER:
-            return f"{key} exists and is not managed by Levelgate; delete it, take it out of Git, or adopt it (--adopt)"
+            return f"{key} exists and is not managed by Levelgate; adopt it (`adopt` of the source, or --adopt), or take it out of Git"
         if tool == kro.TOOL and self.kro:
             return f"{key} is managed by kro, which runs: {self.kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:

@@ -39,10 +39,10 @@ def test_a_plan_with_a_configuration_adopts_as_the_daemon_would(typed: Typed, pl
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
         fleet.request("POST", "/api/v1/namespaces/default/configmaps", manifest)
         plain = typed(fleet, "plan", str(place / "platform"), "--source", "platform")
-        assert "or adopt it (--adopt)" in plain
+        assert "adopt it (`adopt` of the source, or --adopt)" in plain
         config = ("--config", str(place / "levelgate.yaml"))
         planned = typed(fleet, "plan", str(place / "platform"), "--source", "platform", *config)
-    assert "or adopt it (--adopt)" not in planned
+    assert "adopt it (`adopt` of the source, or --adopt)" not in planned
     assert "  0  < ConfigMap/old" in planned
 
 
