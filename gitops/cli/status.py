@@ -166,7 +166,7 @@ def _not_as_git_says(
     rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
     others = [(_object(name, cause), cause) for name, cause in found.causes]
     if not (rows or others):
-        yield from ("", settled)
+        yield from ("", settled) if settled else ()
         return
     header: tuple[str, ...] = ("NOT AS GIT SAYS", "REASON", "BY", "NOT BEFORE")
     table = [_row(_place(one.key), cause, blocker(one, cause), times, wide) for one, cause in rows]
@@ -198,6 +198,8 @@ def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
     """`empty` is a namespace without instances."""
     if empty:
         return f"No instance is in namespace {empty}."
+    if not found.sources and not found.instances:
+        return ""
     if not is_whole:
         return "Nothing waits or fails, as far as it could be read."
     unknown = any(name in found.left or record.unreadable for name, record in found.sources.items())

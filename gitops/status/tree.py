@@ -63,7 +63,9 @@ def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]
 
 
 def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
-    member, health = Member.of(obj), health_of(obj, observed, is_instance=bool(label(obj, keys.PARENT_ID)))
+    member = Member.of(obj)
+    is_instance = bool(label(obj, keys.PARENT_ID)) and not is_built_in(member.key.group_kind)
+    health = health_of(obj, observed, is_instance=is_instance)
     causes = _causes(obj)
     members = sorted(
         (

@@ -111,6 +111,11 @@ def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> Non
     }
 
 
+def test_a_source_itself_has_no_health_that_it_could_lack(held_up: Fleet, typed: Typed) -> None:
+    line = next(one for one in typed(held_up, "tree", "source/platform").splitlines() if "source-platform" in one)
+    assert line.split() == ["ConfigMap", "levelgate-system/source-platform", "Current"]
+
+
 @pytest.mark.parametrize("command", ["status", "events", "history", "windows", "tree source/platform"])
 def test_programs_read_the_same_as_json_and_as_yaml(held_up: Fleet, typed: Typed, command: str) -> None:
     """Surface 1.1, rule 5."""
