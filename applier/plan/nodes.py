@@ -148,7 +148,7 @@ class Judge:
         failure = self._failure(rendered, node, node.key, live)
         verb = self._replaced(node, live, verb, failure)
         blocked = self._blocked(rendered, node, live, above, verb, failure)
-        ready, why = self._may_dependents_start(node, live, healthy) if live is not None else (False, None)
+        ready, why = self._may_dependents_start(node, live, health) if live is not None else (False, None)
         for name in node.healthy_first:
             if name in done and not done[name].healthy and blocked is None and verb in BEHIND_THE_BARRIER:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
@@ -203,7 +203,7 @@ class Judge:
             return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT
-        ready, _ = self._may_dependents_start(node, live, healthy)
+        ready, _ = self._may_dependents_start(node, live, health)
         return NodePlan(
             node,
             Verb.UNKNOWN,
@@ -225,7 +225,7 @@ class Judge:
             awaited = ", ".join(node.waiting) or f"{node.key} to exist"
             return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))
         health = self._health(node, live)
-        ready, why = self._may_dependents_start(node, live, health.status is status.Status.CURRENT)
+        ready, why = self._may_dependents_start(node, live, health)
         return NodePlan(
             node,
             Verb.NONE,
@@ -343,14 +343,19 @@ class Judge:
             return status.health(None)
         if annotation(live, keys.HEALTH) == "ignore":
             return status.Health(status.Status.CURRENT)
-        if node.ready.verdict is False:
-            return status.Health(status.Status.IN_PROGRESS, node.ready.why)
         if not status.is_fresh(live):
-            return status.Health(status.Status.IN_PROGRESS, _NOT_FRESH)
-        return health_of(live, self.observed, is_instance=node.group_kind in self.instance_kinds)
+            return status.Health(status.Status.IN_PROGRESS, node.ready.why or _NOT_FRESH)
+        own = health_of(live, self.observed, is_instance=node.group_kind in self.instance_kinds)
+        if node.ready.verdict is not False:
+            return own
+        sick = own.message if own.status is not status.Status.CURRENT else ""
+        return status.Health(status.Status.IN_PROGRESS, "; ".join(filter(None, (node.ready.why, sick))))
 
-    def _may_dependents_start(self, node: RenderedNode, live: Object, healthy: bool) -> tuple[bool, Blocked | None]:
-        """Rule 2, first question; the annotation `wait-for` on the object replaces the rule."""
+    def _may_dependents_start(
+        self, node: RenderedNode, live: Object, health: status.Health
+    ) -> tuple[bool, Blocked | None]:
+        """Rule 2, first question; the annotation `wait-for` on the object replaces the rule. What is not ready says how it is as well."""
+        healthy = health.status is status.Status.CURRENT
         wait_for = annotation(live, keys.WAIT_FOR) or "ready"
         if is_terminating(live):
             return False, Blocked(Reason.PROGRESSING, f"{node.key} {member.departure(live)}", at=node.key)
@@ -361,9 +366,8 @@ class Judge:
         if node.ready.verdict is not None:
             if node.ready.verdict and not status.is_fresh(live):
                 return False, Blocked(Reason.PROGRESSING, _NOT_FRESH, at=node.key)
-            return node.ready.verdict, None if node.ready.verdict else Blocked(
-                Reason.PROGRESSING, node.ready.why, at=node.key
-            )
+            told = health.message or node.ready.why
+            return node.ready.verdict, None if node.ready.verdict else Blocked(Reason.PROGRESSING, told, at=node.key)
         ready = status.exists_ready(live)
         return ready, None if ready else Blocked(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key

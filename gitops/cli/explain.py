@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain, islice
 from textwrap import wrap
 from typing import Any
 
@@ -26,6 +27,7 @@ from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from gitops.words.reasons import actions, left, links, unread
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
+from renderer.identity import ObjectKey
 
 _MOST = 10
 _WIDTH = 79
@@ -194,19 +196,25 @@ def _rollout(found: Explanation, times: Times) -> Iterator[str]:
 def _window(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
     for window in found.open:
         yield f"{found.unit} lets pass: {_last_start(window, times, now)}."
-    yield f"{found.unit} holds up:" if found.waiting else f"Nothing waits for {found.unit}."
+    yield f"{found.unit} holds up:" if found.waiting or found.objects else f"Nothing waits for {found.unit}."
     yield from _waiting(found, times)
 
 
 def _waiting(found: Explanation, times: Times) -> Iterator[str]:
-    first = [(one, next(iter(one.causes), None)) for one in found.waiting[:_MOST]]
+    of_instances = ((title(one.key), one.reason, next(iter(one.causes), None)) for one in found.waiting)
+    of_objects = ((_called(one), one.reason, one) for one in found.objects)
     rows = [
-        (f"  {title(one.key)}", one.reason, f"not before {times.full(cause.until)}" if cause and cause.until else "")
-        for one, cause in first
+        (f"  {name}", reason, f"not before {times.full(cause.until)}" if cause and cause.until else "")
+        for name, reason, cause in islice(chain(of_instances, of_objects), _MOST)
     ]
     yield from aligned(rows) if rows else ()
-    if (more := len(found.waiting) - _MOST) > 0:
+    if (more := len(found.waiting) + len(found.objects) - _MOST) > 0:
         yield f"  and {more} more"
+
+
+def _called(cause: Cause) -> str:
+    key = ObjectKey.parse(cause.object)
+    return title(key) if key else cause.object
 
 
 def _last_start(window: Window, times: Times, now: datetime) -> str:
@@ -229,7 +237,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
         "others": [_cause(cause) for cause in found.others],
         "open": [window.name for window in found.open],
         "externals": [{"name": name, "since": _time(since)} for name, since in found.externals.items()],
-        "waiting": [str(one.key) for one in found.waiting],
+        "waiting": [*(str(one.key) for one in found.waiting), *(one.object for one in found.objects)],
         **({"target": _pair(standing.target), "applied": _pair(standing.applied)} if standing else {}),
     }
 

@@ -72,16 +72,16 @@ class _World:
         if live is not None and label(live, keys.PARENT_ID):
             instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
-            return await self._of(key, causes, instance, node)
+            if causes or node or not (claimed := self._told(key)):
+                return await self._of(key, causes, instance, node)
+            return await self._of(key, claimed[1], source=claimed[0])
         owner, standing = (await self._owner(live)) if live is not None else (None, None)
         if standing:
             node = annotation(live or {"metadata": {}}, keys.NODE_ID)
             causes = [one for one in standing.causes if node == one.node or node in one.behind]
             return await self._of(key, causes, standing)
-        for source, record in self.records:
-            told = [Cause.read(row) for row in record.causes]
-            if causes := [cause for cause in told if str(key) in (cause.node, cause.object)]:
-                return await self._of(key, causes, source=source)
+        if told := self._told(key):
+            return await self._of(key, told[1], source=told[0])
         if owner is None and live is None:
             for one in await self._all():
                 if causes := [cause for cause in one.causes if cause.object == str(key)]:
@@ -90,6 +90,14 @@ class _World:
             missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
             raise RefError(f"{key} {missing} in cluster {self.cluster.name}")
         return Explanation(str(key), State.SETTLED, key)
+
+    def _told(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
+        """The first source that says of this object why it is not as it wants it, and its causes."""
+        for source, record in self.records:
+            told = map(Cause.read, record.causes)
+            if causes := [cause for cause in told if str(key) in (cause.node, cause.object)]:
+                return source, causes
+        return None
 
     def refused(self, ref: Ref, namespace: str) -> ObjectKey | None:
         """The object of that name of which a source says that the cluster does not take it: its kind may not be served at all."""
@@ -132,10 +140,14 @@ class _World:
         if not named:
             known = ", ".join(sorted({name for rules in self.rules for name in rules.windows})) or "none"
             raise RefError(f"no window {ref.name!r} is in force in cluster {self.cluster.name}; there are: {known}")
-        held = tuple(one for one in await self._all() if ref.name in _windows_of(one))
+        held = tuple(one for one in await self._all() if ref.name in _windows_of(one.causes))
+        instances = {str(one.key) for one in held}
+        told = [cause for _, record in self.records for cause in map(Cause.read, record.causes)]
+        objects = tuple(one for one in told if ref.name in _windows_of([one]) and one.object not in instances)
         shut = tuple(Shut.at(self.now, window, rules.source) for rules, window in named if _closes(window, self.now))
         opened = tuple(window for _, window in named if not _closes(window, self.now))
-        return Explanation(str(ref), State.HELD if held else State.SETTLED, chain=shut, open=opened, instances=held)
+        state = State.HELD if held or objects else State.SETTLED
+        return Explanation(str(ref), state, chain=shut, open=opened, instances=held, objects=objects)
 
     async def _of(
         self,
@@ -279,5 +291,5 @@ def _closes(window: Window, now: datetime) -> bool:
     return window.timeline.span(now).active if window.kind is Kind.DENY else not startable(window, now).open
 
 
-def _windows_of(standing: Standing) -> set[str]:
-    return {one.name for cause in standing.causes for one in cause.because if one.kind == "Window"}
+def _windows_of(causes: Iterable[Cause]) -> set[str]:
+    return {one.name for cause in causes for one in cause.because if one.kind == "Window"}

@@ -57,10 +57,11 @@ Link = Waiting | Shut
 class Explanation:
     """Of one thing that a person named: `unit`, as objects are written, or our own word and a name.
 
-    `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass,
-    `externals` the external facts that its definition asks for and that are so, with since when. `record` is that of a
-    source, which `is_left` where the daemon is not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or
-    behind a window. `source` is the name of the source that it comes from, where it comes from one, and `commit` where that is.
+    `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass, `externals` the
+    external facts that its definition asks for and that are so, with since when. `record` is that of a source, which `is_left` where the daemon is
+    not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or behind a window, and `objects` why others are
+    there, that are plain or do not exist yet. `source` is the name of the source that it comes from, where it comes from one, and `commit` where
+    that is.
     """
 
     unit: str
@@ -75,6 +76,7 @@ class Explanation:
     is_left: bool = False
     rollout: Rollout | None = None
     instances: tuple[Standing, ...] = ()
+    objects: tuple[Cause, ...] = ()
     source: str = ""
     commit: str = ""
 

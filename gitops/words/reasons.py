@@ -164,6 +164,9 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str, commit: st
     match cause.reason:
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _CORRECT
+        case Reason.UNHEALTHY:
+            yield "see what is not healthy", f"levelgate tree {reference(key)}"
+            yield _CORRECT
         case Reason.HALTED:
             yield _CORRECT
             yield "go on as it is", f"levelgate resume rollout/{rollout} --reason ..."

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from gitops.cli import USAGE
+from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
+from renderer.catalog import load
 from tests.cli.conftest import Typed
 from tests.cli.shops import HOURS, SHOPS, START, friday
 from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
@@ -242,6 +244,20 @@ def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: F
         "1  WindowClosed  Link default/zoo, since 18:00 CET",
     ]
     assert answer(typed, shops, "source/platform")[0].endswith("8 of 9 instances settled.")
+    assert answer(typed, shops, "window/business-hours")[:2] == [
+        "window/business-hours holds up:",
+        "  Link default/zoo   WindowClosed   not before Mon 2026-11-23 09:00 CET",
+    ]
+    assert found(typed, shops, "window/business-hours")["waiting"] == [f"Link.{GROUP}/default/zoo"]
+
+
+def test_one_that_a_second_source_wants_is_explained_by_that(shops: Fleet, typed: Typed) -> None:
+    """`status` names it, and leads to it; that it is settled where it is answers nothing."""
+    link = {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": {"name": "shop", "namespace": "default"}}
+    other = load({"shop.json": json.dumps(link).encode()}, source="other", revision=commit_id(9))
+    shops.call(shops.reconciler.reconcile([shops.state, SourceState(other)]))
+    assert "levelgate explain link/shop -n default" in typed(shops, "status")
+    assert "1  OwnedElsewhere  Link default/shop, since 10:00 CET" in answer(typed, shops, "link/shop")
 
 
 def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, typed: Typed) -> None:
@@ -255,7 +271,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, type
         "Nothing has failed.",
         "",
         "1  Progressing  default/api, node app, Deployment/api-app, since 10:00 CET",
-        "     waits for app.status.availableReplicas",
+        "     waits for app.status.availableReplicas; 0 of 1 available",
         "     behind it: after",
         "     counts as failed after 10:10 CET",
         "",
@@ -275,9 +291,10 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: 
         "2  Unhealthy  default/api, since 10:11 CET",
         "     not healthy at r2 within the progress deadline",
     ]
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "  correct it, or take it back  in Git: a fix, or git revert",
         f"  go on as it is               levelgate resume rollout/links.{GROUP} --reason ...",
+        "  see what is not healthy      levelgate tree link/api -n default",
     ]
 
 
