@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
+from tests.gitops.source.real_git import Work
 
 
 def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +42,25 @@ def test_each_file_fits_the_schema_that_it_names_and_generate_writes(tmp_path: P
 def test_lint_finds_nothing_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     invoke(["init", str(tmp_path)])
     assert invoke(["lint", "--strict", str(tmp_path)]) == 0
+
+
+def test_its_workflow_runs_as_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a branch that says another image: the plan that the summary of the run gets."""
+    invoke(["init", str(tmp_path)])
+    work = Work(tmp_path)
+    work.git("init", "--quiet", "--initial-branch=main")
+    work.git("update-ref", "refs/remotes/origin/main", work.commit())
+    hello = tmp_path / "apps" / "hello.yaml"
+    hello.write_text(hello.read_text().replace("1.0.0", "1.1.0"))
+    work.commit()
+    monkeypatch.chdir(tmp_path)
+    steps = yaml.safe_load((tmp_path / ".github/workflows/levelgate.yaml").read_text())["jobs"]["check"]["steps"]
+    commands = [step["run"].replace("$GITHUB_BASE_REF", "main").partition(" >> ")[0] for step in steps if "run" in step]
+    capsys.readouterr()
+    assert [invoke(shlex.split(command)[1:]) for command in commands] == [0, 0]
+    assert "### Levelgate plan: 2 update" in capsys.readouterr().out
 
 
 def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
