@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from renderer import documents, schema, static
 from renderer.catalog import Catalog
+from renderer.cel.types import STRING
 from renderer.definition import Definition
 from renderer.documents import Document
 from renderer.errors import Problem
 from renderer.expressions import Expression, scan
+from renderer.fields import misfits
 from renderer.findings import join
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, version_of
 from renderer.kinds import RGD, is_built_in
 from renderer.listing import listed
 from renderer.model import Bundle, Origin, RenderedSet
@@ -56,9 +58,14 @@ def lint(
     describe kinds beside those of the catalog.
     """
     types = catalog.types.beside(schemas) if schemas else catalog.types
-    errors = {*bundle.problems, *_render_errors(catalog, bundle), *_unservable(bundle.definitions.values(), types)}
+    errors = {
+        *bundle.problems,
+        *_render_errors(catalog, bundle),
+        *_unservable(bundle.definitions.values(), types),
+        *_unfit(catalog, types),
+    }
     warnings = {
-        *_undefined(catalog),
+        *_undefined(catalog, types),
         *(
             found
             for file, data in files.items()
@@ -114,14 +121,44 @@ def _unservable(definitions: Iterable[Definition], types: ObjectTypes) -> Iterat
                     yield Problem(definition.origin.file, definition.document.line_of(place), place, mistake.message)
 
 
-def _undefined(catalog: Catalog) -> Iterator[Problem]:
-    """Objects of a group that definitions here use, but of a kind that none of them defines."""
+def _unfit(catalog: Catalog, types: ObjectTypes) -> Iterator[Problem]:
+    """What the schema of their kind will not let in of objects that stand here as they are applied."""
+    for declared in catalog.objects:
+        kind, version = declared.group_kind, version_of(declared.manifest)
+        wanted = types.of(kind, version)
+        if wanted is None or declared.refused or kind in {*catalog.definitions, *catalog.broken}:
+            continue
+        found = dict(misfits(_inert(declared.manifest), wanted, lambda *_: STRING))
+        if described := types.described.get(kind):
+            openapi = described.schemas[version]
+            for mistake in schema.validate(openapi, schema.apply_defaults(openapi, declared.manifest)):
+                if mistake.rule not in _ELSEWHERE:
+                    found.setdefault(mistake.path, mistake.message)
+        for path, message in found.items():
+            yield Problem(declared.origin.file, declared.line_of(path), path, message)
+
+
+def _inert(value: Any) -> Any:
+    """Nothing is evaluated outside of definitions: what looks like an expression there is text."""
+    match value:
+        case str():
+            return value.replace("${", "$ {")
+        case dict():
+            return {name: _inert(item) for name, item in value.items()}
+        case list():
+            return list(map(_inert, value))
+    return value
+
+
+def _undefined(catalog: Catalog, types: ObjectTypes) -> Iterator[Problem]:
+    """Objects of a group that definitions here use, but of a kind that nobody describes."""
     known = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in known}
     for declared in catalog.objects:
         kind = declared.group_kind
-        if kind.group in groups and kind not in known and kind != RGD:
-            message = f"no definition here makes {kind}; the object is applied as it stands"
+        if kind.group in groups and kind not in known and kind not in types.described and kind != RGD:
+            hint = "if another repository does, name that with --schemas"
+            message = f"no definition here makes {kind}; {hint}; else the object is applied as it stands"
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
