@@ -88,20 +88,37 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What a pass would do `first`, and `due` with its `bundle`: all that is to be done in the end, whatever holds it now.
+class Prospect:
+    """All that is to be done in the end, whatever holds it now: the plan in `situation`.
 
-    `hindrances` are what holds a change of it, but for whether its instance has its turn: that `first` says. `answers` are what the server says to
-    each change of a live object: as it is, and as it would be. `accepted` are the rules of each source that were in force before. `neighbours` are
-    the records of sources of the cluster that are not looked at, by name.
+    `hindrances` are what holds a change of it, but for whether its instance has its turn. `answers` are what the server says to each change of a live
+    object: as it is, and as it would be.
     """
 
-    first: Pass
-    bundle: Bundle
-    due: Plan
     situation: Situation
     hindrances: Callable[[Change], tuple[Blocked, ...]]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
+
+    @property
+    def bundle(self) -> Bundle:
+        return self.situation.bundle
+
+    @property
+    def plan(self) -> Plan:
+        return self.situation.plan
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a pass would do `first`, and all that is `due`.
+
+    `staying` is all that is to be done while every instance is where `first` lets it be; None where that is where it is to go. `accepted` are the
+    rules of each source that were in force before. `neighbours` are the records of sources of the cluster that are not looked at, by name.
+    """
+
+    first: Pass
+    due: Prospect
+    staying: Prospect | None
     accepted: Mapping[str, Stored]
     neighbours: Mapping[str, SourceRecord]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from applier.cluster import Cluster
-from applier.plan import Records
+from applier.cluster import Cluster, Object
+from applier.plan import Plan, Records, plan
 from applier.reads import Reads
 from applier.write import Writer
 from gitops.clock import Clock
 from gitops.passes.deciding import Decider
-from gitops.passes.known import Pass, Preview
+from gitops.passes.known import Known, Pass, Preview, Prospect
 from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all
 from gitops.passes.sources import SourceState, users_of
 from gitops.propagation import governor
@@ -19,8 +19,11 @@ from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.record import SourceRecord, read_records
 from renderer.catalog import written_versions
-from renderer.identity import applyset_id, source_parent
+from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.memo import Memo
+from renderer.model import Bundle, RenderedNode
+
+Answers = Mapping[ObjectKey, tuple[Object, Object]]
 
 
 async def preview(
@@ -36,25 +39,54 @@ async def preview(
     looked_at = {catalog.source for catalog in catalogs}
     neighbours = {name: record for name, record in await read_records(reads) if name not in looked_at}
     begun = replace(begun, records=_beside(begun.records, neighbours))
+    writer = Writer(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Propagation())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
-    rehearsal = await Writer(cluster, {}, users_of(sources)).rehearse(due, known.observed)
+    rehearsal = await writer.rehearse(due, known.observed)
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
     foreseen = replace(known, propagation=begun.propagation, archive=known.archive.foreseen(bundle.issued))
     found, first, decided = await decider.decide(catalogs, foreseen)
-    here = Situation(decided.conditions, bundle, due, decided.observed, decided.archive.stored, decided.propagation)
+    then = _prospect(bundle, due, decided, rehearsal.answers)
     return Preview(
         first=Pass(found, first, decided.observed, (), decided.propagation),
-        bundle=bundle,
-        due=due,
-        situation=here,
-        hindrances=governor.hindrances(decided.propagation, here),
-        answers=rehearsal.answers,
+        due=then,
+        staying=await _staying(writer, found, decided, then) if _stays(found, decided.propagation) else None,
         accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
         neighbours=neighbours,
     )
+
+
+def _prospect(bundle: Bundle, found: Plan, known: Known, answers: Answers) -> Prospect:
+    here = Situation(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
+    return Prospect(here, governor.hindrances(known.propagation, here), answers)
+
+
+def _stays(bundle: Bundle, decided: Propagation) -> bool:
+    """Is some instance not where it is to go?"""
+    return bool(decided.frozen) or any(one.revision != one.aim for one in bundle.instances.values())
+
+
+async def _staying(writer: Writer, bundle: Bundle, known: Known, due: Prospect) -> Prospect:
+    """What is to be done while instances are rendered as in `bundle`. The server is asked of what differs from what is due; what it refuses of that
+    says nothing of this.
+    """
+    later = {node.key: node.hash for one in due.bundle.sets for node in one.nodes if node.writable}
+
+    def is_alike(node: RenderedNode) -> bool:
+        return node.writable and later.get(node.key) == node.hash
+
+    nodes = {node.key: node for one in bundle.sets for node in one.nodes if node.key and node.writable}
+    failures = {key: why for key, why in known.observed.failures.items() if key not in nodes or is_alike(nodes[key])}
+    known = replace(known, observed=replace(known.observed, failures=failures))
+    found = plan(bundle, known.observed, known.records, to_the_end=True)
+    own = Plan(tuple(replace(one, nodes=tuple(it for it in one.nodes if not is_alike(it.node))) for one in found.sets))
+    rehearsal = await writer.rehearse(own, known.observed)
+    if rehearsal.observed.failures != failures:
+        known = replace(known, observed=rehearsal.observed)
+        found = plan(bundle, known.observed, known.records, to_the_end=True)
+    return _prospect(bundle, found, known, {**due.answers, **rehearsal.answers})
 
 
 def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:

@@ -44,17 +44,20 @@ def _change(change: Change) -> dict[str, Any]:
         "immutable": list(change.immutable),
         "usedBy": list(change.users),
         "why": change.why,
-        "meanwhile": _meanwhile(change.meanwhile) if change.meanwhile else None,
+        "meanwhile": [_meanwhile(one) for one in change.meanwhile],
+        "then": str(change.then) if change.then else None,
+        "rest": [_difference(one) for one in change.rest],
     }
 
 
 def _meanwhile(early: Meanwhile) -> dict[str, Any]:
-    diffs = {"diff": [_difference(one) for one in early.diff], "rest": [_difference(one) for one in early.rest]}
     return {
         "revision": early.revision,
-        **diffs,
+        "action": str(early.action),
+        "diff": [_difference(one) for one in early.diff],
         "gates": [_gate(gate) for gate in early.gates],
-        "beside": [*map(str, early.beside)],
+        "why": early.why,
+        "heals": early.heals,
     }
 
 

@@ -27,7 +27,7 @@ def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Itera
     yield from _foreign(changes)
     yield from _broken(preview, masks)
     yield from _held_back(preview, changes)
-    yield from operators_first(changes, preview.situation.observed.objects)
+    yield from operators_first(changes, preview.due.situation.observed.objects)
     yield from _privileges(preview, masks)
     yield from _rules(preview, masks)
 
@@ -80,10 +80,10 @@ def _held_back(preview: Preview, changes: Sequence[Change]) -> Iterator[Caution]
 
 def _broken(preview: Preview, masks: Masks) -> Iterator[Caution]:
     """Definitions that stay at their last revision because the new one would break what is stored, and whose instances those are."""
-    for rendered in preview.bundle.sources.values():
+    for rendered in preview.due.bundle.sources.values():
         for problem in rendered.problems:
-            kinds = [kind for kind, one in preview.bundle.definitions.items() if str(kind) in problem.message]
-            keys = sorted(key for key in preview.bundle.instances if key.group_kind in kinds)
+            kinds = [kind for kind, one in preview.due.bundle.definitions.items() if str(kind) in problem.message]
+            keys = sorted(key for key in preview.due.bundle.instances if key.group_kind in kinds)
             message = masks.text(problem.message) + (f"; its instances: {listed(keys)}" if keys else "")
             yield Caution(Hazard.BREAKING_SCHEMA, message, "", problem.file, problem.line)
 
@@ -98,13 +98,13 @@ def _privileges(preview: Preview, masks: Masks) -> Iterator[Caution]:
 
 def _rules(preview: Preview, masks: Masks) -> Iterator[Caution]:
     for source, before in preview.accepted.items():
-        for one in rules.changed(before, preview.situation.conditions.rules[source].accepted):
+        for one in rules.changed(before, preview.due.situation.conditions.rules[source].accepted):
             yield replace(one, message=masks.text(one.message))
 
 
 def _written(preview: Preview) -> Iterator[tuple[ObjectKey, RenderedNode, Mapping[str, object] | None]]:
     """Nodes that are written, with the live object."""
-    for one in preview.due.sets:
+    for one in preview.due.plan.sets:
         for plan in one.nodes:
             if plan.node.key and plan.node.writable and plan.verb not in {Verb.NONE, Verb.RECORD}:
                 yield plan.node.key, plan.node, plan.live

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ _SERVER = frozenset(
 )
 """What the server writes into metadata."""
 
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata", "status"})
 _RECORDS = frozenset({keys.PART_OF, keys.NODE, keys.INSTANCE, keys.COMMIT, keys.FILE, keys.REVISION})
 _OWN = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 """Records of the program on what it writes: they change with every commit, and tell nothing of what is deployed."""
@@ -30,6 +31,11 @@ LONGEST = 300
 def differences(old: Any, new: Any) -> tuple[Difference, ...]:
     """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
     return tuple(_compare(content(old), content(new), ""))
+
+
+def made(obj: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """What a new object is made of, beside what it is called."""
+    return tuple(Difference(name, None, item) for name, item in sorted(obj.items()) if name not in _IDENTITY)
 
 
 def content(obj: Any) -> Any:

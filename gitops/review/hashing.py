@@ -22,7 +22,7 @@ DIGITS = 16
 
 def plan_hash(head: Catalog, changes: Sequence[Change], moves: Iterable[Move], problems: Iterable[Problem]) -> str:
     """DIGITS hexadecimal digits."""
-    listed = [_told(change) for change in changes]
+    listed = [_told(change) for change in changes if not change.is_undone]
     files = sorted(set(_secret_files(head, changes)))
     rules = sorted(digest(rule.manifest) for rule in head.rules)
     moved = [[move.name, move.old, move.new] for move in moves]

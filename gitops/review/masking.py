@@ -15,7 +15,7 @@ from typing import Any
 
 from applier.adoption import LAST_APPLIED
 from renderer.discretion import SHORTEST, entries, forms
-from renderer.identity import group_kind
+from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import SECRET
 
 OF_CLUSTER = "secret of the cluster"
@@ -54,9 +54,9 @@ class Masks:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """What the Secrets among these hold is masked from now on, wherever it turns up."""
+        """What the Secrets among these hold is masked from now on, wherever it turns up. What a snapshot has masked holds no value."""
         for obj in objects:
-            if group_kind(obj) == SECRET:
+            if group_kind(obj) == SECRET and not is_of_snapshot(obj):
                 for _, plain in entries(obj):
                     self._known |= dict.fromkeys(forms(plain), plain)
                     self._pattern = None
@@ -73,6 +73,9 @@ class Masks:
             long = sorted((form for form in self._known if len(form) >= SHORTEST), key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, long)) or r"(?!)")
         return self._pattern.sub(lambda found: self._mask(self._known[found[0]]), text)
+
+    def key(self, key: ObjectKey) -> ObjectKey:
+        return ObjectKey(*map(self.text, key))
 
     def value(self, value: Any) -> Any:
         """A JSON value without values that are known; names of fields may tell as much as their values."""

@@ -1,84 +1,162 @@
-"""What an object is brought to at once, at the revision that its instance has, while the instance waits for its turn to move to another.
+"""What comes of a commit at once, where instances wait for their turn to move to another revision, and what comes in their turn.
 
 Values of an instance's own change go at once, and drift is healed, with the definition that it runs; a new one may be made with the revision that
-completed last. What the new revision changes comes later.
+completed last. What the new revision changes comes later. So there are two prospects, of instances where they stay and where they go: what both do
+alike to an object is done at once, and all else in two steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-from applier.plan import NodePlan, Plan, SetPlan, Verb
-from applier.prune import Fate
-from gitops.review.differences import differences
+from applier.cluster import Object
+from applier.plan import SetPlan, Verb
+from applier.reasons import Blocked
+from gitops.passes.known import Preview, Prospect
+from gitops.review.changes import gate_of, intended
+from gitops.review.differences import differences, made
 from gitops.review.masking import Masks
-from gitops.review.report import Difference
-from renderer.identity import Manifest, ObjectKey
+from gitops.review.report import Action, Change, Difference, Meanwhile
+from renderer.identity import ObjectKey
 
-_WRITES = frozenset({Verb.CREATE, Verb.UPDATE, Verb.HEAL})
+_GONE = frozenset({Action.DELETE, Action.RELEASE})
+_NEW = frozenset({Action.CREATE, Action.ADOPT, Action.REPLACE})
 
-
-@dataclass(frozen=True)
-class Staying:
-    """A plan of which instances stay at the revision that they have: its `sets`, its `nodes`, those that no gate holds, and what `goes`."""
-
-    sets: Mapping[ObjectKey, SetPlan]
-    nodes: Mapping[ObjectKey, NodePlan]
-    free: frozenset[ObjectKey]
-    goes: frozenset[ObjectKey]
-
-    @classmethod
-    def of(cls, plan: Plan) -> Staying:
-        return cls(
-            {one.rendered.parent: one for one in plan.sets},
-            {key: node for one in plan.sets for node in one.nodes if node.node.writable and (key := node.node.key)},
-            frozenset(key for one in plan.sets for key in _free(one)),
-            frozenset(o.member.key for one in plan.sets for o in one.orphans if o.fate in {Fate.DELETE, Fate.RELEASE}),
-        )
-
-    def brings(self, key: ObjectKey, content: str) -> bool:
-        """Is this very content written, and held by nothing?"""
-        return key in self.free and bool(content) and self.nodes[key].node.hash == content
-
-    def other(self, key: ObjectKey, content: str) -> NodePlan | None:
-        """Its plan, where something else than this content is written first."""
-        found = self.nodes.get(key)
-        return found if found and found.verb in _WRITES and found.node.hash != content else None
+Place = tuple[ObjectKey, ObjectKey]
+"""The parent of a set, and an object."""
 
 
-def _free(one: SetPlan) -> Iterator[ObjectKey]:
-    """Nodes that no gate holds, neither their own nor one of those that they depend on."""
-    held: set[str] = set()
-    for plan in one.nodes:
-        if plan.is_gated or not held.isdisjoint(plan.node.depends_on):
-            held.add(plan.node.id)
-        elif plan.node.key and plan.node.writable:
-            yield plan.node.key
+class Turns:
+    """Of each change, whether it is done at once or in the turn of an instance, and what is done before it then. Keys are masked."""
+
+    def __init__(self, preview: Preview, staying: Prospect, masks: Masks) -> None:
+        self._masks = masks
+        self._stays, self._frozen = preview.first.propagation.stays, preview.first.propagation.frozen
+        self._instances = {**preview.due.bundle.instances, **staying.bundle.instances}
+        self._source = next(one.rendered.parent for one in staying.plan.sets if one.rendered.is_source)
+        self._first = dict(self._fates(staying, without=self._frozen))
+        self._last = dict(self._fates(preview.due))
+        self._at_first, self._at_last = dict(self._objects(staying)), dict(self._objects(preview.due))
+
+    def _fates(self, prospect: Prospect, *, without: Collection[ObjectKey] = ()) -> Iterator[tuple[Place, object]]:
+        """What becomes of objects; of the sets `without` nothing does."""
+        for one in prospect.plan.sets:
+            if one.rendered.parent not in without:
+                for node in (plan.node for plan in one.nodes):
+                    if node.key and not node.external:
+                        fate = node.hash if node.writable else (node.waiting, node.error)
+                        yield (one.rendered.parent, self._masks.key(node.key)), fate
+                for orphan in one.orphans:
+                    yield (one.rendered.parent, self._masks.key(orphan.member.key)), orphan.fate
+
+    def _objects(self, prospect: Prospect) -> Iterator[tuple[ObjectKey, Object]]:
+        """What is wanted, as a server would have it where one was asked."""
+        for node in (plan.node for one in prospect.plan.sets for plan in one.nodes):
+            if node.key and node.writable:
+                _, there = prospect.answers.get(node.key, (None, node.manifest))
+                yield self._masks.key(node.key), there
+
+    def gate(self, one: SetPlan, key: ObjectKey) -> Blocked | None:
+        """Why what is due is not done to this object yet; None where the same is done at once."""
+        parent = one.rendered.parent
+        if not self._is_late(parent, self._masks.key(key)):
+            return None
+        waits = self._waiting(key if one.rendered.is_source else parent)
+        return self._stays[waits] if waits else None
+
+    def _is_late(self, parent: ObjectKey, key: ObjectKey) -> bool:
+        return self._first.get((parent, key)) != self._last.get((parent, key))
+
+    def _waiting(self, key: ObjectKey | None) -> ObjectKey | None:
+        """This instance, or one that it is nested in, where that waits for its turn."""
+        while key and not (key in self._stays and (key in self._frozen or self._is_elsewhere(key))):
+            rendered = self._instances.get(key)
+            key = rendered.owner if rendered else None
+        return key
+
+    def merged(self, due: Sequence[Change], staying: Sequence[Change]) -> Iterator[Change]:
+        """In the order of what is `due`; what comes to nothing in the end comes last."""
+        told = {(change.key, change.instance) for change in due}
+        first = {(change.key, change.instance): change for change in staying}
+        moved = {change.key: place for place, change in first.items() if place not in told}
+        for change in due:
+            place = change.key, change.instance
+            yield self._in_steps(change, first.pop(place if place in first else moved.get(change.key, place), None))
+        yield from filter(None, map(self._undone, first.values()))
+
+    def _in_steps(self, change: Change, first: Change | None) -> Change:
+        key, instance = change.key, change.instance
+        waits = self._waiting(instance or key)
+        if key is None:
+            return change
+        if not self._is_late(instance if change.node and instance else self._source, key):
+            change = replace(change, gates=first.gates) if first else change
+            return self._before(change, change, key) if key == instance and self._is_elsewhere(key) else change
+        if waits is None or first is None or _is_nothing(first):
+            return change
+        then = change.action
+        if first.action in _GONE:
+            then = Action.CREATE
+        elif then in _NEW and first.action.is_change:
+            then = Action.UPDATE
+        return self._before(change, first, waits, then)
+
+    def _is_elsewhere(self, instance: ObjectKey) -> bool:
+        """Is it at another revision than the one that it is to move to?"""
+        found = self._instances.get(instance)
+        return found is not None and found.revision != found.aim
+
+    def _undone(self, first: Change) -> Change | None:
+        """What is done to an object that in the end is as it is now."""
+        waits = self._waiting(first.instance or first.key)
+        if waits is None or first.key is None or not first.action.is_change or _is_nothing(first):
+            return None
+        action = then = Action.UPDATE if first.key in self._at_last else Action.DELETE
+        if first.action in _GONE:
+            action, then = Action.REPLACE, Action.CREATE
+        change = replace(first, action=action, diff=(), gates=(gate_of(self._stays[waits]),), why="", is_undone=True)
+        return self._before(change, first, waits, then)
+
+    def _before(self, change: Change, first: Change, instance: ObjectKey, then: Action | None = None) -> Change:
+        """The change with what comes `first`, at the revision of this instance; `then` is left for its turn."""
+        rest = self._rest(first.key or instance, change.diff, then)
+        revision = self._instances[instance].revision
+        early = Meanwhile(revision, first.action, first.diff, first.gates, first.why)
+        return replace(change, meanwhile=(early,), then=None if then is Action.UPDATE and not rest else then, rest=rest)
+
+    def _rest(self, key: ObjectKey, whole: tuple[Difference, ...], then: Action | None) -> tuple[Difference, ...]:
+        first, last = self._at_first.get(key), self._at_last.get(key)
+        if last and then is Action.CREATE:
+            return made(self._masks.object(last))
+        if first and last and then in {Action.UPDATE, Action.REPLACE}:
+            return differences(self._masks.object(first), self._masks.object(last))
+        return whole if then else ()
 
 
-def parted(
-    whole: Sequence[Difference], first: Manifest, then: Manifest, masks: Masks
-) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
-    """Of the `whole` difference what there is once an object is as `first` says, and what is left until it is as it is `then`."""
-    rest = differences(masks.object(first), masks.object(then))
-    return tuple(_at_first(whole, rest)), rest
+def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterator[Change]:
+    """The changes; what waits at a gate, or may not be deleted yet, is brought back to what was applied meanwhile, where somebody changed it."""
+    repairs = {
+        masks.key(plan.node.key): (one.rendered.before.revision, plan)
+        for one in preview.first.plan.sets
+        for plan in one.repairs
+        if one.rendered.before and plan.node.key and plan.verb is not Verb.LOOK
+    }
+    wanted = {plan.node.key: plan.node for one in preview.due.plan.sets for plan in one.nodes if plan.node.writable}
+    for change in changes:
+        revision, plan = repairs.get(change.key, (0, None)) if change.key else (0, None)
+        if plan is None:
+            yield change
+            continue
+        action = Action.UPDATE if plan.live else Action.CREATE
+        early = Meanwhile(revision, action, intended(plan.live or {}, plan.node.manifest, masks), heals=True)
+        later = wanted.get(plan.node.key)
+        rest = differences(masks.object(plan.node.manifest), masks.object(later.manifest)) if later else change.diff
+        then = Action.UPDATE if change.action is Action.CREATE else change.action
+        found = replace(change, meanwhile=(early, *change.meanwhile))
+        yield found if change.meanwhile else replace(found, then=then, rest=rest)
 
 
-def _at_first(whole: Sequence[Difference], rest: Sequence[Difference]) -> Iterator[Difference]:
-    """A field that only the second step changes is as it was; one that both change gets there in two."""
-    for one in whole:
-        touching = [other for other in rest if _touch(one.path, other.path)]
-        if not touching:
-            yield one
-        elif [other.path for other in touching] == [one.path] and touching[0].old != one.old:
-            yield Difference(one.path, one.old, touching[0].old)
-    for one in rest:
-        if not any(_touch(one.path, other.path) for other in whole):
-            yield Difference(one.path, one.new, one.old)
-
-
-def _touch(path: str, other: str) -> bool:
-    """Is one of them a part of the other?"""
-    short, long = sorted((path, other), key=len)
-    return long == short or long.startswith((f"{short}.", f"{short}["))
+def _is_nothing(change: Change) -> bool:
+    """Does it stay as it is, but for what we record on it?"""
+    return change.action is Action.KEEP or (change.action is Action.UPDATE and not change.diff)

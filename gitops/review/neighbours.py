@@ -32,7 +32,7 @@ class Neighbours:
     def of(cls, preview: Preview) -> Neighbours:
         found = preview.neighbours
         names = {applyset_id(source_parent(name)): name for name in found}
-        live = preview.situation.observed.objects
+        live = preview.due.situation.observed.objects
         crds = (obj for key, obj in live.items() if key.group_kind == CRD) if names else ()
         return cls(
             {defined_kind(crd): names[owner] for crd in crds if (owner := label(crd, keys.PART_OF)) in names},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from functools import partial
+from typing import Any
 
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
-from gitops.passes.known import Preview
+from gitops.passes.known import Preview, Prospect
 from gitops.passes.previewing import preview
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
@@ -20,8 +21,10 @@ from gitops.review.cautions import cautions
 from gitops.review.changes import Before, Changes
 from gitops.review.judging import judge_of, refusals
 from gitops.review.masking import Masks
+from gitops.review.meanwhile import Turns, healed
+from gitops.review.neighbours import Neighbours
 from gitops.review.recorded import Judging
-from gitops.review.report import Caution, Hazard, Move, Report
+from gitops.review.report import Action, Caution, Change, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
 from renderer import schemas
 from renderer.catalog import Catalog
@@ -88,11 +91,12 @@ async def against_snapshot(
     ]
     record = snapshot.record(secrets)
     try:
-        found = await against(record, head, clock=clock, facts=facts, memo=memo)
+        known = record.objects.keys() & map(ObjectKey.of, secrets)
+        found = await against(record, head, clock=clock, facts=facts, memo=memo, hidden=known)
     finally:
         await record.close()
-    known = sum(ObjectKey.of(obj) in record.objects for obj in secrets)
-    warnings = (*found.warnings, *(Caution(Hazard.NOT_COMPARED, one) for one in _not_compared(snapshot, known)))
+    said = (Caution(Hazard.NOT_COMPARED, one) for one in _not_compared(snapshot, len(known)))
+    warnings = (*found.warnings, *said)
     return replace(found, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
 
 
@@ -121,62 +125,80 @@ async def against(
     levels: Mapping[ObjectKey, int] | None = None,
     memo: Memo | None = None,
     masks: Masks | None = None,
+    hidden: Collection[ObjectKey] = (),
 ) -> Report:
-    """What `head` changes of a cluster; `masks` may know Secrets that are in neither. Nothing is written.
+    """What `head` changes of a cluster; `masks` may know Secrets that are in neither. Of objects in `hidden` the cluster's data are not known, and
+    taken to be as `head` says. Nothing is written.
 
     Raises ClusterError only when the cluster cannot be read at all.
     """
     known = (lambda _: facts) if facts is not None else None
     foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo())
-    judge = judge_of(head.catalog)
-    try:
-        refused = await refusals(foreseen.due, head.catalog, judge)
-    finally:
-        await judge.close()
     masks = masks or Masks()
-    masks.learn(foreseen.situation.observed.objects.values())
-    masks.learn(_manifests(foreseen.bundle))
-    made = Changes(foreseen, masks, unresolved or {}, levels or {}, refused)
-    return reported(made, head, at=clock.now(), against=f"cluster {cluster.name}")
-
-
-def reported(made: Changes, head: SourceState, *, at: datetime, against: str) -> Report:
-    """The changes of one source as its reviewers see them."""
-    preview, masks = made.preview, made.masks
-    changes = made.all()
-    problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(preview))
-    moves = tuple(_moves(preview))
+    masks.learn(foreseen.due.situation.observed.objects.values())
+    for prospect in filter(None, (foreseen.due, foreseen.staying)):
+        masks.learn(_manifests(prospect.bundle))
+    neighbours = Neighbours.of(foreseen)
+    told = partial(Changes, masks=masks, neighbours=neighbours, unresolved=unresolved or {}, levels=levels or {})
+    turns = Turns(foreseen, foreseen.staying, masks) if foreseen.staying else None
+    made, unchanged = await _changes(foreseen, head.catalog, told, turns, hidden)
+    changes = tuple(healed(made, foreseen, masks))
+    problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(foreseen))
+    moves = tuple(_moves(foreseen))
     return Report(
         source=head.catalog.source,
         head=head.catalog.revision,
-        at=at,
-        against=against,
+        at=clock.now(),
+        against=f"cluster {cluster.name}",
         hash=hashing.plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
-        warnings=tuple(sorted((*cautions(preview, changes, masks), *made.neighbours.cautions(changes)))),
+        warnings=tuple(sorted((*cautions(foreseen, changes, masks), *neighbours.cautions(changes)))),
         moves=moves,
-        steps=tuple(schedule.steps(preview, changes)),
+        steps=tuple(schedule.steps(foreseen, changes)),
         problems=problems,
-        unchanged=made.unchanged,
+        unchanged=unchanged,
     )
 
 
+async def _changes(
+    preview: Preview, head: Catalog, told: partial[Changes], turns: Turns | None, hidden: Collection[ObjectKey]
+) -> tuple[tuple[Change, ...], int]:
+    """All changes, and how many objects do not change. What the schemas of the commit refuse is asked of each prospect."""
+    judge, decided = judge_of(head), preview.first.propagation
+
+    async def of(prospect: Prospect, **more: Any) -> Changes:
+        refused = await refusals(prospect.plan, head, judge)
+        return told(prospect, barriers=decided.gates.barriers, refused=refused, **more)
+
+    try:
+        if turns is None or preview.staying is None:
+            due = await of(preview.due)
+            return due.all(), due.unchanged
+        due = await of(preview.due, turn=turns.gate)
+        staying = await of(preview.staying, frozen=decided.frozen, hidden=hidden)
+        changes = tuple(turns.merged(due.all(), staying.all()))
+        undone = sum(one.is_undone and one.action is not Action.DELETE for one in changes)
+        return changes, due.unchanged - undone
+    finally:
+        await judge.close()
+
+
 def _problems(preview: Preview) -> Sequence[Problem]:
-    return sorted({*preview.bundle.problems, *preview.first.propagation.problems})
+    return sorted({*preview.due.bundle.problems, *preview.first.propagation.problems})
 
 
 def _moves(preview: Preview) -> Iterator[Move]:
-    names = {kind: one.name for kind, one in preview.bundle.definitions.items()}
-    for issued in preview.bundle.issued:
-        instances = [key for key in preview.bundle.instances if key.group_kind == issued.kind]
+    names = {kind: one.name for kind, one in preview.due.bundle.definitions.items()}
+    for issued in preview.due.bundle.issued:
+        instances = [key for key in preview.due.bundle.instances if key.group_kind == issued.kind]
         policies = {_policy(preview, key, names.get(issued.kind, "")) for key in instances}
         name = names.get(issued.kind, f"{issued.kind.kind.lower()}.{issued.kind.group}")
         yield Move(name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies))))
 
 
 def _policy(preview: Preview, key: ObjectKey, definition: str) -> str:
-    labels = preview.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
-    found = preview.situation.policy(key.group_kind, definition, labels)
+    labels = preview.due.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
+    found = preview.due.situation.policy(key.group_kind, definition, labels)
     return found.name if isinstance(found, Policy) else ""
 
 

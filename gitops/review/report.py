@@ -15,7 +15,7 @@ from applier.reasons import Reason
 from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
-from renderer.listing import counted, listed
+from renderer.listing import counted
 
 
 class Action(StrEnum):
@@ -68,19 +68,20 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Meanwhile:
-    """What an object is brought to at the `revision` that its instance has, before the turn to move comes: what differs then (`diff`), what is left
-    for the turn (`rest`), and what holds even that. `beside`, of an instance, are objects that it has at that revision alone.
+    """What becomes of an object at a `revision` that its instance has, before what the commit wants of it: what differs then, what holds even that,
+    and `why` as of a change. It is so until the instance has its turn to move; where it `heals`, until nothing holds the change any more.
     """
 
     revision: int
+    action: Action
     diff: tuple[Difference, ...]
-    rest: tuple[Difference, ...]
     gates: tuple[Gate, ...] = ()
-    beside: tuple[ObjectKey, ...] = ()
+    why: str = ""
+    heals: bool = False
 
-    def __str__(self) -> str:
-        also = f", with {listed(self.beside, most=3)}" if self.beside else ""
-        return f"at r{self.revision} until its turn{also}"
+    @property
+    def what(self) -> str:
+        return f"healed at r{self.revision}" if self.heals else f"at r{self.revision} until its turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ class Change:
     """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
     none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
     replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is kept, unknown or fails. `meanwhile` is
-    what comes before it, of which nothing is counted.
+    what comes before it, in order, of which nothing is counted; `then` is what is left to be done afterwards (None: nothing) and `rest` what differs
+    then; `is_undone` where the object then is as it was before.
     """
 
     action: Action
@@ -104,17 +106,33 @@ class Change:
     immutable: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     why: str = ""
-    meanwhile: Meanwhile | None = None
+    meanwhile: tuple[Meanwhile, ...] = ()
+    then: Action | None = None
+    rest: tuple[Difference, ...] = ()
+    is_undone: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """Would the cluster be another afterwards, or meanwhile?"""
+        return self.action.is_change or any(one.action.is_change for one in self.meanwhile)
 
     @property
     def parts(self) -> tuple[Change, ...]:
         """In the order in which they happen: what comes at once, and the rest in its turn."""
-        early = self.meanwhile
-        if early is None:
+        if not self.meanwhile:
             return (self,)
-        first = replace(self, diff=early.diff, gates=early.gates, why=str(early))
-        later = replace(self, action=Action.UPDATE, diff=early.rest)
-        return (first, later) if early.rest else (first,)
+        first = tuple(
+            replace(
+                self,
+                action=one.action,
+                diff=one.diff,
+                gates=one.gates,
+                why="; ".join(filter(None, (one.what, one.why))),
+                users=(),
+            )
+            for one in self.meanwhile
+        )
+        return (*first, replace(self, action=self.then, diff=self.rest)) if self.then else first
 
     @property
     def ref(self) -> str:
@@ -231,4 +249,4 @@ class Report:
 
     @property
     def has_changes(self) -> bool:
-        return any(change.action.is_change for change in self.changes)
+        return any(change.is_change for change in self.changes)

@@ -48,13 +48,13 @@ class Rooms:
 
     @cached_property
     def _sets(self) -> Mapping[ObjectKey, SetPlan]:
-        return {one.rendered.parent: one for one in self.preview.due.sets}
+        return {one.rendered.parent: one for one in self.preview.due.plan.sets}
 
     def _closings(self, changes: Sequence[Change], begins: datetime) -> Iterator[datetime]:
         """When the windows next close that are open at this time and govern the changes, or are named by their gates."""
-        reading = self.preview.situation.conditions.reading
-        conditions = replace(self.preview.situation.conditions, reading=reading._replace(now=begins))
-        then = replace(self.preview.situation, conditions=conditions)
+        reading = self.preview.due.situation.conditions.reading
+        conditions = replace(self.preview.due.situation.conditions, reading=reading._replace(now=begins))
+        then = replace(self.preview.due.situation, conditions=conditions)
         verdicts = Verdicts(then)
         for change in changes:
             verdict = verdicts.of(due) if (due := self._due(change)) else None
@@ -78,7 +78,7 @@ class Rooms:
         return Due(found.rendered, change.key, _EFFECTS.get(change.action, Effect.UPDATE), change.node, change.level)
 
     def policy(self, instance: ObjectKey | None) -> Policy:
-        here = self.preview.situation
+        here = self.preview.due.situation
         rendered = here.bundle.instances.get(instance) if instance else None
         if rendered is None or instance is None:
             return DEFAULT
@@ -111,7 +111,7 @@ class Rooms:
         if one is None or one.parent is None:
             return None
         stored: Mapping[str, Any] = ((one.parent.get("status") or {}).get("levelgate") or {}).get("progress") or {}
-        progress = Progress.read(stored, self.preview.situation.now)
+        progress = Progress.read(stored, self.preview.due.situation.now)
         written = [(_written(node.live), annotation(node.live, keys.COMMIT)) for node in one.nodes if node.live]
         times = [(at, commit) for at, commit in written if at]
         if not times or progress.ready_since is None or progress.flaps:

@@ -54,8 +54,9 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
     for change in changes:
         instance = change.instance
         held = _held(change)
-        if early := change.meanwhile:
-            found.setdefault(_early(early), []).append(change)
+        for early in change.meanwhile:
+            if early.action.is_change:
+                found.setdefault(_early(early), []).append(change)
         if not change.action.is_change or (not change.gates and instance in turns):
             continue  # what waits for the turn of its instance alone starts with it
         if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY for gate in held):
@@ -65,7 +66,7 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
         when = starts.of(change, leaves=instance in gone, alone=instance in free)
         found.setdefault(when, []).append(change)
     for when in sorted(found, key=_order):
-        begins = when.at or (None if when.rank else preview.situation.now)
+        begins = when.at or (None if when.rank else preview.due.situation.now)
         room = rooms.of(found[when], begins) if begins else None
         names = dict.fromkeys(place(one.instance) if one.instance else one.ref for one in found[when])
         yield Step(when.what, tuple(names), when.at, when.after, room)
@@ -79,7 +80,7 @@ def place(key: ObjectKey) -> str:
 def _early(meanwhile: Meanwhile) -> _When:
     """When something is brought to what its instance is at until its turn."""
     gate = max(meanwhile.gates, key=lambda one: one.until.timestamp() if one.until else 0.0, default=None)
-    what = f"at r{meanwhile.revision} until their turn"
+    what = meanwhile.what.replace("its turn", "their turn")
     if gate is None:
         return _When(0, None, 0, "", _titled(what))
     return _When(2, gate.until, 0, "" if gate.until else _after([_sentence(gate)]), _titled(what, _named(gate)))
@@ -134,7 +135,7 @@ class _Starts:
         known = [end for end in earlier if end]
         if len(known) < len(earlier):
             return None
-        now = self._preview.situation.now
+        now = self._preview.due.situation.now
         late = max((end - now for end in known), default=timedelta())
         opens = [
             gate.until + late if gate.is_turn else max(gate.until, *known, now) for gate in change.gates if gate.until

@@ -19,7 +19,7 @@ from applier.cluster import Object
 from applier.observed import label
 from applier.plan import Brake
 from applier.reasons import Reason
-from gitops.review.report import Action, Report
+from gitops.review.report import Action, Change, Report
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id
 from tests.properties.platform import VOLATILE, Files, Platform
@@ -138,7 +138,7 @@ def stories(draw: st.DrawFn) -> list[Turn]:
 @dataclass(frozen=True)
 class Said:
     """`now`: what becomes of objects at once; `never`: those that stay as they are; `open`: of which the plan cannot tell, or which go as soon as
-    others have settled; `late`: sets of instances that wait for their turn, where that may come in the same run.
+    others have settled, as items of a collection do; `late`: sets of instances that wait for their turn, where that may come in the same run.
     """
 
     now: dict[ObjectKey, Action]
@@ -149,21 +149,26 @@ class Said:
     @classmethod
     def of(cls, report: Report, *, is_slow: bool) -> Said:
         """Where a rollout `is_slow` nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more."""
-        known = {one.key: one.parts[0] if is_slow else one for one in report.changes if one.key}
+        known = {one.key: one.parts[0] if is_slow or _is_healed(one) else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
         if is_slow:
-            never = {key for key, one in known.items() if one.action in _STAYS or one.gates}
-            unclear = {key for key, one in known.items() if one.action is Action.UNKNOWN}
+            items = {key for key, one in known.items() if one.gates and all(gate.is_of_items for gate in one.gates)}
+            never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - items
+            unclear = items | {key for key, one in known.items() if one.action is Action.UNKNOWN}
             now = {key: one.action for key, one in known.items() if key not in never | unclear}
-            now |= {key: Action.CREATE for one in known.values() if one.meanwhile for key in one.meanwhile.beside}
             return cls(now, never, unclear, set())
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
         never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
-        beside = {key for one in known.values() if one.meanwhile for key in one.meanwhile.beside}
-        unclear = turns | beside | {key for key, one in known.items() if one.action is Action.UNKNOWN}
+        twice = {one.key for one in report.changes if one.key and one.meanwhile and not _is_healed(one)}
+        unclear = turns | twice | {key for key, one in known.items() if one.action is Action.UNKNOWN}
         now = {key: one.action for key, one in known.items() if key not in never | unclear}
         return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
+
+
+def _is_healed(change: Change) -> bool:
+    """Is it healed, and held by more than a turn that may come soon?"""
+    return any(one.heals for one in change.meanwhile) and not all(gate.is_turn for gate in change.gates)
 
 
 def run(platform: Platform) -> list[Write]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitops.review.masking import Masks
-from gitops.review.meanwhile import parted
-from gitops.review.report import Action, Change, Difference
+from gitops.review.report import Action, Change
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
-from tests.properties.repositories import config_map, definition, instance
+from tests.properties.repositories import GROUP, config_map, definition, instance
 from tests.properties.test_planned import PACE, done, rule, run
 
 POLICY = rule("PropagationPolicy", PACE)
@@ -102,19 +100,132 @@ def test_a_window_holds_what_comes_first_as_well() -> None:
         assert change.key not in done(run(platform))
 
 
-def test_what_both_steps_change_gets_there_in_two() -> None:
-    first = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "c": "1", "list": ["x"]}}
-    then = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "2", "b": "2", "c": "0", "list": ["x", "y"]}}
-    whole = (Difference("data.a", "0", "2"), Difference("data.b", None, "2"), Difference("data.d", "0", None))
-    early, rest = parted(whole, first, then, Masks())
-    assert early == (Difference("data.a", "0", "1"), Difference("data.d", "0", None), *_there_and_back())
-    assert rest == (
-        Difference("data.a", "1", "2"),
-        Difference("data.b", None, "2"),
-        Difference("data.c", "1", "0"),
-        Difference("data.list", ["x"], ["x", "y"]),
-    )
+Told = list[tuple[str, tuple[str, ...], list[str]]]
 
 
-def _there_and_back() -> tuple[Difference, ...]:
-    return Difference("data.c", "0", "1"), Difference("data.list", ["x", "y"], ["x"])
+def paced(before: list[dict[str, Any]], after: list[dict[str, Any]], **changed: Any) -> tuple[Told, dict[str, str]]:
+    """Instances `x` and `y` of one definition, which changes and gets a node more, and `y` changes with it; `x` comes first. What the plan tells
+    of the other nodes of `y`, and what the run did to them.
+    """
+    with Platform() as platform:
+        instances = {f"{name}.json": instance("Link", name) for name in "xy"}
+        platform.commit({"link.json": definition("Link", before, spec=FIELDS), **instances})
+        run(platform)
+        y = {"y.json": instance("Link", "y", **changed)}
+        link = definition("Link", [*after, config_map("new")], spec=FIELDS)
+        platform.commit({"link.json": link, "policy.json": POLICY, **instances, **y})
+        changes = platform.plan().changes
+        told = parts(
+            tuple(one for one in changes if one.instance and one.instance.name == "y" and one.node in {"a", "b"})
+        )
+        done_to = {key.name: str(action) for key, action in done(run(platform)).items() if key.name.startswith("y-")}
+        return told, done_to
+
+
+def test_what_only_the_old_revision_has_is_changed_first_and_goes_in_its_turn() -> None:
+    told, done_to = paced([config_map("a"), config_map("b")], [config_map("a")], text="two")
+    assert told == [
+        ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), []),
+        ("update 0 ConfigMap/default/y-b", ("data.text: one -> two",), []),
+        ("delete 0 ConfigMap/default/y-b", (), ["PaceReached"]),
+    ]
+    assert done_to == {"y-a": "update", "y-b": "update"}
+
+
+def test_what_only_the_old_revision_makes_is_made_and_goes_in_its_turn() -> None:
+    optional = {**config_map("b"), "includeWhen": ["${schema.spec.text == 'two'}"]}
+    told, done_to = paced([config_map("a"), optional], [config_map("a")], text="two")
+    assert told == [
+        ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), []),
+        ("create 0 ConfigMap/default/y-b", ("data: None -> {'text': 'two'}",), []),
+        ("delete 0 ConfigMap/default/y-b", (), ["PaceReached"]),
+    ]
+    assert done_to == {"y-a": "update", "y-b": "create"}
+
+
+def test_what_only_the_old_revision_takes_away_comes_again_in_its_turn() -> None:
+    optional = {**config_map("b"), "includeWhen": ["${schema.spec.on}"]}
+    told, done_to = paced([config_map("a"), optional], [config_map("a"), config_map("b")], on=False)
+    assert told == [
+        ("delete 0 ConfigMap/default/y-b", (), []),
+        ("create 0 ConfigMap/default/y-b", ("data: None -> {'text': 'one'}",), ["PaceReached"]),
+    ]
+    assert done_to == {"y-b": "delete"}
+
+
+def test_what_the_new_revision_undoes_is_told_as_well() -> None:
+    always = config_map("b")
+    always["template"]["data"]["text"] = "one"
+    told, done_to = paced([config_map("a"), config_map("b")], [config_map("a"), always], text="two")
+    assert told == [
+        ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), []),
+        ("update 0 ConfigMap/default/y-b", ("data.text: one -> two",), []),
+        ("update 0 ConfigMap/default/y-b", ("data.text: two -> one",), ["PaceReached"]),
+    ]
+    assert done_to == {"y-a": "update", "y-b": "update"}
+
+
+def test_what_the_server_refuses_of_the_new_revision_hinders_no_change_at_the_old_one() -> None:
+    """Of an object whose data never change the labels may."""
+
+    def fixed(revision: str) -> dict[str, Any]:
+        node = config_map("b")
+        node["template"] |= {"immutable": True, "data": {"revision": revision}}
+        node["template"]["metadata"]["labels"] = {"text": "${schema.spec.text}"}
+        return node
+
+    told, done_to = paced([fixed("1")], [fixed("2")], text="two")
+    assert told == [
+        ("update 0 ConfigMap/default/y-b", ("metadata.labels.text: one -> two",), []),
+        ("failed 0 ConfigMap/default/y-b", (), []),
+    ]
+    assert done_to == {"y-b": "update"}
+
+
+def test_what_is_nested_waits_for_the_turn_of_what_it_is_nested_in() -> None:
+    """The definition of the inner instance does not change, what the outer one makes of it does."""
+
+    def outer(text: str) -> dict[str, Any]:
+        metadata = {"name": "${schema.metadata.name}-in"}
+        inner = {"apiVersion": f"{GROUP}/v1", "kind": "Inner", "metadata": metadata, "spec": {"text": text}}
+        return {"id": "inner", "template": inner}
+
+    files = {"inner.json": definition("Inner", [config_map("a")], spec=FIELDS)}
+    with Platform() as platform:
+        instances = {f"{name}.json": instance("Outer", name) for name in "xy"}
+        before = definition("Outer", [outer("${schema.spec.text}")], spec=FIELDS)
+        platform.commit({**files, **instances, "outer.json": before})
+        run(platform)
+        y = {"y.json": instance("Outer", "y", text="two")}
+        after = definition("Outer", [outer("three")], spec=FIELDS)
+        platform.commit({**files, **instances, **y, "outer.json": after, "policy.json": POLICY})
+        changes = platform.plan().changes
+        assert parts(tuple(one for one in changes if one.key and one.key.name.startswith("y-in"))) == [
+            ("update 0 Inner.g.test/default/y-in", ("spec.text: one -> two",), []),
+            ("update 0 Inner.g.test/default/y-in", ("spec.text: two -> three",), ["PaceReached"]),
+            ("update 0 ConfigMap/default/y-in-a", ("data.text: one -> two",), []),
+            ("update 0 ConfigMap/default/y-in-a", ("data.text: two -> three",), ["PaceReached"]),
+        ]
+        assert {key.name for key in done(run(platform)) if key.name.startswith("y-")} == {"y-in", "y-in-a"}
+
+
+def test_what_waits_is_healed_meanwhile() -> None:
+    once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "selector": {"nodes": ["a"]}}
+    with Platform() as platform:
+        files = {"link.json": definition("Link", [config_map("a")], spec=FIELDS), "y.json": instance("Link", "y")}
+        platform.commit(files)
+        run(platform)
+        key = next(key for key in platform.cluster.objects if key.name == "y-a")
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "y-a", "namespace": "default"}}
+        platform.cluster.put({**manifest, "data": {"text": "by hand"}}, manager="kubectl-edit")
+        changed = {"y.json": instance("Link", "y", text="two"), "window.json": rule("PropagationWindow", closed)}
+        platform.commit({**files, **changed})
+        report = platform.plan()
+        assert parts(tuple(one for one in report.changes if one.key == key)) == [
+            ("update 0 ConfigMap/default/y-a", ("data.text: by hand -> one",), []),
+            ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), ["WindowClosed"]),
+        ]
+        assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
+        assert done(run(platform))[key] is Action.UPDATE
+        assert platform.cluster.objects[key]["data"]["text"] == "one"
