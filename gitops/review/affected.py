@@ -29,7 +29,7 @@ def affected(
             if any(node.external or node.key in wanted for node in one.nodes):
                 kept.add(_top(key, bundle, source))
     kept |= {key for bundle in (before, after) for key in _neighbours(kept, bundle.sources[head.source])}
-    return _reduced(base, before, kept), _reduced(head, after, kept)
+    return _reduced(base, kept), _reduced(head, kept)
 
 
 def _keys(bundle: Bundle) -> set[ObjectKey]:
@@ -87,6 +87,8 @@ def _neighbours(kept: set[ObjectKey], source: RenderedSet) -> Iterator[ObjectKey
             yield node.key
 
 
-def _reduced(catalog: Catalog, bundle: Bundle, kept: set[ObjectKey]) -> Catalog:
-    origins = {node.origin for node in bundle.sources[catalog.source].nodes if node.key in kept}
-    return replace(catalog, objects=tuple(one for one in catalog.objects if one.origin in origins))
+def _reduced(catalog: Catalog, kept: set[ObjectKey]) -> Catalog:
+    """With what is called like one of these, in whatever namespace: what stands in a file may leave out its own."""
+    names = {(key.group_kind, key.name) for key in kept}
+    objects = (one for one in catalog.objects if (one.group_kind, one.manifest["metadata"].get("name")) in names)
+    return replace(catalog, objects=tuple(objects))
