@@ -17,7 +17,7 @@ from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from gitops.passes.known import Prospect
 from gitops.review.behind import behind
-from gitops.review.differences import differences, made
+from gitops.review.differences import at, differences, made
 from gitops.review.masking import Masks, is_of_snapshot
 from gitops.review.neighbours import Neighbours
 from gitops.review.report import Action, Change, Difference, Gate
@@ -188,7 +188,9 @@ class Changes:
         unsaid = sorted(
             path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)
         )
-        return (*found, *(Difference(path, "(its old owner's)", None) for path in unsaid))
+        shown = self.masks.object(live)
+        gone = ((path, at(shown, path)) for path in unsaid)
+        return (*found, *(Difference(path, "(set by its old owner)" if old is None else old) for path, old in gone))
 
     def _handed_over(self, one: SetPlan) -> Iterator[Change]:
         """Members that are no longer wanted here, and that another source waits for."""

@@ -38,6 +38,16 @@ def made(obj: Mapping[str, Any]) -> tuple[Difference, ...]:
     return tuple(Difference(name, None, item) for name, item in sorted(obj.items()) if name not in _IDENTITY)
 
 
+def at(obj: Any, path: str) -> Any:
+    """The value of a field whose path goes through maps alone (`metadata.labels.app.kubernetes.io/name`), and through no list; None where there is
+    none.
+    """
+    if not path or not isinstance(obj, dict):
+        return None if path else obj
+    steps = (name for name in obj if path == name or path.startswith(f"{name}."))
+    return next((found for name in steps if (found := at(obj[name], path[len(name) + 1 :])) is not None), None)
+
+
 def content(obj: Any) -> Any:
     """An object without what is not content."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVER}
