@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from applier import observe
 from applier.fights import Fights
@@ -24,10 +25,15 @@ from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, defined_kind
 from renderer.memo import Memo
-from renderer.model import Bundle, RenderedSet
+from renderer.model import Bundle, Live, RenderedSet
 from renderer.object_types import ObjectTypes, of_crds
 from renderer.render import render
+from renderer.resolve import laid_over
+from renderer.stored import carries
 from renderer.world import World
+
+MOST_ROUNDS = 8
+"""So often what is referred to is foretold again: it may refer to something else itself, and in a circle for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Decider:
 
         `to_the_end` nothing is held back, and nobody is asked what may move.
         """
+        rounds = 0
         while True:
             observed = known.observed.served(await self.cluster.discover())
             known = replace(known, observed=observed)
@@ -92,7 +99,11 @@ class Decider:
                 continue
             known = replace(known, observed=observed)
             if to_the_end:
-                return bundle, decided, known
+                coming = foretold(bundle, observed.objects)
+                if coming == known.foretold or rounds == MOST_ROUNDS:
+                    return bundle, decided, known
+                known, rounds = replace(known, foretold=coming), rounds + 1
+                continue
             if still := governor.standing_still(bundle, observed, known.now):
                 found = plan(bundle, observed, records, still.gates, self.comparisons)
                 return bundle, found, replace(known, propagation=still)
@@ -116,6 +127,21 @@ class Decider:
                 final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
                 final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
                 return bundle, final, replace(known, propagation=moved.after(final))
+
+
+def foretold(bundle: Bundle, live: Live) -> Live:
+    """Of the objects that are only referred to, those that the commit itself writes, as they will be, each with a version of its own. What
+    controllers make of them is not known.
+    """
+    referred = {node.key for one in bundle.sets for node in one.nodes if node.external and node.key}
+    nodes = (node for one in bundle.sets if referred for node in one.nodes if node.key in referred and node.writable)
+    found: dict[ObjectKey, Mapping[str, Any]] = {}
+    for node in nodes:
+        there = live.get(node.key) if node.key else None
+        if node.key and not (there and carries(there, node.manifest, node.hash)):
+            coming = laid_over(node.manifest, there) if there else node.manifest
+            found[node.key] = {**coming, "metadata": {**coming["metadata"], "resourceVersion": node.hash}}
+    return found
 
 
 def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
@@ -162,7 +188,7 @@ def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> Wor
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
     return World(
-        live=observed.objects,
+        live={**observed.objects, **known.foretold} if known.foretold else observed.objects,
         scopes=scopes,
         defined=defined,
         owners=owners,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from applier.cluster import Object
 from applier.errors import ClusterError
@@ -127,7 +128,8 @@ class Preview:
 class Known:
     """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
     are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
-    rendered at their applied pair as well.
+    rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit
+    makes them, where all is decided to the end.
     """
 
     observed: Observed
@@ -139,6 +141,7 @@ class Known:
     records: Records
     settled: frozenset[str] = frozenset()
     gated: frozenset[ObjectKey] = frozenset()
+    foretold: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
 
     def hearing(self, rollouts: Rollouts) -> Known:
         """With these records of rollouts, and what people ask there."""

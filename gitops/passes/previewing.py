@@ -46,7 +46,8 @@ async def preview(
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
-    foreseen = replace(known, propagation=begun.propagation, archive=known.archive.foreseen(bundle.issued))
+    archive = known.archive.foreseen(bundle.issued)
+    foreseen = replace(known, propagation=begun.propagation, archive=archive, foretold={})
     found, first, decided = await decider.decide(catalogs, foreseen)
     then = _prospect(bundle, due, decided, rehearsal.answers)
     return Preview(

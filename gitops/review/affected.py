@@ -28,7 +28,9 @@ def affected(
         for key, one in bundle.instances.items():
             if any(node.external or node.key in wanted for node in one.nodes):
                 kept.add(_top(key, bundle, source))
-    kept |= {key for bundle in (before, after) for key in _neighbours(kept, bundle.sources[head.source])}
+    for bundle in (before, after):
+        kept |= set(_referred(bundle, source))
+        kept |= set(_neighbours(kept, bundle.sources[head.source]))
     return _reduced(base, kept), _reduced(head, kept)
 
 
@@ -74,6 +76,15 @@ def _below(key: ObjectKey, bundle: Bundle) -> Iterator[ObjectKey]:
             if node.key and not node.external:
                 yield node.key
                 yield from _below(node.key, bundle)
+
+
+def _referred(bundle: Bundle, source: ObjectKey) -> Iterator[ObjectKey]:
+    """What of the commit is referred to by instances, or what makes it."""
+    named = {node.key for one in bundle.instances.values() for node in one.nodes if node.external and node.key}
+    for one in bundle.sets if named else ():
+        for node in one.nodes:
+            if node.key in named and not node.external:
+                yield node.key if one.is_source else _top(one.parent, bundle, source)
 
 
 def _neighbours(kept: set[ObjectKey], source: RenderedSet) -> Iterator[ObjectKey]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
-from applier.observed import annotation
+from applier.observed import annotation, label
 from applier.plan import Barrier, Plan, SetPlan
 from applier.plan.nodes import BEHIND_THE_BARRIER
 from applier.reasons import Reason
@@ -102,7 +102,7 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
     for plan in one.nodes:
         if plan.node.key:
             needs = [key for name in plan.node.depends_on if (key := by_id.get(name))]
-            yield plan.node.key, needs if one.rendered.is_source else [*needs, one.rendered.parent]
+            yield plan.node.key, needs if one.rendered.is_source or _is_set(one) else [*needs, one.rendered.parent]
     recorded = {orphan.member.node for orphan in one.orphans}
     for orphan in one.orphans:
         shields = [
@@ -119,6 +119,11 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
             )
         ]
         yield orphan.member.key, [*users(orphan.member.key), *shields]
+
+
+def _is_set(one: SetPlan) -> bool:
+    """Is the instance there, and a parent, so that nodes may be written whatever holds its own object?"""
+    return one.parent is not None and bool(label(one.parent, keys.PARENT_ID))
 
 
 def _all_barriers(

@@ -9,6 +9,7 @@ from typing import Any
 
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
+from gitops.passes.deciding import MOST_ROUNDS, foretold
 from gitops.passes.known import Preview, Prospect
 from gitops.passes.previewing import preview
 from gitops.passes.sources import SourceState
@@ -34,6 +35,7 @@ from renderer.kinds import SECRET
 from renderer.memo import Memo
 from renderer.model import Bundle
 from renderer.render import render
+from renderer.world import World
 
 Facts = Mapping[str, Fact]
 
@@ -48,7 +50,7 @@ async def between(
     report = await between(base, SourceState(head), clock=SystemClock(), version=program_version())
     """
     memo = Memo()
-    before, after = render([base], memo=memo), render([head.catalog], memo=memo)
+    before, after = _brought_about(base, memo), render([head.catalog], memo=memo)
     left_out, rollouts = 0, completed(base, before)
     masks = Masks()
     for bundle in (before, after):
@@ -57,7 +59,7 @@ async def between(
     if found := affected(base, head.catalog, before, after, head.brake):
         base, head = found[0], replace(head, catalog=found[1])
         left_out = _size(before)
-        before = render([base], memo=memo)
+        before = _brought_about(base, memo)
         left_out -= _size(before)
     record = Judging(ClusterName("git"), brought(base, before, version, rollouts), crds=_crds(head.catalog))
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
@@ -68,6 +70,16 @@ async def between(
     finally:
         await record.close()
     return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
+
+
+def _brought_about(base: Catalog, memo: Memo) -> Bundle:
+    """The rendering of a commit, with what it refers to and holds itself."""
+    found, live = render([base], memo=memo), World().live
+    for _ in range(MOST_ROUNDS):
+        if (coming := foretold(found, {})) == live:
+            break
+        found, live = render([base], World(live=coming), memo), coming
+    return found
 
 
 def _manifests(bundle: Bundle) -> Iterator[Manifest]:

@@ -14,8 +14,8 @@ from renderer import keys
 from renderer.identity import ObjectKey
 from tests.gitops.review.commits import planned
 from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance
-from tests.properties.test_planned import CLOSED, rule
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain
+from tests.properties.test_planned import CLOSED, done, rule, run
 
 
 def report(barrier: str, first: dict[str, object], **window: object) -> Report:
@@ -140,3 +140,33 @@ def test_what_is_held_whole_is_not_written_at_its_old_revision_either() -> None:
     found = planned(base, {"link.json": after, "x.json": json.dumps(held)})
     parts = {str(one.key): [gate.reason for part in one.parts for gate in part.gates] for one in found.changes}
     assert parts == {f"Link.{GROUP}/default/x": ["Held"], "ConfigMap/default/x-b": ["Held"]}
+
+
+def test_what_a_person_disabled_of_an_instance_holds_nothing_that_it_is_made_of() -> None:
+    """The instance is there, and a parent: its own object waits alone, and the run goes on with the rest."""
+    link = definition("Link", [config_map("a")], spec={"text": "string"})
+    changed = json.loads(instance("Link", "x", text="two"))
+    changed["metadata"]["annotations"] = {keys.RECONCILE: "disabled"}
+    with Platform() as platform:
+        platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one")})
+        platform.settle()
+        platform.commit({"link.json": link, "x.json": json.dumps(changed)})
+        found = {str(one.key): [str(gate.reason) for gate in one.gates] for one in platform.plan().changes}
+        assert found == {f"Link.{GROUP}/default/x": ["Suspended"], "ConfigMap/default/x-a": []}
+        assert [str(key) for key in done(run(platform))] == ["ConfigMap/default/x-a"]
+
+
+def test_what_refers_to_something_held_waits_for_it() -> None:
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "namespace": "default"}}
+    reader = config_map("read", "other")
+    reader["template"]["data"]["text"] = "${other.data.text}"
+    link = definition("Link", [{"id": "other", "externalRef": reference}, reader], spec={})
+    held = json.loads(plain("p", text="two"))
+    held["metadata"]["annotations"] = {keys.RECONCILE: "disabled"}
+    files = {"link.json": link, "x.json": instance("Link", "x")}
+    found = planned({**files, "p.json": plain("p")}, {**files, "p.json": json.dumps(held)})
+    gates = {str(one.key): [(str(gate.reason), gate.name) for gate in one.gates] for one in found.changes}
+    assert gates == {
+        "ConfigMap/default/p": [("Suspended", "")],
+        "ConfigMap/default/x-read": [("DependencyNotReady", "ConfigMap/default/p")],
+    }

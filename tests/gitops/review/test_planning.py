@@ -13,6 +13,9 @@ from gitops.review.recorded import Judging
 from gitops.review.report import Action, Difference
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.review.test_cases import CASES, commits
+from tests.properties.platform import Platform
+from tests.properties.repositories import config_map, definition, instance, plain
+from tests.properties.test_planned import done, run
 
 DOCS = "apps/staging/docs.yaml"
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {a: %s}\n"
@@ -258,3 +261,30 @@ def test_what_waits_for_its_turn_says_its_place() -> None:
     (gate, *_) = next(one for one in planned(base, head).changes if one.ref == "ConfigMap/default/shop").gates
     assert (gate.reason, gate.name) == ("PaceReached", "default/api")
     assert gate.message.startswith("2nd of 2")
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_what_refers_to_an_object_of_the_same_commit_is_planned_with_it(names: tuple[str, str]) -> None:
+    """Between commits, against a cluster, and in the run: `x` reads `b`, which is an object of `y`, which reads the plain object `a`."""
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "${schema.spec.of}", "namespace": "default"},
+    }
+    reader = config_map("read", "other")
+    reader["template"]["data"]["text"] = "${other.data.text}"
+    link = definition("Link", [{"id": "other", "externalRef": reference}, reader], spec={"of": "string"})
+    first, second = names
+    instances = {f"{first}.json": instance("Link", "y", of="a"), f"{second}.json": instance("Link", "x", of="y-read")}
+    base, head = ({"link.json": link, "p.json": plain("a", text=text), **instances} for text in ("one", "two"))
+    assert told(planned(base, base)) == []
+    assert planned(base, base).unchanged == 6
+    wanted = ["update 0 ConfigMap/default/a", "update 1 ConfigMap/default/x-read", "update 1 ConfigMap/default/y-read"]
+    assert sorted(told(planned(base, head))) == wanted
+    assert {one.action for one in planned({}, head).changes} == {Action.CREATE}
+    with Platform() as platform:
+        platform.commit(base)
+        run(platform)
+        platform.commit(head)
+        assert sorted(told(platform.plan())) == wanted
+        assert sorted(key.name for key in done(run(platform))) == ["a", "x-read", "y-read"]
