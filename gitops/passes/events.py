@@ -20,6 +20,7 @@ from renderer.identity import GroupKind, digest
 EVENT: Final = GroupKind("events.k8s.io", "Event")
 CONTROLLER: Final = "levelgate"
 _LONGEST: Final = 1000
+"""In bytes; a server takes 1024 in the note of an Event."""
 
 
 async def tell(cluster: Cluster, transitions: Iterable[Transition], now: datetime, limit: asyncio.Semaphore) -> None:
@@ -42,7 +43,7 @@ def event(one: Transition, now: datetime) -> Object:
         "apiVersion": "events.k8s.io/v1",
         "kind": EVENT.kind,
         "metadata": {
-            "name": f"{key.name[:200]}.{number}",
+            "name": f"{key.name[:200].rstrip('-.')}.{number}",
             "namespace": key.namespace or "default",
             "labels": {keys.MANAGED_BY: CONTROLLER},
             "annotations": {keys.COMMIT: one.commit} if one.commit else {},
@@ -54,5 +55,5 @@ def event(one: Transition, now: datetime) -> Object:
         "reason": str(one.word),
         "type": "Warning" if one.is_warning else "Normal",
         "regarding": {**regarding, **({"namespace": key.namespace} if key.namespace else {})},
-        "note": one.message[:_LONGEST],
+        "note": one.message.encode()[:_LONGEST].decode(errors="ignore"),
     }

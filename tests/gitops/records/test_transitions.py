@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ import pytest
 from applier.reasons import Happening, Reason
 from applier.results import Result
 from applier.sandbox.wire import Request, Response
+from gitops.passes.events import event
 from gitops.records.record import SourceRecord
 from gitops.records.transitions import MOST, About, Transition, bounded, of_instance, of_source
 from renderer.identity import ObjectKey
@@ -60,6 +62,15 @@ def test_many_objects_are_one_event() -> None:
         Happening.UPDATED,
         "ConfigMap/x0 created, ConfigMap/x1 created, ConfigMap/x2 created and 6 more",
     )
+
+
+def test_servers_take_the_event_of_a_long_name_and_a_long_message() -> None:
+    """A name is a DNS subdomain, also where it is cut; a note has at most 1024 bytes, whatever its letters (events.k8s.io/v1)."""
+    key = ObjectKey("kro.run", "Webapp", "prod", f"{'a' * 198}-.b")
+    said = Transition(Happening.SETTLED, "ü" * 1000, key, "kro.run/v1alpha1", "uid", "platform", "")
+    made = event(said, SATURDAY)
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", made["metadata"]["name"])
+    assert made["note"] == "ü" * 500
 
 
 def test_a_source_tells_its_commits_and_what_holds_it() -> None:
