@@ -39,6 +39,13 @@ class Span(NamedTuple):
     until: datetime | None
 
 
+class Run(NamedTuple):
+    """Occurrences that overlap or touch, as far as they were looked at: the first and the last of them."""
+
+    first: Interval
+    last: Interval
+
+
 class Occurrences(Protocol):
     """Not empty intervals in order, none of them closing before an earlier one."""
 
@@ -189,13 +196,15 @@ def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
 class Timeline:
     """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
 
-    Spans are remembered for the instants last asked for: all targets of a pass ask for the same one.
+    Spans are remembered for the instants last asked for: all targets of a pass ask for the same one. So is the run of occurrences that was found
+    last: who asks for a later instant of it looks on from its ends. A window that is always open has thousands.
     """
 
     occurrences: Occurrences
     begins: datetime | None = None
     ends: datetime | None = None
     _known: dict[datetime, Span] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _runs: list[Run] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
         return self.begins is None or self.begins <= moment
@@ -218,12 +227,27 @@ class Timeline:
         if self.ends and self.ends <= moment:
             last = self.span(self.ends - timedelta.resolution)
             return Span(False, self.ends if last.active else last.since, None)
-        active, since, until = _span(self.occurrences, moment)
+        active, since, until = self._unlimited(moment)
         if self.begins and (since is None or since < self.begins):
             since = self.begins if active else None
         if self.ends and (until is None or self.ends <= until):
             until = self.ends if active else None
         return Span(active, since, until)
+
+    def _unlimited(self, moment: datetime) -> Span:
+        """As if the window was always in effect."""
+        run = next((run for run in self._runs if run.first.opens <= moment < run.last.closes), None)
+        if run is None:
+            latest = next(self.occurrences.until(moment), None)
+            if latest is None or latest.closes <= moment:
+                following = next(self.occurrences.after(moment), None)
+                opens = following.opens if following and following.opens <= moment + HORIZON else None
+                return Span(False, latest.closes if latest else None, opens)
+            run = Run(latest, latest)
+        first, since = _start(run.first, self.occurrences, moment - HORIZON)
+        last, until = _end(run.last, self.occurrences, moment + HORIZON)
+        self._runs[:] = [Run(first, last)]
+        return Span(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
         """The merged occurrences from the one that is active at the instant on; None for an edge beyond the horizon."""
@@ -236,36 +260,19 @@ class Timeline:
             span = self.span(span.until)
 
 
-def _span(occurrences: Occurrences, moment: datetime) -> Span:
-    earlier = occurrences.until(moment)
-    latest = next(earlier, None)
-    if latest is None or latest.closes <= moment:
-        following = next(occurrences.after(moment), None)
-        return Span(
-            False,
-            latest.closes if latest else None,
-            following.opens if following and following.opens <= moment + HORIZON else None,
-        )
-    return Span(True, _start(latest, earlier, moment - HORIZON), _end(latest, occurrences, moment))
-
-
-def _start(latest: Interval, earlier: Iterator[Interval], horizon: datetime) -> datetime | None:
-    opens = latest.opens
-    for interval in earlier:
-        if interval.closes < opens:
+def _start(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+    """The first occurrence of a run, from one of them back, and when it opens; None beyond the horizon."""
+    for interval in occurrences.until(first.opens):
+        if first.opens < horizon or interval.closes < first.opens:
             break
-        opens = interval.opens
-        if opens < horizon:
-            return None
-    return opens
+        first = interval
+    return first, first.opens if first.opens >= horizon else None
 
 
-def _end(latest: Interval, occurrences: Occurrences, moment: datetime) -> datetime | None:
-    closes = latest.closes
-    for interval in occurrences.after(moment):
-        if interval.opens > closes:
+def _end(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+    """The last occurrence of a run, from one of them on, and when it closes; None beyond the horizon."""
+    for interval in occurrences.after(last.opens):
+        if last.closes > horizon or interval.opens > last.closes:
             break
-        closes = max(closes, interval.closes)
-        if closes > moment + HORIZON:
-            return None
-    return closes
+        last = interval
+    return last, last.closes if last.closes <= horizon else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.judge import Reading, Rules, in_window, judge, steady
+from gitops.propagation.occurrences import Interval, Repeating
 from gitops.propagation.window import Drain, Openness, Target, Window
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
@@ -211,3 +213,20 @@ def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:
     assert always.timeline.span(utc(NOON)) == (True, None, None)
     found = verdict(always, at=NOON)
     assert (found.open, found.until) == (True, None)
+
+
+def test_who_asks_again_looks_on_from_where_the_run_of_occurrences_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass costs a window that is always open no ten years of days; and the answer is the one from scratch."""
+    always = window(cron="0 0 * * *", until="00:00")
+    assert always.timeline.span(utc(NOON)) == (True, None, None)
+    days, looked_at = list[date](), Repeating._on
+
+    def on(self: Repeating, day: date) -> tuple[Interval, ...]:
+        days.append(day)
+        return looked_at(self, day)
+
+    monkeypatch.setattr(Repeating, "_on", on)
+    assert always.timeline.span(utc(NOON) + timedelta(minutes=5)) == (True, None, None)
+    assert 0 < len(days) < 10
+    later = utc(NOON) + timedelta(days=400)
+    assert always.timeline.span(later) == replace(always.timeline).span(later)
