@@ -89,12 +89,21 @@ def translate(
     causes = _causes(document, secret=secret)
     kind = _classify(status, document, write=write)
     told = _reduced(document, causes, reason or kind.__name__) if secret else _told(document, body, status)
-    text = f"{about}: {told}"
+    text = "; ".join(filter(None, (f"{about}: {told}", _advice(kind, _message(document)))))
     if kind is Unavailable:
         return Unavailable(text, status=status, reason=reason, retry_after=retry_after)
-    if kind is Denied and (refused := _RBAC.search(_message(document))):
-        text = f"{text}; {_grant(refused['user'])}"
     return kind(text, status=status, reason=reason, causes=causes)
+
+
+def _advice(kind: type[ClusterError], message: str) -> str:
+    """What to do about it, where the server does not say; empty where it does."""
+    if kind is Denied and (refused := _RBAC.search(message)):
+        return _grant(refused["user"])
+    if kind is NamespaceTerminating and (going := re.search(r"in namespace (\S+) because", message)):
+        return f"what keeps it: `kubectl describe namespace {going[1]}`"
+    if _WEBHOOK_SILENT.search(message):
+        return "whose it is: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+    return ""
 
 
 def _grant(user: str) -> str:

@@ -257,6 +257,22 @@ def test_nothing_of_a_secret_is_repeated(status: int, answer: bytes, said: str) 
     assert CANARY not in repr((error.args, error.causes, error.reason))
 
 
+@pytest.mark.parametrize("secret", [False, True])
+def test_what_only_others_can_end_names_the_command_that_shows_them(secret: bool) -> None:
+    """Rule 10: a namespace that does not go, and a webhook that nobody answers."""
+    why = "namespace n is being terminated"
+    going = body(
+        "unable to create new content in namespace n because it is being terminated",
+        reason="Forbidden",
+        causes=causes(("NamespaceTerminating", "metadata.namespace", why)),
+    )
+    silent = body('failed calling webhook "policy.example.org": failed to call webhook', reason="InternalError")
+    assert "`kubectl describe namespace n`" in str(translate(403, going, about="do it", write=True, secret=secret))
+    told = str(translate(500, silent, about="do it", write=True, secret=secret))
+    assert 'webhook "policy.example.org"' in told
+    assert "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`" in told
+
+
 @pytest.mark.parametrize(
     ("user", "way"),
     [
