@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import wrap
@@ -24,6 +24,7 @@ from gitops.records.refs import Ref
 from gitops.records.standing import Pair, everything_suspended
 from gitops.status.explain import explain
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
+from gitops.status.pods import stuck
 from gitops.words.reasons import actions, left, links, unread
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
@@ -72,12 +73,13 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
     now = SystemClock().now()
     async with choice.readable(namespace) as (cluster, place):
         found = await explain(cluster, ref, place, now=now)
+        pods = await stuck(cluster, workload) if (workload := found.last_object) else ()
         stopped = await everything_suspended(cluster, now)
     if output == "json":
-        tell(_as_json(found), "json")
+        tell({**_as_json(found), "pods": list(pods)}, "json")
     else:
         header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
-        echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, times, now, choice)]))
+        echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, pods, times, now, choice)]))
     return whole(cluster)
 
 
@@ -98,11 +100,12 @@ async def _event(
     return 0
 
 
-def _text(found: Explanation, times: Times, now: datetime, choice: ClusterChoice) -> Iterator[str]:
+def _text(found: Explanation, pods: Sequence[str], times: Times, now: datetime, choice: ClusterChoice) -> Iterator[str]:
     yield from _sentences(found, times, now)
     if found.chain:
         yield ""
         yield from links(found.chain, times, now)
+        yield from (f"     {told}" for told in pods)
     if found.others:
         yield from ("", "Also:")
         yield from (

@@ -88,7 +88,9 @@ class _World:
                     return await self._of(key, causes, one)
         if owner is None:
             missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
-            raise RefError(f"{key} {missing} in cluster {self.cluster.name}")
+            wanted = next((source for source, record in self.records if key in record.scopes), "")
+            way = f"; its source wants it, and says more: levelgate explain source/{wanted}" if wanted else ""
+            raise RefError(f"{key} {missing} in cluster {self.cluster.name}{way}")
         return Explanation(str(key), State.SETTLED, key)
 
     def _told(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:

@@ -97,6 +97,12 @@ class Explanation:
         return next((link.cause.until for link in self.chain if isinstance(link, Waiting) and link.cause.until), None)
 
     @property
+    def last_object(self) -> ObjectKey | None:
+        """The object that everything waits for in the end; None where that is a window."""
+        last = self.chain[-1] if self.chain else None
+        return ObjectKey.parse(last.cause.object) if isinstance(last, Waiting) else None
+
+    @property
     def failures(self) -> tuple[Waiting, ...]:
         return tuple(link for link in self.chain if isinstance(link, Waiting) and link.cause.reason.is_failure)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.definitions import chain, config_map, link, shop, web
 from tests.scenarios.platform import Platform
 
 
@@ -262,3 +262,43 @@ def test_what_cannot_be_rendered_says_by_file_and_line_where_the_mistake_stands(
     assert "in Git: one.json:1" in explained("one")
     for name in ("two", "three"):
         assert f"{name}.json:9: spec.text: 5 is not text" in explained(name)
+
+
+def test_why_pods_do_not_run_is_told_by_explain(platform: Platform) -> None:
+    """Rule 10: an image that cannot be pulled, a container that ends, a Pod that no node takes; by name, and not once for each Pod."""
+    here, labels = platform.namespace, {"app": "shop"}
+    platform.repository.commit({"web.yaml": web(platform.group), "shop.json": shop(platform.group, here)})
+    platform.run_once(check=3)
+
+    def pod(name: str, **status: Any) -> None:
+        spec = {"containers": [{"name": "web", "image": "nosuch"}]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": here, "labels": labels},
+            "spec": spec,
+        }
+        platform.kubectl("create", "-f", "-", stdin=json.dumps(body))
+        told = json.dumps({"status": status})
+        platform.kubectl("patch", "pod", name, "-n", here, "--subresource=status", "--type=merge", "-p", told)
+
+    def container(state: dict[str, Any], last: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        base = {"name": "web", "image": "nosuch", "imageID": "", "ready": False, "restartCount": 0}
+        return [{**base, "state": {"waiting": state}, **({"lastState": {"terminated": last}} if last else {})}]
+
+    for name in ("a", "b"):
+        pod(name, containerStatuses=container({"reason": "ImagePullBackOff", "message": "Back-off pulling image"}))
+    pod("c", containerStatuses=container({"reason": "CrashLoopBackOff"}, {"exitCode": 3, "reason": "Error"}))
+    pod(
+        "d", conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
+    )
+    pod("e", containerStatuses=container({"reason": "ContainerCreating"}))
+    ref = (f"shop.{platform.group}/shop", "-n", here)
+    shown = [line.strip() for line in platform.levelgate("explain", *ref, check=0).stdout.splitlines()]
+    assert [line for line in shown if line.startswith("Pod ")] == [
+        "Pod a, container web: ImagePullBackOff: Back-off pulling image",
+        "Pod c, container web: CrashLoopBackOff, exit code 3",
+        "Pod d, not scheduled: Unschedulable: 0/3 nodes",
+    ]
+    told = json.loads(platform.levelgate("explain", *ref, "-o", "json", check=0).stdout)
+    assert len(told["pods"]) == 3

@@ -421,6 +421,21 @@ def test_a_window_that_cannot_be_read_closes_its_source(platform: Platform) -> N
     assert names(platform) == set()
 
 
+def test_where_a_crd_is_deleted_by_hand_the_children_of_its_instances_stay(platform: Platform) -> None:
+    """Its instances go with it, once their scope is on record. It is said to come back, and who asks for an instance is led to its source."""
+    platform.repository.commit(
+        {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
+    )
+    platform.run_once()
+    before = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")
+    platform.kubectl("delete", "crd", f"chains.{platform.group}", "--wait=false")
+    assert "it is created again once it is gone" in platform.run_once(check=3).stdout
+    asked = platform.levelgate("explain", f"chain.{platform.group}/one", "-n", platform.namespace, check=1).stderr
+    assert f"levelgate explain source/{platform.name}" in asked
+    after = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")
+    assert before == after
+
+
 @pytest.mark.both_servers
 def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Platform) -> None:
     """Sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
