@@ -26,7 +26,7 @@ from gitops.check.facts import Facts
 from gitops.records import revisions
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from renderer.kinds import defined_kind
+from renderer.kinds import defined_kind, is_built_in
 from renderer.listing import counted, listed
 
 HANGS_AFTER = timedelta(minutes=10)
@@ -103,7 +103,7 @@ class _Judge:
 
     @property
     def counted(self) -> str:
-        instances = sum(is_our_parent(obj) for _, obj in self.objects) - len(self.facts.records)
+        instances = sum(is_our_parent(obj) and not is_built_in(key.group_kind) for key, obj in self.objects)
         counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
         return ", ".join(counted(number, noun) for noun, number in counts.items())
 

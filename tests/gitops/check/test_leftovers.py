@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from applier.sandbox.transport import cluster_of
 from gitops.check.facts import examine
 from gitops.check.judge import Level, judge
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, Fleet
+
+
+def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_found() -> None:
+    """ConfigMaps may be read in our own namespace, and listed nowhere else: as `deploy/kubernetes.yaml` has it."""
+    with Fleet(names=("a", "b"), gates=[]) as fleet:
+        fleet.start()
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+    objects = {key: obj for key, obj in facts.survey.objects.items() if key.kind != "ConfigMap"}
+    facts = replace(facts, survey=replace(facts.survey, objects=objects))
+    (found,) = (one for one in judge(facts) if one.area == "sets")
+    assert found.message.startswith("1 source, 2 instances, ")
 
 
 def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
