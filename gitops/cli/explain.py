@@ -178,7 +178,8 @@ def _source(found: Explanation, times: Times) -> Iterator[str]:
     assert record is not None
     count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
     how_far = f"{found.state}, {settled} of {count} instances settled"
-    yield f"{found.unit} {'followed' if found.is_left else 'follows'} {record.ref} at {record.target[:7]}: {how_far}."
+    if record.target:
+        yield f"{found.unit} {'followed' if found.is_left else 'follows'} {record.ref} at {record.target[:7]}: {how_far}."
     yield from left(found.unit) if found.is_left else unread(found.unit, record, times)
     yield from _waiting(found, times)
 

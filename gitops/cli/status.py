@@ -202,7 +202,9 @@ def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
         return ""
     if not is_whole:
         return "Nothing waits or fails, as far as it could be read."
-    unknown = any(name in found.left or record.unreadable for name, record in found.sources.items())
+    unknown = any(
+        name in found.left or record.unreadable or not record.target for name, record in found.sources.items()
+    )
     return "Everything is as Git said when it was read last." if unknown else "Everything is as Git says."
 
 

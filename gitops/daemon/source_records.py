@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from applier.cluster import STATUS, Cluster, Object
+from applier.cluster import CONTENT, STATUS, Cluster, Object
 from applier.errors import ClusterError
 from applier.observed import annotation
 from gitops.clock import Clock
 from gitops.errors import SourceError
 from gitops.passes.known import Pass
 from gitops.records.causes import MAX_MESSAGE, timestamp
+from gitops.records.installation import ensure_namespace
 from gitops.records.pins import Pin, pin_of
 from gitops.records.record import Unreadable, is_approval
 from gitops.records.standing import everything_suspended
@@ -94,8 +95,20 @@ class SourceRecords:
         with suppress(ClusterError):  # it is tried again when the server is asked the next time
             if await everything_suspended(self.cluster, self.clock.now()):
                 return
+            if due:
+                await self._ensure(source)
             if await self._annotate(source, keys.UNREADABLE, due.text() if due else None):
                 self._told[source] = due
+
+    async def _ensure(self, source: str) -> None:
+        """There is an object that tells of the source, and that people can answer, also before anything of it was taken. The intent is empty: what
+        is there stays as it is.
+        """
+        key = source_parent(source)
+        if await self.cluster.get(key, metadata_only=True) is None:
+            metadata = {"name": key.name, "namespace": key.namespace}
+            await ensure_namespace(self.cluster)
+            await self.cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=CONTENT)
 
     async def _annotate(self, source: str, key: str, value: str | None) -> Object | None:
         said = {"metadata": {"annotations": {key: value}}}

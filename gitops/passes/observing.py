@@ -10,7 +10,7 @@ from applier import kro, observe
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.inventory import TOOL, Scope, is_intact, tool_of
-from applier.observed import Observed
+from applier.observed import Observed, label
 from applier.plan import Records
 from applier.reads import Reader
 from gitops.clock import Clock
@@ -129,7 +129,9 @@ async def heeding_kro(cluster: Reader, sources: Sequence[SourceState], now: date
 
 def _is_lost(parent: Object | None) -> bool:
     """Does the inventory of a source not say any more where its members are? That of another tool is not ours to find."""
-    return parent is None or (tool_of(parent) == TOOL and not is_intact(parent))
+    if parent is None or not label(parent, keys.PARENT_ID):
+        return True
+    return tool_of(parent) == TOOL and not is_intact(parent)
 
 
 def _records(

@@ -4,14 +4,16 @@ has stopped it altogether.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.inventory import TOOL
 from gitops.errors import NewerRecords
+from gitops.records.record import SourceRecord
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, ObjectKey
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
 
@@ -39,6 +41,15 @@ def followed(installed: Object | None) -> frozenset[str] | None:
     """The names of the sources that the daemon is configured with; None where no daemon has said so."""
     said = ((installed or {}).get("data") or {}).get("sources")
     return None if said is None else frozenset(said.split())
+
+
+async def untaken(
+    cluster: Cluster, installed: Object | None, records: Sequence[tuple[str, SourceRecord]]
+) -> list[tuple[str, SourceRecord]]:
+    """Sources that the daemon follows and of which no commit was ever taken, by name, with what is told of them. Raises ClusterError."""
+    names = sorted((followed(installed) or frozenset()).difference(name for name, _ in records))
+    found = await asyncio.gather(*map(cluster.get, map(source_parent, names)))
+    return [(name, SourceRecord.read(obj or {"metadata": {}})) for name, obj in zip(names, found, strict=True)]
 
 
 def check_format(installed: Object | None) -> None:

@@ -154,9 +154,11 @@ def approve(subject: Subject, after: str, why: str) -> Order:
 
 
 def approve_commit(subject: Subject, commit: str) -> Order:
-    """That a source does all its commit says. Raises OrderError unless it is at that commit, given by at least seven characters of its id."""
+    """That a source does all its commit says. Raises OrderError unless it is at that commit, given by at least seven characters of its id. Where
+    none was ever taken no record says which one is offered, and any may be named.
+    """
     record = SourceRecord.read(subject.live)
-    target = record.offered or record.target
+    target = record.offered or record.target or (commit if REVISION.fullmatch(commit) else "")
     if not is_approval(commit, target):
         at = f"is at commit {target}" if target else "has no commit yet"
         raise OrderError(f"{subject} {at}; approve that one, by {SHORTEST_COMMIT} characters of its id or more")

@@ -192,9 +192,13 @@ def is_approval(said: str, commit: str) -> bool:
 
 
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
-    """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one."""
-    said = annotation(record, keys.APPROVED) if record else ""
-    return record is not None and is_approval(said, commit) and SourceRecord.read(record).path == path
+    """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one,
+    and where nothing was taken yet there is no other.
+    """
+    if record is None or not is_approval(annotation(record, keys.APPROVED), commit):
+        return False
+    known = SourceRecord.read(record)
+    return not known.target or known.path == path
 
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:

@@ -22,7 +22,7 @@ from gitops.propagation.state import State as Rollout
 from gitops.propagation.window import Kind, Target, Window
 from gitops.records import calendar
 from gitops.records.causes import Cause
-from gitops.records.installation import INSTALLATION, followed
+from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
 from gitops.records.rollouts import Rollouts
@@ -35,9 +35,10 @@ from renderer.kinds import CRD
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
     """Raises RefError where there is nothing of that name, ClusterError."""
-    records, rules, rollouts = await asyncio.gather(
-        read_records(cluster), calendar.read(cluster), Rollouts.observe(cluster)
+    records, rules, rollouts, installed = await asyncio.gather(
+        read_records(cluster), calendar.read(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
     )
+    records += await untaken(cluster, installed, records)
     world = _World(cluster, now, records, rules, rollouts.states(now))
     match ref.own:
         case "source":
@@ -173,8 +174,8 @@ class _World:
         return self._from(source, found)
 
     def _from(self, source: str, found: Explanation) -> Explanation:
-        commit = next((record.target for name, record in self.records if name == source), "")
-        return replace(found, source=source, commit=commit)
+        record = next((record for name, record in self.records if name == source), SourceRecord())
+        return replace(found, source=source, commit=record.target, offered=record.offered)
 
     async def _chain(self, key: ObjectKey, cause: Cause, standing: Standing | None) -> AsyncIterator[Link]:
         """From this cause to what holds it up; a circle ends where it closes."""

@@ -60,8 +60,8 @@ class Explanation:
     `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass, `externals` the
     external facts that its definition asks for and that are so, with since when. `record` is that of a source, which `is_left` where the daemon is
     not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or behind a window, and `objects` why others are
-    there, that are plain or do not exist yet. `source` is the name of the source that it comes from, where it comes from one, and `commit` where
-    that is.
+    there, that are plain or do not exist yet. `source` is the name of the source that it comes from, where it comes from one, `commit` where
+    that is, and `offered` the commit that waits for a person's word there.
     """
 
     unit: str
@@ -79,6 +79,7 @@ class Explanation:
     objects: tuple[Cause, ...] = ()
     source: str = ""
     commit: str = ""
+    offered: str = ""
 
     @property
     def waiting(self) -> tuple[Standing, ...]:

@@ -13,7 +13,7 @@ from applier.observed import label
 from gitops.propagation.state import State as Record
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause
-from gitops.records.installation import INSTALLATION, followed
+from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
@@ -68,6 +68,7 @@ class Overview:
         records, stored, installed = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
+        records += await untaken(cluster, installed, records)
         states = stored.states(now)
         instances = await all_instances(cluster, [record for _, record in records], states)
         rollouts = [_rollout(name, state, instances) for name, state in sorted(states.items())]

@@ -45,6 +45,9 @@ def unread(source: str, record: SourceRecord, times: Times) -> Iterator[str]:
     if record.unreadable:
         since = moment(record.unreadable.since)
         yield f"{source} cannot be read{f' since {times.minute(since)}' if since else ''}: {record.unreadable.why}"
+    if not record.target:
+        yield f"No commit of {source} was taken yet."
+    elif record.unreadable:
         yield f"What was read last ({record.target[:7]}) stays in force and is healed."
 
 
@@ -127,15 +130,14 @@ def _openings(link: Shut, times: Times) -> Iterator[str]:
 def actions(found: Explanation) -> Iterator[tuple[str, str]]:
     """What can be done, and the command or the place for it; each once."""
     seen: set[str] = set()
-    source, commit = f"source/{found.source}", found.commit[:12]
     for index, link in enumerate(found.chain):
-        for what, how in _actions(link, found.chain[:index], source, commit):
+        for what, how in _actions(link, found.chain[:index], found):
             if how not in seen:
                 seen.add(how)
                 yield what, how
 
 
-def _actions(link: Link, before: Sequence[Link], source: str, commit: str) -> Iterator[tuple[str, str]]:
+def _actions(link: Link, before: Sequence[Link], found: Explanation) -> Iterator[tuple[str, str]]:
     match link:
         case Shut(closing=closing):
             window = closing.window
@@ -157,10 +159,10 @@ def _actions(link: Link, before: Sequence[Link], source: str, commit: str) -> It
                 yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
             if standing and standing.file and cause.reason is Reason.RENDER_FAILED:
                 yield f"change {place(key)}", f"in Git: {standing.file}"
-            yield from _answers(key, cause, standing.rollout if standing else "", source, commit)
+            yield from _answers(key, cause, standing.rollout if standing else "", found)
 
 
-def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str, commit: str) -> Iterator[tuple[str, str]]:
+def _answers(key: ObjectKey, cause: Cause, rollout: str, found: Explanation) -> Iterator[tuple[str, str]]:
     match cause.reason:
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _CORRECT
@@ -170,7 +172,7 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str, commit: st
         case Reason.HALTED:
             yield _CORRECT
             yield "go on as it is", f"levelgate resume rollout/{rollout} --reason ..."
-        case Reason.APPROVAL_REQUIRED:
+        case Reason.APPROVAL_REQUIRED if rollout:
             approval = cause.details.get("approval") or {}
             by = f"agree ({' or '.join(approval['by'])})" if approval.get("by") else "agree"
             yield by, f"levelgate approve rollout/{rollout} --after {approval.get('after', 'WAVE')} --reason ..."
@@ -179,10 +181,10 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, source: str, commit: st
         case Reason.SUSPENDED:
             wider = next((f"{_WORDS[one.kind]}/{one.name}" for one in cause.because if one.kind in _WORDS), "")
             yield "write to it again", f"levelgate resume {wider or reference(key)}"
-        case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED:
-            yield "go to that commit", f"levelgate approve {source} --commit SHA"
+        case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED:
+            yield "go to that commit", f"levelgate approve source/{found.source} --commit {found.offered[:12]}"
         case Reason.BRAKE_ENGAGED:
-            yield "agree to the deletions", f"levelgate approve {source} --commit {commit}"
+            yield "agree to the deletions", f"levelgate approve source/{found.source} --commit {found.commit[:12]}"
         case Reason.GATE_CLOSED | Reason.GATE_ERROR:
             for gate in cause.details.get("gates") or ():
                 if gate["at"]:

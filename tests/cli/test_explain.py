@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from applier.reasons import Reason
 from gitops.cli import USAGE
+from gitops.passes.history import Offer
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
 from renderer.catalog import load
@@ -486,6 +489,17 @@ def test_what_is_to_go_and_may_not_is_never_called_as_git_says(typed: Typed) -> 
             assert "8 of 12 objects would be deleted" in " ".join(told)
             assert "as Git says" not in " ".join(told)
             assert told[-1] == act
+
+
+@pytest.mark.parametrize("reason", [Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED])
+def test_a_commit_that_waits_for_a_person_can_be_agreed_to_as_it_stands(typed: Typed, reason: Reason) -> None:
+    """The answer can be copied: it names the commit that is offered, and no rollout."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.start()
+        offered = replace(fleet.state, offer=Offer("b" * 40, "its plan is another one", reason))
+        fleet.call(fleet.reconciler.reconcile([offered]))
+        told = answer(typed, fleet, "source/platform")
+        assert told[-1] == f"  go to that commit  levelgate approve source/platform --commit {'b' * 12}"
 
 
 def test_an_instance_that_is_being_deleted_says_so(typed: Typed) -> None:

@@ -209,7 +209,10 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
             fleet.step()  # as `run --once`, which follows nothing for good
             assert (left in typed(fleet, "status")) is is_left
             assert (left in typed(fleet, "explain", "source/platform")) is is_left
-            (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
+            assert "No commit of source/other was taken yet." in typed(fleet, "status")
+            (source,) = (
+                one for one in json.loads(typed(fleet, "status", "-o", "json"))["sources"] if one["name"] == "platform"
+            )
             assert source["configured"] is not is_left
         assert typed(fleet, "status").splitlines()[-1] == "Everything is as Git said when it was read last."
         assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")

@@ -11,8 +11,13 @@ from gitops import compose
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
 from gitops.passes.sources import SourceState
+from gitops.records.orders import Subject, approve_commit
 from gitops.review import planning
 from gitops.source import places
+from gitops.status.overview import Overview
+from gitops.words.reasons import unread
+from gitops.words.times import Times
+from renderer.identity import source_parent
 from tests.gitops.passes.test_history import ONE, World, settled
 
 THREE = ONE.replace("one", "three")
@@ -87,5 +92,31 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
         await insist(world.cluster, state, agreed.upper(), clock=SystemClock())
         with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
             await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock())
+
+    asyncio.run(story())
+
+
+def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was taken yet, so there is no record of the source; who looks is told all the same, and what is advised can be done."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    world = World(tmp_path, require_plan=True)
+    (world.work.path / "apps").mkdir()
+    (world.work.path / "apps" / "one.yaml").write_text(ONE)
+    head = world.work.commit("Begin")
+    world.restart(path="apps")
+
+    async def story() -> None:
+        world.follower.reconciler.follows = ["platform"]
+        await world.settle()
+        found = await Overview.read(world.cluster, now=SystemClock().now())
+        why, taken = unread("source/platform", found.sources["platform"], Times())
+        assert f"levelgate approve source/platform --commit {head[:12]}" in why
+        assert taken == "No commit of source/platform was taken yet."
+        key = source_parent("platform")
+        live = await world.cluster.get(key) or {}
+        order = approve_commit(Subject(key, live, None, "", SystemClock().now()), head[:12])
+        await world.cluster.merge(key, order.patch, manager="person")
+        await world.settle()
+        assert await world.deployed() == {"one"}
 
     asyncio.run(story())
