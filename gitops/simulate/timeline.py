@@ -49,8 +49,9 @@ class Standing:
     until: datetime | None = None
 
     def continues(self, before: Standing) -> bool:
-        """Is it the same, apart from its words?"""
-        return (self.stage, self.reason, self.node) == (before.stage, before.reason, before.node)
+        """Is it the same, apart from its words, and from who is before it in its turn?"""
+        is_same = (self.stage, self.reason, self.node) == (before.stage, before.reason, before.node)
+        return is_same and (self.stage is not Stage.HELD or self.by == before.by)
 
 
 @dataclass(frozen=True, slots=True)

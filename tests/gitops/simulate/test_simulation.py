@@ -85,6 +85,15 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     assert (found.ended, found.arrivals[0].settled) == ("all is as Git says", THAWS + 8 * MINUTE)
 
 
+def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
+    """A weekend that is closed is followed by a night outside of working hours."""
+    hours = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
+    found = simulated(Fleet(names=TEN[:4]), start=FRIDAY + 5 * MINUTE, freeze=FREEZE, hours=hours)
+    held = [one for one in spans_of(found, "i3") if one.standing.stage is Stage.HELD]
+    opens = THAWS + timedelta(hours=9)
+    assert [(one.standing.by, one.ends) for one in held] == [(("freeze",), THAWS), (("hours",), opens)]
+
+
 def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
     """B1, S1-16: the fourth of ten hangs; it holds the second half, and when its time is over six have never been touched."""
     found = simulated(Fleet(), "ready=2m,hang=i3")
@@ -252,6 +261,13 @@ def test_quiet_stretches_are_drawn_shorter_and_the_order_stays() -> None:
     assert (places[0], round(places[-1])) == (0.0, 1000)
     assert len(axis.breaks) == 1
     assert axis.of(START + MINUTE / 2) == pytest.approx(places[1] / 2)
+
+
+def test_a_few_minutes_are_seen_beside_three_days() -> None:
+    """Most stretches between what happens are hours, as they are around a weekend; what moves for six minutes is no hair."""
+    minutes = (0, 5, 6, 5 * 60, 60 * 60, 69 * 60, 69 * 60 + 6)
+    axis = Axis.over([START + number * MINUTE for number in minutes], 1000)
+    assert min(axis.of(START + 6 * MINUTE), 1000 - axis.of(START + 69 * 60 * MINUTE)) > 40
 
 
 def test_a_span_knows_nothing_of_other_words() -> None:
