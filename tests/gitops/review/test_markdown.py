@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,7 +16,9 @@ from gitops.review.groups import folded
 from gitops.review.markdown import GITHUB, code, comment
 from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Move, Report, Step
 from gitops.words.times import Times
+from renderer.errors import Problem
 from renderer.identity import ObjectKey
+from tests.gitops.review.commonmark import marks, outside_of_code
 
 NOW = datetime(2026, 11, 20, 12, 5, tzinfo=UTC)
 HOSTILE = [
@@ -123,7 +127,7 @@ def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
             against=text,
         )
     )
-    outside = without_code(found)
+    outside = outside_of_code(found)
     for sign in (
         "<img",
         "javascript:",
@@ -184,42 +188,63 @@ def test_a_terminal_is_told_no_lines_of_others() -> None:
     assert [line for line in told.splitlines() if line.startswith("Plan ")] == ["Plan 7f3c9a1012345678."]
 
 
-def without_code(markdown: str) -> str:
-    """What a reader of Markdown takes for more than code: fences and spans are taken out as CommonMark reads them, and escaped HTML."""
-    kept, fence = [], ""
-    for line in markdown.splitlines():
-        ticks = len(line) - len(line.lstrip("`"))
-        if fence:
-            fence = "" if line == fence else fence
-        elif ticks >= 3 and line.startswith("`" * ticks + "diff"):
-            fence = "`" * ticks
-        else:
-            kept.append(spans_out(line))
-    return "\n".join(kept)
+PARTS = [
+    *HOSTILE,
+    *(
+        "```",
+        "~~~",
+        "`",
+        "|",
+        "\\",
+        "\\`",
+        "]]>",
+        "&#x3c;",
+        "*",
+        "_",
+        "\n",
+        "\t",
+        "  ",
+        "[x]: http://e",
+        "<a@b.c>",
+        "www.e.com",
+    ),
+]
 
 
-def spans_out(line: str) -> str:
-    if line.startswith("<details>"):
-        assert line.count("<") == line.count(">")
-        while "<code>" in line:
-            head, _, rest = line.partition("<code>")
-            line = head + rest.partition("</code>")[2]
-        return line
-    kept, rest = "", line
-    while "`" in rest:
-        head, _, rest = rest.partition("`")
-        count = 1 + len(rest) - len(rest.lstrip("`"))
-        rest = rest.lstrip("`")
-        runs, at = [], 0
-        while at < len(rest):
-            size = len(rest[at:]) - len(rest[at:].lstrip("`"))
-            if size:
-                runs.append((at, size))
-            at += size or 1
-        end = next((place for place, size in runs if size == count), None)
-        assert end is not None, line
-        kept, rest = kept + head, rest[end + count :]
-    return kept + rest
+def test_a_reader_of_markdown_finds_our_marks_and_no_others() -> None:
+    """Whatever is put together in names, paths, values, messages and rules."""
+    dice = random.Random(4711)
+
+    def word() -> str:
+        return "".join(dice.choice(PARTS) for _ in range(dice.randint(1, 5)))
+
+    found = set[str]()
+    for _ in range(200):
+        key = ObjectKey("", "ConfigMap", word(), word())
+        difference, gates = Difference(word(), word(), word()), (Gate(Reason.GATE_CLOSED, word(), word()),)
+        action, of = dice.choice([*Action]), dice.choice([key, None])
+        hostile = Change(
+            action, key, word(), of, word(), 0, word(), 1, (difference,), gates, (word(),), (word(),), word()
+        )
+        said = report(
+            hostile,
+            warnings=(Caution(Hazard.HOLDS_BACK, word(), word(), word()),),
+            steps=(Step(word(), (word(),), None, word()),),
+            moves=(Move(word(), 1, 2, 3),),
+            problems=(Problem(word(), 1, word(), word()),),
+            against=word(),
+        )
+        text = comment(said)
+        found |= marks(text)
+        assert not re.search(r"@|http|www|#\d|\.com", outside_of_code(text))
+    structure = {one for one in found if one.endswith(("_open", "_close")) and not one.startswith(("t", "paragraph"))}
+    assert structure <= {
+        f"{name}_{end}"
+        for name in ("heading", "bullet_list", "list_item", "blockquote", "strong")
+        for end in ("open", "close")
+    }
+    tags = {one.strip("</>") for one in found if one.startswith("<")}
+    assert tags <= {"!--", "details", "summary", "b", "code", "sub", "br"}
 
 
 def test_code_that_holds_ticks_ends_where_it_should() -> None:

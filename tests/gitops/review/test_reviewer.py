@@ -24,6 +24,7 @@ from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
 from gitops.source import Limits, Mirror, Target
 from tests.gitops.fleet import StillClock
+from tests.gitops.review.commonmark import outside_of_code
 from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull, Refusal
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
@@ -528,26 +529,12 @@ def test_what_a_hostile_pull_request_holds_stays_text(on_github: Review) -> None
     on_github.pull({**files, "@everyone <b>.yaml": "a: [", "bomb.yaml": "a: &a [x]\nb: [*a, *a\n"})
     on_github.run(lambda reviewer: reviewer.all())
     (body,) = on_github.forge.bodies(1)
-    outside = _outside_of_code(body)
+    outside = outside_of_code(body)
     assert "@everyone" not in outside
     assert "<img" not in outside
     assert "javascript" not in outside
     assert body.splitlines().count(MARK) == 1
     assert on_github.forge.states[0]["state"] == "failure"
-
-
-def _outside_of_code(body: str) -> str:
-    """The lines of a comment without fenced blocks and without code inside a line."""
-    found, fence = [], ""
-    for line in body.splitlines():
-        ticks = line[: len(line) - len(line.lstrip("`"))]
-        if fence:
-            fence = "" if line.strip("`") == "" and len(line) >= len(fence) else fence
-        elif len(ticks) >= 3:
-            fence = ticks
-        else:
-            found.append("".join(part for place, part in enumerate(line.split("`")) if place % 2 == 0))
-    return "\n".join(found)
 
 
 def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: Review) -> None:
