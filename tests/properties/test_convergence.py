@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from typing import ParamSpec
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from tests.properties.platform import Files, Platform, essence
 from tests.properties.repositories import GROUP, faults, repositories
 from tests.properties.world import World
 
+P = ParamSpec("P")
 FUZZ = int(os.environ.get("LEVELGATE_FUZZ", "0"))
 
 
@@ -30,10 +33,31 @@ def examples(usual: int) -> settings:
     )
 
 
+def once(test: Callable[P, None]) -> Callable[P, None]:
+    """A test that stands below `given` and costs much: values that have passed do not come again. Hypothesis tells examples apart by the choices
+    that led to them, and different ones may lead to the same values.
+    """
+    passed = set[str]()
+
+    @wraps(test)
+    def run(*arguments: P.args, **named: P.kwargs) -> None:
+        values = repr((arguments, named))
+        if values not in passed:
+            test(*arguments, **named)
+            passed.add(values)
+
+    return run
+
+
 def fresh(files: Files) -> dict[str, object]:
     """What a cluster looks like that has only ever seen this commit."""
+    return _fresh(tuple(files.items()))
+
+
+@cache
+def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
     with Platform() as reference:
-        reference.commit(files)
+        reference.commit(dict(files))
         reference.settle()
         assert reference.broken == []
         return essence(reference.cluster)
@@ -76,6 +100,7 @@ History = list[tuple[Files, list[Mapping[int, str]]]]
     last=repositories(whole=True),
     instant=st.booleans(),
 )
+@once
 def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
     history: History, last: Files, instant: bool
 ) -> None:
@@ -100,6 +125,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
     files=repositories(whole=True),
     meddling=st.lists(st.tuples(st.sampled_from(MEDDLED), st.integers(0, 20), st.booleans()), min_size=1, max_size=4),
 )
+@once
 def test_what_people_change_by_hand_is_brought_back(files: Files, meddling: list[tuple[str, int, bool]]) -> None:
     """Drift of members and of instances that Git still wants heals, whatever was deleted, edited or unlabelled, in whatever order."""
     with Platform() as platform:

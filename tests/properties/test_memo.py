@@ -25,12 +25,13 @@ from renderer.world import World
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
-from tests.properties.test_convergence import examples
+from tests.properties.test_convergence import examples, once
 from tests.properties.world import World as Cluster
 
 
 @examples(30)
 @given(history=st.lists(repositories(), min_size=2, max_size=5), instant=st.booleans())
+@once
 def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None:
     """Over commits, and over the rounds and passes of each, with controllers at work."""
 

@@ -9,7 +9,7 @@ from applier.cluster import Object
 from applier.member import Member
 from renderer import keys
 from renderer.identity import key_hash
-from tests.properties.test_convergence import examples
+from tests.properties.test_convergence import examples, once
 from tests.properties.waves import Waves, judge, key, member
 
 NAMES = "abcdefg"
@@ -89,6 +89,7 @@ def test_nothing_goes_that_a_live_member_needs_and_nothing_is_left(specs: dict[s
 
 @examples(100)
 @given(specs=generations(whole=True), stuck=st.sampled_from(NAMES))
+@once
 def test_a_stuck_member_holds_only_what_it_needs(specs: dict[str, Spec], stuck: str) -> None:
     """S0-16, rule 8: what hangs on a finalizer stays, and all that it needs; the rest goes."""
     live = made(specs)
@@ -102,6 +103,7 @@ def test_a_stuck_member_holds_only_what_it_needs(specs: dict[str, Spec], stuck: 
 
 @examples(100)
 @given(specs=generations(whole=True), kept=st.sampled_from(NAMES))
+@once
 def test_a_kept_member_holds_only_what_it_needs(specs: dict[str, Spec], kept: str) -> None:
     """`levelgate.dev/prune: disabled` on one member: the others go."""
     live = made(specs)
