@@ -18,6 +18,8 @@ from tests.controlplane.binaries import NotBuiltError, find_binaries
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 
+gc.disable()  # Until all tests are collected: what is made by then stays.
+
 IN_CI = os.environ.get("CI") == "true"
 
 # Hypothesis draws numbers and texts that it finds in whatever modules are loaded by then: examples would depend on the tests that ran before.
@@ -75,7 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Decides once, for the tests that were selected, what a missing control plane means; and looks for garbage more rarely from here on."""
     gc.freeze()  # Modules and tests stay to the end: going through them again and again was an eighth of the time.
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
+    gc.enable()
     items = [item for item in session.items if item.get_closest_marker("cluster")]
     try:
         if items:
