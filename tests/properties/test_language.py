@@ -259,7 +259,7 @@ def test_definitions_that_would_grow_end(resources: list[dict[str, Any]], schema
         ([config_map("a", includeWhen=[f"${{{CUBIC} || {index} > 0}}" for index in range(500)])], {}),
         (
             [config_map("a")],
-            {"status": {f"s{index}": f"${{a.metadata.name + string({CUBIC})}}" for index in range(500)}},
+            {"status": {f"s{index}": f"${{schema.metadata.name + string({CUBIC})}}" for index in range(500)}},
         ),
         ([config_map(f"c{index}", name=f"c{index}-${{string(n)}}", forEach=NUMBERS) for index in range(500)], {}),
         ([config_map("many", name="${" + doubled(20) + "}-${string(n)}", forEach=NUMBERS)], {}),
