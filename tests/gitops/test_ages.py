@@ -18,26 +18,9 @@ from gitops.status.tree import tree, walk
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_operation import Committed, operating
+from tests.properties.repositories import widgets
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.org"},
-    "spec": {
-        "group": "example.org",
-        "names": {"kind": "Widget", "plural": "widgets"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+CRD = widgets("example.org", {"x-kubernetes-preserve-unknown-fields": True})
 NAME = {"name": "${schema.metadata.name}"}
 WIDGET = {"id": "widget", "template": {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": NAME}}
 CLAIM = {

@@ -49,6 +49,24 @@ def widget(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     return node
 
 
+def widgets(group: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The CustomResourceDefinition of a kind Widget in this group whose objects are as the schema says."""
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", **schema}},
+        "subresources": {"status": {}},
+    }
+    names = {"kind": "Widget", "plural": "widgets"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
 def collection(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A collection of ConfigMaps whose size, and the objects at each index, change with the text of the instance."""
     letters = "${schema.spec.text == 'one' ? ['p', 'q', 'r'] : ['q', 's']}"

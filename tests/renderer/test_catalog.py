@@ -10,7 +10,7 @@ import pytest
 from renderer.catalog import Catalog, follow, load, written_versions
 from renderer.content import located
 from renderer.identity import GroupKind
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
+from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain, widgets
 
 LINK = GroupKind(GROUP, "Link")
 
@@ -211,21 +211,7 @@ VERSIONS = {
     "moved": "\n\n" + plain("p"),
     "instance": instance("Link", "x"),
     "definition": definition("Link", [config_map("a")]),
-    "crd": json.dumps(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "widgets.g.test"},
-            "spec": {
-                "group": "g.test",
-                "names": {"kind": "Widget", "plural": "widgets"},
-                "scope": "Namespaced",
-                "versions": [
-                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-                ],
-            },
-        }
-    ),
+    "crd": json.dumps(widgets("g.test", {})),
     "window": json.dumps(
         {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindow", "metadata": {"name": "w"}}
     ),

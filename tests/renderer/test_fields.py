@@ -11,7 +11,7 @@ from renderer.catalog import Catalog, load
 from renderer.identity import GroupKind
 from renderer.lint import Severity, lint
 from renderer.render import render
-from tests.properties.repositories import GROUP, config_map, definition, widget
+from tests.properties.repositories import GROUP, config_map, definition, widget, widgets
 
 INNER = {
     "name": "string | required=true",
@@ -23,32 +23,8 @@ INNER = {
     "deep": {"port": "integer | required=true"},
 }
 OUTER = {"text": "string", "count": "integer", "names": "[]string", "any": "object"}
-WIDGET = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.w.test"},
-    "spec": {
-        "group": "w.test",
-        "names": {"kind": "Widget", "plural": "widgets"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"port": {"x-kubernetes-int-or-string": True}, "on": {"type": "boolean"}},
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+SPEC = {"type": "object", "properties": {"port": {"x-kubernetes-int-or-string": True}, "on": {"type": "boolean"}}}
+WIDGET = widgets("w.test", {"properties": {"spec": SPEC}})
 
 
 def catalog(spec: Any, *, kind: str = "Inner", version: str = "v1", group: str = GROUP) -> Catalog:

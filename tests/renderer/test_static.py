@@ -14,7 +14,7 @@ from renderer.lint import lint
 from renderer.object_types import ObjectTypes
 from renderer.render import render
 from renderer.static import checked
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget
+from tests.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
 
 SPEC = {
     "text": "string",
@@ -249,18 +249,8 @@ def test_a_kind_that_nobody_describes_is_warned_of_where_an_expression_reads_it(
 
 def test_a_crd_that_a_definition_makes_describes_its_kind() -> None:
     """Rgd 6: CRDs as templates; in kro the kind has to be in the cluster."""
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    crd = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.free.test"},
-        "spec": {
-            "group": "free.test",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    crd = widgets("free.test", {"properties": {"spec": spec}})
     thing = widget("thing")
     thing["template"] |= {"spec": {"siz": 1}}
     del thing["template"]["data"]

@@ -13,7 +13,7 @@ from renderer.identity import ObjectKey
 from renderer.render import render
 from renderer.views import view_of
 from renderer.world import World
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget
+from tests.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SECRET = {
@@ -27,37 +27,16 @@ ALL = {
     "id": "all",
     "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "default", "selector": {}}},
 }
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.free.test"},
-    "spec": {
-        "group": "free.test",
-        "names": {"kind": "Widget", "plural": "widgets"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "status": {
-                                "type": "object",
-                                "properties": {
-                                    "until": {"type": "string", "format": "date-time"},
-                                    "lasts": {"type": "string", "format": "duration"},
-                                    "share": {"type": "number"},
-                                    "day": {"type": "string", "format": "date"},
-                                },
-                            }
-                        },
-                    }
-                },
-            }
-        ],
+STATUS = {
+    "type": "object",
+    "properties": {
+        "until": {"type": "string", "format": "date-time"},
+        "lasts": {"type": "string", "format": "duration"},
+        "share": {"type": "number"},
+        "day": {"type": "string", "format": "date"},
     },
 }
+CRD = widgets("free.test", {"properties": {"status": STATUS}})
 WIDGET = {
     "apiVersion": "free.test/v1",
     "kind": "Widget",
