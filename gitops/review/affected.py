@@ -99,7 +99,9 @@ def _neighbours(kept: set[ObjectKey], source: RenderedSet) -> Iterator[ObjectKey
 
 
 def _reduced(catalog: Catalog, kept: set[ObjectKey]) -> Catalog:
-    """With what is called like one of these, in whatever namespace: what stands in a file may leave out its own."""
+    """By kind and name, of any namespace: what it would be put in is not known here, and one more changes nothing."""
     names = {(key.group_kind, key.name) for key in kept}
-    objects = (one for one in catalog.objects if (one.group_kind, one.manifest["metadata"].get("name")) in names)
-    return replace(catalog, objects=tuple(objects))
+    return replace(
+        catalog,
+        objects=tuple(one for one in catalog.objects if (one.group_kind, one.manifest["metadata"]["name"]) in names),
+    )
