@@ -50,6 +50,12 @@ class Orphan:
         """It is deleted now, or as soon as what still uses it is gone."""
         return self.fate is Fate.DELETE and not self.is_held
 
+    @property
+    def is_to_go(self) -> bool:
+        """It leaves, or will once what it stays for is written."""
+        is_shielded = self.blocked is not None and self.blocked.reason is Reason.DEPENDENCY_NOT_READY
+        return self.is_leaving or (self.fate is Fate.KEEP and is_shielded)
+
     def held_back(self, until: str) -> Orphan:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
         return replace(self, allowed=False, blocked=self.blocked or Blocked(Reason.PROGRESSING, until))

@@ -170,3 +170,19 @@ def test_what_refers_to_something_held_waits_for_it() -> None:
         "ConfigMap/default/p": [("Suspended", "")],
         "ConfigMap/default/x-read": [("DependencyNotReady", "ConfigMap/default/p")],
     }
+
+
+def test_the_brake_counts_what_stays_only_until_something_is_written() -> None:
+    """A new object that cannot be made shields others of its kind for now; they are deletions of this commit all the same."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
+    kept = {f"{name}.json": plain(name) for name in "kl"}
+    goes = {"p.json": plain("p"), "q.json": plain("q"), "s.json": json.dumps(account)}
+    with Platform() as platform:
+        platform.cluster.put(json.loads(plain("theirs")))
+        platform.commit({**kept, **goes})
+        platform.settle()
+        platform.commit({**kept, "theirs.json": plain("theirs", text="ours")}, approved=False)
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(2, 20))
+        assert done(run(platform)) == {}
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(3, 20))
+        assert [key.name for key in done(run(platform))] == ["s"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gitops.review.report import Action, Change
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
@@ -143,12 +145,16 @@ def test_what_only_the_old_revision_makes_is_made_and_goes_in_its_turn() -> None
     assert done_to == {"y-a": "update", "y-b": "create"}
 
 
-def test_what_only_the_old_revision_takes_away_comes_again_in_its_turn() -> None:
+@pytest.mark.parametrize("text", ["${schema.spec.text}", "new"], ids=["as it was", "changed"])
+def test_what_only_the_old_revision_takes_away_comes_again_in_its_turn(text: str) -> None:
     optional = {**config_map("b"), "includeWhen": ["${schema.spec.on}"]}
-    told, done_to = paced([config_map("a"), optional], [config_map("a"), config_map("b")], on=False)
+    always = config_map("b")
+    always["template"]["data"]["text"] = text
+    told, done_to = paced([config_map("a"), optional], [config_map("a"), always], on=False)
+    made = {"text": "one" if text.startswith("$") else text}
     assert told == [
         ("delete 0 ConfigMap/default/y-b", (), []),
-        ("create 0 ConfigMap/default/y-b", ("data: None -> {'text': 'one'}",), ["PaceReached"]),
+        ("create 0 ConfigMap/default/y-b", (f"data: None -> {made}",), ["PaceReached"]),
     ]
     assert done_to == {"y-b": "delete"}
 
