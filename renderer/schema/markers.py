@@ -9,12 +9,14 @@ Blanks around `=` and at the end, which kro stumbles over, are accepted where th
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from renderer.listing import suggestion
+from renderer.surrogates import mended
 
 REPEATABLE: Final = frozenset({"validation", "listMapKey"})
 KEYS: Final = (
@@ -83,7 +85,7 @@ class Marker:
     @property
     def text(self) -> str:
         """As `value`, with JSON's escapes too: what a default of type string means."""
-        return _JSON_ESCAPE.sub(_unescaped, self.raw) if self.quoted else self.raw
+        return str(mended(_JSON_ESCAPE.sub(_unescaped, self.raw))) if self.quoted else self.raw
 
 
 def parse_markers(text: str) -> list[Marker]:
@@ -199,9 +201,18 @@ def _inner_quote(text: str, at: int, key: str) -> tuple[str, bool, int]:
 def parse_json(marker: Marker) -> object:
     """The JSON value of a marker. Raises `MarkerError`."""
     try:
-        return json.loads(marker.value, parse_constant=_no_constant)
+        return mended(json.loads(marker.value, parse_int=_number, parse_constant=_no_constant))
     except ValueError as error:
         raise MarkerError(f"{marker.key}={marker.value} is not JSON ({error}); text goes in double quotes") from None
+
+
+def _number(digits: str) -> int | float:
+    """One beyond 64 bits is a double, as the API machinery reads it."""
+    if len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**63:
+        return whole
+    if math.isinf(number := float(digits)):
+        raise ValueError(f"{digits[:20]}... is too large for a number")
+    return number
 
 
 def _no_constant(name: str) -> object:

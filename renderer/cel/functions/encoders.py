@@ -20,6 +20,7 @@ from renderer.cel.conversion import plain
 from renderer.cel.faults import Fault
 from renderer.cel.formats import json_double_text
 from renderer.cel.functions.table import overload
+from renderer.surrogates import mended
 
 _GO_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -103,9 +104,10 @@ def json_unmarshal(meter: Meter, text: str) -> Any:
     if _nesting(text) > _DEEPEST_JSON:
         raise Fault(f"json.unmarshal: nested deeper than {_DEEPEST_JSON} levels")
     try:
-        return json.loads(text, parse_int=float, parse_constant=_no_constant)
+        found = json.loads(text, parse_int=float, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise Fault(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
+    return mended(found) if "\\u" in text else found
 
 
 def _nesting(text: str) -> int:

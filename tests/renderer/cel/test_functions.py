@@ -149,6 +149,7 @@ VALUES = [
     ("json.marshal([1.0, 1e21, 0.000001, 1e-7])", "[1,1e+21,0.000001,1e-7]"),
     ('json.unmarshal(\'{"a": [1, "x"]}\').a', [1, "x"]),
     ("type(json.unmarshal('5')) == double", True),
+    (r"""json.unmarshal(r'["\ud83d\ude00", "a\ud83d", {"\ude00": 1}]')""", ["\U0001f600", "a\ufffd", {"\ufffd": 1.0}]),
     # seeded values: fixed for ever, kro computes the same
     ("random.seededString(10, 'a')", "2q3xwip32q"),
     ("random.seededInt(30000, 32768, 'a')", 31146),
