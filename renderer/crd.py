@@ -65,11 +65,33 @@ _CONDITIONS: Final = {
     },
 }
 
-_RESERVED_STATUS: Final = {
-    "state": {"type": "string"},
-    "conditions": _CONDITIONS,
-    "levelgate": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-}
+
+def _open(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with these fields, and any others."""
+    return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
+
+
+_TEXT: Final = {"type": "string"}
+_REVISION: Final = _open(revision={"type": "integer"}, commit=_TEXT)
+
+_LEVELGATE: Final = _open(
+    target=_REVISION,
+    applied=_REVISION,
+    settled=_REVISION,
+    source=_TEXT,
+    synced=_TEXT,
+    rollout=_open(name=_TEXT, wave=_TEXT),
+    nodes={"type": "object", "additionalProperties": {"type": "integer"}},
+    asked={"type": "object", "additionalProperties": _open(said=_TEXT, since=_TEXT)},
+    progress=_open(),
+    blocked={
+        "type": "array",
+        "items": _open(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
+    },
+)
+"""Others may have the right to write a status: the server then refuses what we could not read back."""
+
+_RESERVED_STATUS: Final = {"state": {"type": "string"}, "conditions": _CONDITIONS, "levelgate": _LEVELGATE}
 
 
 def crd_name(kind: str, group: str) -> str:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from renderer.crd import crd_name, custom_resource_definition, plural
-from renderer.schema import to_openapi
+from renderer.schema import to_openapi, validate
 
 
 def crd(spec: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -108,7 +108,27 @@ def test_status_has_the_reserved_fields_beside_the_inferred_ones() -> None:
     assert list(status) == ["url", "state", "conditions", "levelgate"]
     assert status["state"] == {"type": "string"}
     assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]
-    assert status["levelgate"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    assert validate(status["levelgate"], {"target": {"revision": 1, "content": "c"}, "newer": {"a": 1}}) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"target": "r1"},
+        {"applied": {"revision": "1"}},
+        {"settled": {"commit": 1}},
+        {"blocked": [{"reason": 1}]},
+        {"blocked": ["no"]},
+        {"rollout": {"wave": 1}},
+        {"nodes": {"total": "1"}},
+        {"asked": {"hold": "x"}},
+        {"progress": []},
+    ],
+)
+def test_a_status_that_could_not_be_read_back_is_refused(told: dict[str, Any]) -> None:
+    """Whoever may write the status of an instance, a pass reads it."""
+    status = root_of(crd())["properties"]["status"]["properties"]
+    assert len(validate(status["levelgate"], told)) == 1
 
 
 def test_given_printer_columns_replace_all_default_ones() -> None:
