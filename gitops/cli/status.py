@@ -116,7 +116,7 @@ def _names(found: Overview) -> Iterator[str]:
 
 
 def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -> Iterator[str]:
-    if not (found.sources or found.rollouts):
+    if not (found.sources or everything):
         yield "No sources. Start with: levelgate run --source NAME=URL"
     if found.sources:
         header = ("SOURCE", "REF", "COMMIT", "AGE", "STATE", "INSTANCES", "HELD", "FAILED")

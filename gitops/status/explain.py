@@ -269,9 +269,19 @@ class _World:
                 return source_parent(source), None
             for instance in record.scopes:
                 if part_of == applyset_id(instance):
-                    found = await self.cluster.get(instance)
-                    return instance, Standing.of(found, self.rollouts) if found else None
+                    return await self._standing(instance)
+        kind, _, place = annotation(live, keys.INSTANCE).partition("/")
+        namespace, _, name = place.rpartition("/")
+        for one in (
+            (await self.cluster.discover()).resources if kind else ()
+        ):  # no record names an instance that is to go
+            if one.kind == kind and part_of == applyset_id(instance := ObjectKey(*one, namespace, name)):
+                return await self._standing(instance)
         return None, None
+
+    async def _standing(self, instance: ObjectKey) -> tuple[ObjectKey, Standing | None]:
+        found = await self._live(instance)
+        return instance, Standing.of(found, self.rollouts) if found else None
 
     async def _live(self, key: ObjectKey) -> Object | None:
         try:
