@@ -66,9 +66,12 @@ def report(case: str) -> Report:
 
 @pytest.mark.parametrize("case", [case.name for case in sorted(CASES.iterdir())])
 def test_json_is_as_its_schema_says(case: str) -> None:
-    found = orjson.loads(orjson.dumps(as_json(report(case))))
+    said = report(case)
+    found = orjson.loads(orjson.dumps(as_json(said)))
     jsonschema_rs.validator_for(SCHEMA, validate_formats=True).validate(found)
     assert sum(found["summary"].values()) == len(found["changes"]) + found["summary"]["unchanged"]
+    told = [(one["action"], one["ref"], one["level"], len(one["diff"]), len(one["gates"])) for one in found["changes"]]
+    assert told == [(one.action, one.ref, one.level, len(one.diff), len(one.gates)) for one in said.changes]
 
 
 def test_the_schema_knows_every_hazard() -> None:
