@@ -130,6 +130,29 @@ def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callab
     }
 
 
+def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git looks through what it fetched, not through folders that it had: what is missing there is found before the new commit counts."""
+    work.commit(**{"deep/one": "kind: X\n", "two": "kind: X\n"})
+    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    before = mirror.fetch()
+    git = Git(cache, git_dir=repository(cache), timeout=60.0)
+    (pack,) = packs(cache)
+    pack.rename(moved := cache / "moved.pack")
+    with moved.open("rb") as content:
+        subprocess.run(("git", "--git-dir", repository(cache), "unpack-objects", "-q"), stdin=content, check=True)
+    blob = git.run("rev-parse", f"{before}:deep/one.yaml").decode().strip()
+    (repository(cache) / "objects" / blob[:2] / blob[2:]).unlink()
+
+    def away(*_: object) -> None:
+        raise DamagedCache("platform", "the server is away by now")
+
+    monkeypatch.setattr("gitops.source.copy.Copy._replace", away)
+    work.commit(two="kind: Y\n")
+    with pytest.raises(DamagedCache):
+        mirror.fetch()
+    assert git.run("for-each-ref", "--format=%(objectname)", "refs/levelgate/current/").decode().split() == [before]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
     damage(cache)
