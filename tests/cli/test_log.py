@@ -31,6 +31,8 @@ def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixtu
     told = lines(capsys)
     (made,) = [line for line in told if line.get("object") == "Link.g.test/default/i0"]
     assert (made["source"], made["revision"], made["action"]) == ("platform", commit_id(1), "created")
+    (member,) = [line for line in told if line.get("node") == "app" and line["action"] == "created"]
+    assert (member["set"], member["object"]) == ("Link.g.test/default/i0", "Deployment.apps/default/i0-app")
     assert all(line["time"].endswith("Z") for line in told)
 
 
@@ -46,6 +48,7 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
     told = lines(capsys)
     settled = next(line for line in told if line.get("action") == "settled")
     assert (settled["source"], settled["revision"], settled["reason"]) == ("platform", commit_id(1), "Settled")
+    assert settled["set"] == "Link.g.test/default/i0"
     held = told[-1]
     assert (held["source"], held["revision"], held["reason"]) == ("platform", commit_id(2), "WindowClosed")
     assert held["sets"] == ["Link.g.test/default/i0"]
