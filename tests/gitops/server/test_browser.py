@@ -52,6 +52,9 @@ OVERFLOWING: Final = """() => [...document.querySelectorAll(".drawing a")].flatM
   return [...box.querySelectorAll("text")].filter((one) => !inside(one.getBoundingClientRect())).map((one) => one.textContent);
 })"""
 
+BRIGHTNESS: Final = """() => Math.max(...getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3))"""
+"""Of the ground, up to 255."""
+
 REACHABLE: Final = "() => document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]').length"
 
 UNREACHABLE: Final = """() => [...document.querySelectorAll(".scroll")]
@@ -176,15 +179,19 @@ LONG = "the-longest-name-that-a-source-may-have-is-52-long-x"
 async def test_everything_can_be_read(
     browsing: Browsing, path: str, scheme: Literal["light", "dark"], width: int
 ) -> None:
-    """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5. The page itself is never wider than the screen, and no text than its box."""
+    """WCAG 2.2, 1.4.3 (AA): text has a contrast of at least 4.5, dark on light or light on dark, as the reader's system is. The page itself is never
+    wider than the screen, and no text than its box.
+    """
     async with scene(names=tuple("abcdefg"), source=LONG) as seen:
         await held(seen)
         seen.seen.passed(in_all_states(await seen.step()))
         path = path.replace("/i0", "/a")
         async with browsing.page(seen, path, color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
             found: list[Any] = await page.evaluate(CONTRASTS)
+            brightness: int = await page.evaluate(BRIGHTNESS)
             overflow = [*await page.evaluate(WIDER), *await page.evaluate(OVERFLOWING)]
     assert len(found) > 30
+    assert (brightness < 64) is (scheme == "dark")
     assert [one for one in found if one[0] < 4.5] == []
     assert overflow == []
 
