@@ -21,7 +21,7 @@ from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION
 from gitops.records.orders import Order, OrderError, Subject
 from gitops.records.record import read_records
-from gitops.records.refs import SOURCE, Ref, locate
+from gitops.records.refs import SOURCE, Ref, locate, meant
 from gitops.words.text import local
 from gitops.words.times import in_utc
 from renderer import keys
@@ -166,8 +166,8 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
         live = {"metadata": {}}
     if live is None:
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
-        hint = "; Levelgate has not run in this cluster" if ref is None else ""
-        hint = "; of one that is only in Git yet, --git prints what to write there" if is_instance else hint
+        unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
+        hint = (await meant(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
         raise OrderError(
             f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
         )

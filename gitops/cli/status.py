@@ -19,7 +19,8 @@ from gitops.propagation.people import moment
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause, timestamp
 from gitops.records.record import SourceRecord
-from gitops.records.refs import Ref, RefError, locate
+from gitops.records.refs import Ref, RefError, locate, meant
+from gitops.records.rollouts import rollout_key
 from gitops.records.standing import Standing, State, everything_suspended
 from gitops.status.overview import Overview, Rollout
 from gitops.status.permitted import Permitted
@@ -79,9 +80,9 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
             found = found.within(namespace)
         if ref and not (found.sources or found.rollouts or found.instances):
             where = f" in namespace {key.namespace}" if key and key.namespace and not ref.own else ""
-            raise RefError(
-                f"nothing is known of {ref}{where} in cluster {cluster.name}; `levelgate status` lists what there is"
-            )
+            near = await meant(cluster, ref, key or rollout_key(ref.name))
+            advice = near or "; `levelgate status` lists what there is"
+            raise RefError(f"nothing is known of {ref}{where} in cluster {cluster.name}{advice}")
         if not found.sources and cluster.refused and not ref:
             raise RefError("nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS")
     if output in {"json", "yaml"}:

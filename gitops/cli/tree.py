@@ -13,7 +13,7 @@ from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.records.refs import Ref, RefError, locate
+from gitops.records.refs import Ref, RefError, locate, meant
 from gitops.status.tree import Branch, tree, walk
 from gitops.words.reasons import reference
 from gitops.words.text import aligned, local, place
@@ -44,7 +44,8 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
         key = await locate(cluster, ref, where)
         parent = await cluster.get(key)
         if parent is None:
-            raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}")
+            near = await meant(cluster, ref, key)
+            raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}{near}")
         now = SystemClock().now()
         found = await tree(cluster, parent, now)
     if output in {"json", "yaml"}:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from applier.cluster import Cluster, Discovery, Resource
+from applier.errors import ClusterError
 from applier.observed import annotation
+from applier.reads import Reader
 from gitops.errors import GitopsError
 from gitops.records.rollouts import rollout_key
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
+from renderer.listing import suggestion
 
 SOURCE: Final = "source"
 ROLLOUT: Final = "rollout"
@@ -84,7 +87,11 @@ class Ref:
                 raise RefError(f"{self} is no object of the cluster; name an instance, a source or a rollout")
         found = [resource for resource in discovery.resources.values() if _is_called(resource, self.type.lower())]
         if not found:
-            raise RefError(f"the cluster serves no kind {self.type!r}; `kubectl api-resources` lists what there is")
+            words = {word for one in discovery.resources.values() for word in (one.kind.lower(), one.plural)}
+            near = suggestion(self.type.lower(), {*words, *_OUR_WORDS})
+            raise RefError(
+                f"the cluster serves no kind {self.type!r}{near or '; `kubectl api-resources` lists what there is'}"
+            )
         if len(found) > 1:
             choices = ", ".join(sorted(f"{one.kind.lower()}.{one.group}".rstrip(".") for one in found))
             raise RefError(f"{self.type!r} may be {choices}; write one of these")
@@ -101,6 +108,17 @@ async def locate(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
         known = ", ".join(sorted(filter(None, names))) or "none"
         raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known}")
     return ObjectKey(*CRD, "", names[ref.name])
+
+
+async def meant(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
+    """`; did you mean 'shop'?`, of what there is of this type where `key` is not; empty where nothing is close, or one may not look."""
+    prefix = key.name.removesuffix(ref.name)
+    try:
+        found = await cluster.list(key.group_kind, key.namespace or None, metadata_only=True)
+    except ClusterError:
+        return ""
+    names = (obj["metadata"]["name"] for obj in found)
+    return suggestion(ref.name, [name.removeprefix(prefix) for name in names if name.startswith(prefix)])
 
 
 def _is_called(resource: Resource, word: str) -> bool:

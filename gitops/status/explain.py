@@ -24,7 +24,7 @@ from gitops.records import calendar
 from gitops.records.causes import Cause
 from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
-from gitops.records.refs import Ref, RefError, locate
+from gitops.records.refs import Ref, RefError, locate, meant
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
@@ -53,7 +53,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
         if (refused := world.refused(ref, namespace)) is None:
             raise
         key = refused
-    return await world.object(key, ref.node)
+    return await world.object(key, ref)
 
 
 @dataclass
@@ -67,9 +67,9 @@ class _World:
     rollouts: Mapping[str, Rollout]
     kinds: dict[GroupKind, list[Standing]] = field(default_factory=dict)
 
-    async def object(self, key: ObjectKey, node: str) -> Explanation:
+    async def object(self, key: ObjectKey, ref: Ref) -> Explanation:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
-        live = await self._live(key)
+        live, node = await self._live(key), ref.node
         if live is not None and label(live, keys.PARENT_ID):
             instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
@@ -91,6 +91,8 @@ class _World:
             missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
             wanted = next((source for source, record in self.records if key in record.scopes), "")
             way = f"; its source wants it, and says more: levelgate explain source/{wanted}" if wanted else ""
+            if live is None and not way:
+                way = await meant(self.cluster, ref, key)
             raise RefError(f"{key} {missing} in cluster {self.cluster.name}{way}")
         return Explanation(str(key), State.SETTLED, key)
 

@@ -103,6 +103,15 @@ def test_credentials_that_are_not_known_end_at_once(held_up: Fleet, printed: Pri
             assert NOT_ALL not in err
 
 
+def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: Fleet, printed: Printed) -> None:
+    with denied(held_up, Fault(Refuse(403), verb="list")):
+        out, err = printed(held_up, "hold", "link/chart", "--reason", "x", code=1)
+    assert out == ""
+    assert err.startswith(
+        "Error: link/chart does not exist in namespace default in cluster prod-eu; of one that is only in Git"
+    )
+
+
 def test_a_namespace_that_is_not_there_is_named(held_up: Fleet, printed: Printed) -> None:
     _, err = printed(held_up, "status", "link/cart", "-n", "prdo", code=1)
     assert "link/cart in namespace prdo" in err

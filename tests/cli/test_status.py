@@ -276,3 +276,21 @@ def test_what_waits_behind_a_held_node_is_held_as_that_is(typed: Typed) -> None:
         found = json.loads(typed(fleet, "status", "-o", "json"))["sources"][0]
         assert {row["reason"] for row in fleet.status("a")["levelgate"]["blocked"]} == {"WindowClosed"}
         assert (found["state"], found["held"]) == ("Held", 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        ("status source/platfrom", "platform"),
+        ("status link/chart", "cart"),
+        ("status rollout/link.g.test", "links.g.test"),
+        ("status lnk/cart", "link"),
+        ("tree link/chart", "cart"),
+        ("explain link/chart", "cart"),
+        ("hold link/chart --reason x", "cart"),
+        ("sync source/platfrom", "platform"),
+        ("halt rollout/link.g.test --reason x", "links.g.test"),
+    ],
+)
+def test_a_name_that_is_nearly_one_is_told_which(held_up: Fleet, typed: Typed, command: str, meant: str) -> None:
+    assert f"did you mean {meant!r}?" in typed(held_up, *command.split(), code=1)
