@@ -112,6 +112,18 @@ async def test_a_webhook_is_signed_over_its_body(tmp_path: Path) -> None:
     }
 
 
+async def test_a_receiver_hears_what_it_asked_for_and_of_what_is_alike_once(tmp_path: Path) -> None:
+    elsewhere = replace(SETTLED, source="shop", key=source_parent("shop"))
+    alike = replace(FAILED, key=FAILED.key._replace(name="cart"))
+    async with Receiving().serving() as server:
+        receiver = Receiver("team", Webhook(server.url, secret(tmp_path)), sources=frozenset({"platform"}))
+        await told(receiver, elsewhere, SETTLED, FAILED, alike, count=2, server=server)
+    assert [json.loads(body)["objects"] for _, _, body in server.got] == [
+        ["ConfigMap/levelgate-system/source-platform"],
+        ["Link.g.test/prod/shop", "Link.g.test/prod/cart"],
+    ]
+
+
 async def test_slack_gets_text_that_means_nothing_but_itself(tmp_path: Path) -> None:
     async with Receiving().serving() as server:
         receiver = Receiver(
