@@ -32,17 +32,28 @@ VERSION = (*LEASE[:-1], "jsonpath={.metadata.resourceVersion}")
 USERS = ("levelgate", "person", "other")
 CONTENT = ["one-a", "one-b", "one-c", "one-d"]
 PROGRAM = """
+from contextlib import suppress
 from datetime import timedelta
 from os import environ
 from pathlib import Path
 from gitops.cli import main
 from gitops.clock import SystemClock
+from gitops.leadership import Leadership, NotLeading
 
 now, ahead = SystemClock.now, Path(environ["HOURS_AHEAD"])
 SystemClock.now = lambda clock: now(clock) + timedelta(hours=float(ahead.read_text()))
+
+async def hold(leads, ends=Leadership.hold):
+    with suppress(NotLeading):
+        await ends(leads)
+    while True:
+        await leads.clock.sleep(60)
+
+if environ["UNAWARE"]:
+    Leadership.hold = hold
 main()
 """
-"""The command on a machine whose clock somebody sets."""
+"""The command on a machine whose clock somebody sets. Who is unaware learns by its writes alone that it leads no more."""
 
 
 @dataclass
@@ -57,13 +68,14 @@ class Replicas:
     directory: Path
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start(self, user: str, kubeconfig: Path | None = None) -> None:
+    def start(self, user: str, kubeconfig: Path | None = None, *, unaware: bool = False) -> None:
         command = ("-c", PROGRAM, "run", "--source", f"p-{self.namespace}={self.repository.path}")
         self.step(user, 0)
         own = {
             "KUBECONFIG": str(kubeconfig or self.plane.kubeconfig(user)),
             "XDG_CACHE_HOME": str(self.directory / user),
             "HOURS_AHEAD": str(self.directory / f"{user}.hours"),
+            "UNAWARE": "1" if unaware else "",
         }
         with (self.directory / f"{user}.log").open("wb") as log:
             self.running[user] = subprocess.Popen(
@@ -189,7 +201,7 @@ def test_clocks_that_step_change_nothing_of_who_writes(replicas: Replicas) -> No
 
 async def test_a_write_that_is_carried_out_after_its_process_was_overtaken_is_put_right(replicas: Replicas) -> None:
     """Row "SIGSTOP 60 s then SIGCONT", in the middle of a write (I6): it reaches the server a commit and a leader later. That is one write, of one
-    object, and its process sends no other.
+    object, and its process sends no other: it asks its clock before each, not only when it renews.
     """
     first, second, _ = USERS
     begun, late = asyncio.Event(), asyncio.Event()
@@ -201,7 +213,7 @@ async def test_a_write_that_is_carried_out_after_its_process_was_overtaken_is_pu
     rule = Rule(Meanwhile(held), path="/configmaps/one-c[?]", nth=2)
     async with Upstream(replicas.plane) as upstream, Proxy(upstream, [rule]) as proxy:
         (kubeconfig := replicas.directory / "proxy").write_text(proxy.kubeconfig(first))
-        replicas.start(first, kubeconfig)
+        replicas.start(first, kubeconfig, unaware=True)
         assert await asyncio.to_thread(replicas.leader) == first
         await asyncio.to_thread(replicas.arrives, "one")
         replicas.start(second)
