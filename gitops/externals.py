@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.propagation.gates import Fact
@@ -103,7 +104,7 @@ async def ask(external: External) -> bool:
         timeout = aiohttp.ClientTimeout(total=external.timeout.total_seconds())
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(external.url, allow_redirects=False) as response,
+            session.get(external.url, allow_redirects=False, proxy=proxy_of(external.url)) as response,
         ):
             if response.status != 200:
                 raise NoAnswer(f"it answered with status {response.status}, not 200")

@@ -214,6 +214,7 @@ class Leases:
     def note(self, leases: Iterable[Object]) -> str:
         """These are all that there are now. Answers the holder of one that was renewed or taken since the last look; empty: of none."""
         before, self.found = self.found, {one["metadata"]["name"]: one for one in leases}
+        self._since = {name: since for name, since in self._since.items() if name in self.found}
         renewed = ""
         for name, one in self.found.items():
             if name not in before or before[name]["metadata"]["resourceVersion"] != one["metadata"]["resourceVersion"]:

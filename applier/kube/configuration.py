@@ -11,19 +11,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
 from applier.errors import ConfigurationError
 from applier.kube import package
+from applier.proxy import proxy_of
 
 IN_CLUSTER = "in-cluster"
-_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ class InCluster:
                 f"the pod's service account cannot be used: {error}: "
                 "mount its token (automountServiceAccountToken), or give --kubeconfig"
             ) from None
-        configuration.proxy = _environment_proxy(configuration.host)
+        configuration.proxy = proxy_of(configuration.host)
         return Endpoint(IN_CLUSTER, configuration, _client(IN_CLUSTER, configuration))
 
 
@@ -130,7 +126,7 @@ class Kubeconfig:
             _cleanup_temp_files()
         user = _user(documents, name)
         _check_plugin(user, configuration=configuration, context=name)
-        configuration.proxy = configuration.proxy or _environment_proxy(configuration.host)
+        configuration.proxy = configuration.proxy or proxy_of(configuration.host)
         namespace = _entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
         return Endpoint(name, configuration, client, _impersonation(user), namespace)
 
@@ -193,30 +189,6 @@ def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
         )
     headers = {"Impersonate-User": user.get("as"), "Impersonate-Uid": user.get("as-uid")}
     return {name: str(value) for name, value in headers.items() if value}
-
-
-def _environment_proxy(host: str) -> str | None:
-    """The proxy that the environment names for this host, by Go's rules: never for loopback. Read once, not on every
-    request.
-    """
-    url, proxies = urlsplit(host), getproxies_environment()
-    name = url.hostname or ""
-    if _LOOPBACK.fullmatch(name) or proxy_bypass_environment(f"{name}:{url.port}" if url.port else name):
-        return None
-    return None if _is_in_range(name, proxies.get("no", "")) else proxies.get(url.scheme)
-
-
-def _is_in_range(host: str, without_proxy: str) -> bool:
-    """Is it an address in one of the ranges (`10.0.0.0/8`) of NO_PROXY? Go knows those, Python's library does not."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    for entry in without_proxy.split(","):
-        with suppress(ValueError):
-            if "/" in entry and address in ip_network(entry.strip(), strict=False):
-                return True
-    return False
 
 
 def _harmless(error: Exception) -> str:

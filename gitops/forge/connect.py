@@ -84,7 +84,9 @@ def _checked(api: str) -> str:
             f"{redact(api)}: holds a credential; put the token in a file and name that (--token-file, or `tokenFile`)"
         )
     if not host or parts.query or parts.fragment or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
-        raise UnknownForge(f"{api}: a token is not sent there; write the URL of an API, https://HOST/PATH")
+        raise UnknownForge(
+            f"{redact(api.partition('?')[0])}: a token is not sent there; write the URL of an API, https://HOST/PATH"
+        )
     return api.rstrip("/")
 
 

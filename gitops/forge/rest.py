@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.forge.limits import Limits
 from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
@@ -130,7 +131,7 @@ class Rest:
         where = f"{self.api}: {method} {urlsplit(url).path}"
         try:
             async with self._session.request(
-                method, url, json=body, headers={**headers, **(more or {})}, allow_redirects=False
+                method, url, json=body, headers={**headers, **(more or {})}, allow_redirects=False, proxy=proxy_of(url)
             ) as response:
                 data = await _body(response)
                 answer = _Answer(

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Final, NamedTuple
 
+from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.notifications.messages import Message, grouped
 from gitops.notifications.receivers import Receiver, Request
@@ -197,7 +198,13 @@ async def post(request: Request) -> Answer:
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session,
-            session.post(request.url, data=request.body, headers=request.headers, allow_redirects=False) as response,
+            session.post(
+                request.url,
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+                proxy=proxy_of(request.url),
+            ) as response,
         ):
             return Answer(response.status, _seconds(response.headers.get("Retry-After", "")))
     except TimeoutError:

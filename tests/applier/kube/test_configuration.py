@@ -173,6 +173,7 @@ async def test_a_user_may_act_as_another(tmp_path: Path) -> None:
         ("https://10.96.0.1:443", {"https_proxy": "http://proxy:1", "no_proxy": ".svc, 10.96.0.0/12,x/y"}, None),
         ("https://10.112.0.1:443", {"https_proxy": "http://proxy:1", "NO_PROXY": "10.96.0.0/12"}, "http://proxy:1"),
         ("https://[2001:db8::1]", {"https_proxy": "http://proxy:1", "no_proxy": "10.0.0.0/8,2001:db8::/32"}, None),
+        ("https://api.example.org", {"https_proxy": "proxy:1"}, "http://proxy:1"),
         ("http://api.example.org", {"https_proxy": "http://proxy:1"}, None),
         ("https://127.0.0.1:6443", {"https_proxy": "http://proxy:1"}, None),
         ("https://[::1]:6443", {"https_proxy": "http://proxy:1"}, None),
