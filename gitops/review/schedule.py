@@ -86,9 +86,11 @@ def _early(meanwhile: Meanwhile) -> _When:
     return _When(2, gate.until, 0, "" if gate.until else _after([_sentence(gate)]), _titled(what, _named(gate)))
 
 
-def _order(when: _When) -> tuple[float, int, int, str, str]:
+def _order(when: _When) -> tuple[float, int, int, int, str, str]:
+    """What starts at the same time comes wave by wave."""
     unknown = 0.0 if when.rank < 2 else inf
-    return when.at.timestamp() if when.at else unknown, when.rank, when.wave, when.after, when.what
+    begins, rank = (when.at.timestamp(), 0) if when.at else (unknown, when.rank)
+    return begins, rank, when.wave, when.rank, when.after, when.what
 
 
 def _held(change: Change) -> list[Gate]:
@@ -140,7 +142,7 @@ class _Starts:
         opens = [
             gate.until + late if gate.is_turn else max(gate.until, *known, now) for gate in change.gates if gate.until
         ]
-        return max(opens, default=None)
+        return max([*opens, *known], default=None)
 
     def _before(self, change: Change, turn: _Turn | None) -> list[str]:
         """What has to happen before the wave of a change begins."""

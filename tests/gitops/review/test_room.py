@@ -17,6 +17,7 @@ from gitops.words.times import Times
 from tests.gitops.fleet import Fleet
 from tests.gitops.review.commits import planned
 
+CANARY = {"tier": "canary"}
 MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}
 
 
@@ -27,7 +28,9 @@ def room(report: Report) -> Room | None:
 
 
 def files(image: str, instances: int, window: object, policy: object) -> dict[str, str]:
-    fleet = Fleet(names=tuple(f"i{number}" for number in range(instances)))
+    fleet = Fleet(
+        names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": {"labels": CANARY}}}
+    )
     fleet.push(image)
     assert fleet.catalog
     found = {file: content.data.decode() for file, content in fleet.catalog.contents.items()}
@@ -69,6 +72,18 @@ def test_what_is_left_of_a_window_is_counted_to_its_last_start() -> None:
     found = room(report_of({"duration": "2h", "cutoff": "90m"}, {"shape": {"linear": {"n": 2}}}))
     assert found == Room(timedelta(minutes=30), timedelta(hours=1))
     assert not found.is_enough
+
+
+def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
+    """docs/plans.md: what holds one wave moves those after it, also where these wait for no window of their own."""
+    canary = {"matchLabels": CANARY}
+    report = report_of(
+        {"duration": "2h", "selector": {"instances": canary}}, {"waves": [{"name": "canary", "selector": canary}]}
+    )
+    first, second = report.steps
+    assert [first.what, second.what] == ["wave canary, window propagationwindow:", "wave rest:"]
+    assert first.at is not None
+    assert (second.at, second.after) == (first.at, "after the wave before it")
 
 
 def test_all_forms_tell_it() -> None:
