@@ -78,5 +78,5 @@ def is_our_parent(obj: Object) -> bool:
 
 
 def ours_among(texts: Mapping[str, Any] | None) -> Iterator[str]:
-    """Which of these labels or annotations are ours, those that people wrote for us included."""
-    return (name for name in texts or () if name.startswith(PREFIXES))
+    """Which of these labels or annotations are ours, those that people wrote for us included; but for the one by which roles grant us rights."""
+    return (name for name in texts or () if name.startswith(PREFIXES) and name != keys.AGGREGATE)

@@ -22,6 +22,18 @@ def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_
     assert found.message.startswith("1 source, 2 instances, ")
 
 
+def test_roles_that_people_aggregate_are_no_traces_of_ours() -> None:
+    """What is a trace loses our keys at an uninstall: without that label the next installation would lack what the role grants."""
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    labels = {"levelgate.dev/aggregate-to": "levelgate"}
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        body = {**role, "metadata": {"name": "levelgate-platform", "labels": labels}, "rules": []}
+        fleet.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", body)
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+    assert "ClusterRole" not in {key.kind for key in facts.survey.objects}
+
+
 def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
     """A person stripped the finalizer and deleted the CRD, and Git dropped the instance: no pass finds its members, which stay."""
     with Fleet(names=("a", "b"), gates=[]) as fleet:
