@@ -123,8 +123,8 @@ class Changes:
         difference = self._difference(one, node, action)
         if wanted.key in self.hidden:
             difference = tuple(one for one in difference if not one.path.startswith("data"))
-        if action is Action.UPDATE and not difference and (wanted.key in self.hidden or is_of_snapshot(node.live)):
-            return None  # what it was written from is not in the file, but that nothing else differs is
+        if action is Action.UPDATE and not (difference or why) and self._is_recorded_only(one, node):
+            return None
         return Change(
             action,
             wanted.key and self.masks.key(wanted.key),
@@ -139,6 +139,14 @@ class Changes:
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),
         )
+
+    def _is_recorded_only(self, one: SetPlan, node: NodePlan) -> bool:
+        """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or all but its digest
+        is in the file.
+        """
+        if node.node.key in self.hidden or is_of_snapshot(node.live):
+            return True
+        return node.node.key in self.prospect.answers and label(node.live or {}, keys.PART_OF) == one.rendered.id
 
     def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
         if owner := self.neighbours.defines.get(node.node.group_kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gitops.review.report import Action, Change
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 from tests.properties.test_planned import PACE, done, rule, run
 
 POLICY = rule("PropagationPolicy", PACE)
@@ -235,3 +236,30 @@ def test_what_waits_is_healed_meanwhile() -> None:
         assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
         assert done(run(platform))[key] is Action.UPDATE
         assert platform.cluster.objects[key]["data"]["text"] == "one"
+
+
+def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_more() -> None:
+    with Platform() as platform:
+        both, one = (definition("Link", list(map(config_map, nodes)), spec=FIELDS) for nodes in ("ab", "a"))
+        platform.commit({"link.json": both, "y.json": instance("Link", "y")})
+        run(platform)
+        platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "y"))
+        platform.commit({"link.json": one, "y.json": instance("Link", "y")})
+        gone = [change.key for change in platform.plan().changes if change.action is Action.DELETE]
+        assert [key.name for key in gone if key] == ["y-b"]
+        assert [
+            key for key, action in done(run(platform)).items() if action is Action.DELETE and key.name != "y"
+        ] == gone
+
+
+def test_what_is_only_recorded_anew_is_no_change() -> None:
+    """The server keeps no empty annotations, but the manifest is another one."""
+    with Platform() as platform:
+        found = json.loads(plain("p"))
+        platform.commit({"p.json": json.dumps(found)})
+        run(platform)
+        found["metadata"]["annotations"] = {}
+        platform.commit({"p.json": json.dumps(found)})
+        report = platform.plan()
+        assert (report.changes, report.unchanged) == ((), 1)
+        assert done(run(platform)) == {}
