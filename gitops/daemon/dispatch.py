@@ -125,10 +125,8 @@ class Dispatcher:
             if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
         }
         self._looks.keep(waiting)
-        only_told = found.is_conclusive and all(result.is_concluding for result in found.results)
-        is_open = bool(found.changed) and not only_told
-        self._look_again(self._everything, changed=is_open, waiting=self._everything in waiting)
-        if not is_open:
+        self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)
+        if not found.changed:
             for key in sorted(waiting - {self._everything}):
                 self._look_again(key, changed=False, waiting=True)
         for one in due:

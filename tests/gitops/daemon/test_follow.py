@@ -36,7 +36,6 @@ from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
 from gitops.passes.whole import Whole
 from gitops.propagation.propagation import Propagation
-from gitops.records.installation import INSTALLATION
 from gitops.source import Branch, Snapshot, Target, Tip
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, source_parent
@@ -348,17 +347,6 @@ async def test_forever_looks_again_while_something_is_in_flight() -> None:
     await _stopped(following, running)
     assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
     assert max(clock.slept) == pytest.approx(LAST_LOOK)
-
-
-async def test_a_pass_that_wrote_only_what_it_tells_of_itself_is_followed_by_none() -> None:
-    told = replace(found(), results=(Result(INSTALLATION, INSTALLATION, "status"),))
-    following, script, _ = follower(told)
-    running = asyncio.ensure_future(following.forever())
-    await until(lambda: bool(script.asked))
-    await following.idle()
-    assert following.queue.next_due is None
-    await _stopped(following, running)
-    assert len(script.asked) == 1
 
 
 async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
