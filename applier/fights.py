@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from applier.ownership import Lost
+from applier.patience import waits
 from applier.reasons import Blocked, Reason
 from applier.results import Result
 from renderer.identity import ObjectKey
@@ -76,7 +77,7 @@ class Fights:
         return {
             key: Blocked(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
             for key, fight in self._held.items()
-            if timedelta() <= now - fight.last < fight.wait  # a clock that was set back makes it no longer
+            if waits(fight.last + fight.wait, fight.wait, now)
         }
 
     def _forget(self, now: datetime) -> None:

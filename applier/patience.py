@@ -1,8 +1,14 @@
-"""How long to wait for answers of which it is not known when they come: by those that came lately."""
+"""How long to wait: for answers of which it is not known when they come, by those that came lately; and until a time of day."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+def waits(until: datetime, longest: timedelta, now: datetime) -> bool:
+    """Is that time still to come? It is not where it is farther away than anybody waits: then the clock was set back."""
+    return timedelta() < until - now <= longest
 
 
 @dataclass(slots=True)

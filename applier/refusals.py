@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from applier.errors import Altered, ClusterError, Denied, FieldConflict, Invalid
 from applier.observed import Observed
+from applier.patience import waits
 from applier.plan import Plan
 from applier.plan.refused import Place, Refused, essence
 from applier.results import Result
@@ -38,8 +39,7 @@ class _Refusal:
     until: datetime
 
     def stands(self, now: datetime) -> bool:
-        """Nothing waits for longer: then the clock was set back."""
-        return timedelta() < self.until - now <= LONGEST_WAIT
+        return waits(self.until, LONGEST_WAIT, now)
 
 
 @dataclass

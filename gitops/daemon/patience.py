@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from applier.patience import waits
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
 
@@ -29,8 +30,7 @@ class _Failing:
     access: tuple[object, ...]
 
     def rests(self, now: datetime) -> bool:
-        """Nobody rests for longer: then the clock was set back."""
-        return timedelta() < self.until - now <= timedelta(seconds=LONGEST_WANTED)
+        return waits(self.until, timedelta(seconds=LONGEST_WANTED), now)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from applier.patience import waits
+
 _PATIENCE: Final = timedelta(minutes=1)
 """How long to wait where no time is named; twice as long each time that it was too short."""
 
@@ -31,7 +33,7 @@ class Limits:
 
     def bars(self, now: datetime) -> bool:
         """Is nothing to be asked now?"""
-        return self.resumes is not None and timedelta() < self.resumes - now <= _LONGEST
+        return self.resumes is not None and waits(self.resumes, _LONGEST, now)
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
         """Learn from an answer; whether it is a refusal that time heals. An answer may be the last one that is given for now."""
