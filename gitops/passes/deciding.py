@@ -117,16 +117,17 @@ class Decider:
                 moved.decides_as(known.propagation) or governor.repeats(moved, here, answers)
             )
             known = replace(known, propagation=moved, gated=gated)
-            if is_final and (strangers := _strangers(decided) - known.records.neighbours.keys()):
+            if not is_final:
+                continue
+            if strangers := _strangers(decided) - known.records.neighbours.keys():
                 names = {**dict.fromkeys(strangers, ""), **await read_sets(self.cluster)}
                 known = replace(known, records=replace(known.records, neighbours=names))
                 continue
-            if is_final:
-                moved = moved.explain(moved)
-                stands = moved.gates.answer_as(gates, answers)
-                final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
-                final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
-                return bundle, final, replace(known, propagation=moved.after(final))
+            moved = moved.explain(moved)
+            stands = moved.gates.answer_as(gates, answers)
+            final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
+            final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
+            return bundle, final, replace(known, propagation=moved.after(final))
 
 
 def foretold(bundle: Bundle, live: Live) -> Live:
