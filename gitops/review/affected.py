@@ -28,9 +28,8 @@ def affected(
         for key, one in bundle.instances.items():
             if any(node.external or node.key in wanted for node in one.nodes):
                 kept.add(_top(key, bundle, source))
-    for bundle in (before, after):
-        kept |= set(_referred(bundle, source))
-        kept |= set(_neighbours(kept, bundle.sources[head.source]))
+    kept |= {key for bundle in (before, after) for key in _referred(bundle, source)}
+    kept |= {key for bundle in (before, after) for key in _neighbours(kept, bundle.sources[head.source])}
     return _reduced(base, kept), _reduced(head, kept)
 
 

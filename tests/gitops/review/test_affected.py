@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gitops.review import planning
+from gitops.review.affected import affected
 from gitops.review.as_json import as_json
+from renderer.catalog import Catalog
 from tests.gitops.review.commits import Files, changed, planned, sample
 from tests.gitops.review.test_cases import CASES, files
 
@@ -34,3 +38,19 @@ def test_what_is_left_out_does_not_matter(name: str, monkeypatch: pytest.MonkeyP
     some = planned(base, head)
     monkeypatch.setattr(planning, "affected", lambda *_: None)
     assert as_json(some) == as_json(planned(base, head))
+
+
+def test_siblings_of_what_changes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instances of one definition use the same CRD, and a plan of each commit would else be as long as the repository."""
+    taken: list[tuple[Catalog, Catalog]] = []
+
+    def noted(*asked: Any) -> tuple[Catalog, Catalog] | None:
+        taken.extend(filter(None, [found := affected(*asked)]))
+        return found
+
+    monkeypatch.setattr(planning, "affected", noted)
+    base = {**sample(), "apps/staging/blog.yaml": sample()[DOCS].replace("docs", "blog")}
+    planned(base, changed(base, *EDITS["an instance"]))
+    for catalog in taken[0]:
+        names = {one.manifest["metadata"]["name"] for one in catalog.objects if one.group_kind.kind == "WebApp"}
+        assert names == {"docs"}
