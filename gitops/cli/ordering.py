@@ -18,15 +18,16 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.records.installation import INSTALLATION
+from gitops.records.installation import INSTALLATION, followed
 from gitops.records.orders import Order, OrderError, Subject
-from gitops.records.record import read_records
+from gitops.records.record import read_records, read_untaken
 from gitops.records.refs import SOURCE, Ref, locate, meant
 from gitops.words.text import local
 from gitops.words.times import in_utc
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
+from renderer.scope import suggestion
 
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
@@ -98,7 +99,7 @@ class Giving:
         self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
     ) -> int:
         async with self.choice.connected() as cluster:
-            refs = refs or [Ref(SOURCE, name) for name, _ in await read_records(cluster)]
+            refs = refs or [Ref(SOURCE, name) for name in await _sources(cluster)]
             if not refs:
                 raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
             namespace = self.namespace or cluster.namespace
@@ -164,6 +165,8 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
     live = await cluster.get(key)
     if live is None and is_instance and may_be_missing:
         live = {"metadata": {}}
+    if live is None and ref and ref.own == SOURCE:
+        raise OrderError(await _unread(cluster, ref))
     if live is None:
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
         unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
@@ -175,6 +178,23 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
         await _expect_instance(cluster, key, live)
     user = await cluster.user()
     return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
+
+
+async def _sources(cluster: KubeCluster) -> list[str]:
+    """Those that have an object to write to."""
+    return sorted({name for name, _ in await read_records(cluster)} | (await read_untaken(cluster)).keys())
+
+
+async def _unread(cluster: KubeCluster, ref: Ref) -> str:
+    """Why there is no object that tells of a source, and what to do."""
+    follows = followed(await cluster.get(INSTALLATION)) or frozenset()
+    if ref.name in follows:
+        return (
+            f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
+            f"daemon began to ask; `levelgate status` says when that has changed"
+        )
+    near = suggestion(ref.name, follows.union(await _sources(cluster)))
+    return f"no daemon follows {ref} in cluster {cluster.name}{near or f'; levelgate run --source {ref.name}=URL does'}"
 
 
 async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:

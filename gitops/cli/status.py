@@ -199,7 +199,7 @@ def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
     """`empty` is a namespace without instances."""
     if empty:
         return f"No instance is in namespace {empty}."
-    if not found.sources and not found.instances:
+    if not found.instances and not any(record.target for record in found.sources.values()):
         return ""
     if not is_whole:
         return "Nothing waits or fails, as far as it could be read."

@@ -21,7 +21,7 @@ from gitops.passes.known import Pass
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from gitops.records.installation import ensure_namespace
 from gitops.records.pins import Pin, pin_of
-from gitops.records.record import Unreadable, is_approval
+from gitops.records.record import Unreadable, is_approval, untaken_body
 from gitops.records.standing import everything_suspended
 from renderer import keys
 from renderer.identity import source_parent
@@ -83,7 +83,7 @@ class SourceRecords:
         said = annotation(record, keys.APPROVED) if record else ""
         if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
             return
-        await self._annotate(source, keys.APPROVED, None)
+        await self._say(source, {"annotations": {keys.APPROVED: None}})
 
     async def tell(self, source: str, error: SourceError | None) -> None:
         """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
@@ -97,22 +97,19 @@ class SourceRecords:
                 return
             if due:
                 await self._ensure(source)
-            if await self._annotate(source, keys.UNREADABLE, due.text() if due else None):
+            labels = {} if due else {"labels": {keys.RECORD: None}}  # there is more to know it by from now on
+            if await self._say(source, {"annotations": {keys.UNREADABLE: due.text() if due else None}, **labels}):
                 self._told[source] = due
 
     async def _ensure(self, source: str) -> None:
-        """There is an object that tells of the source, and that people can answer, also before anything of it was taken. The intent is empty: what
-        is there stays as it is.
-        """
+        """There is an object that tells of the source, and that people can answer, also before anything of it was taken."""
         key = source_parent(source)
         if await self.cluster.get(key, metadata_only=True) is None:
-            metadata = {"name": key.name, "namespace": key.namespace}
             await ensure_namespace(self.cluster)
-            await self.cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=CONTENT)
+            await self.cluster.apply(untaken_body(source), manager=CONTENT)
 
-    async def _annotate(self, source: str, key: str, value: str | None) -> Object | None:
-        said = {"metadata": {"annotations": {key: value}}}
-        return await self.cluster.merge(source_parent(source), said, manager=STATUS)
+    async def _say(self, source: str, metadata: Object) -> Object | None:
+        return await self.cluster.merge(source_parent(source), {"metadata": metadata}, manager=STATUS)
 
 
 def alike(one: str, other: str) -> bool:

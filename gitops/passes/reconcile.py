@@ -34,7 +34,7 @@ from gitops.passes.recording import RecordWriter
 from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
-from gitops.records.installation import ensure_namespace
+from gitops.records.installation import INSTALLATION, ensure_namespace
 from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
@@ -210,6 +210,10 @@ class Reconciler:
     ) -> Pass:
         earlier = tuple(self.content.deeds)
         with self.stage("conclude"):
+            if self.follows and not known.observed.objects.get(
+                INSTALLATION
+            ):  # perhaps nothing of any source could be read
+                await self._own_namespace_refused()
             end = await conclude.conclude(
                 self.records,
                 bundle,

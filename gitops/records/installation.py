@@ -4,16 +4,15 @@ has stopped it altogether.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.inventory import TOOL
 from gitops.errors import NewerRecords
-from gitops.records.record import SourceRecord
+from gitops.records.record import SourceRecord, read_untaken
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
+from renderer.identity import OWN_NAMESPACE, ObjectKey
 
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
 
@@ -46,10 +45,12 @@ def followed(installed: Object | None) -> frozenset[str] | None:
 async def untaken(
     cluster: Cluster, installed: Object | None, records: Sequence[tuple[str, SourceRecord]]
 ) -> list[tuple[str, SourceRecord]]:
-    """Sources that the daemon follows and of which no commit was ever taken, by name, with what is told of them. Raises ClusterError."""
-    names = sorted((followed(installed) or frozenset()).difference(name for name, _ in records))
-    found = await asyncio.gather(*map(cluster.get, map(source_parent, names)))
-    return [(name, SourceRecord.read(obj or {"metadata": {}})) for name, obj in zip(names, found, strict=True)]
+    """Sources of which no commit was ever taken, by name, with what is told of them: those that the daemon follows, and those that somebody tried to
+    read once. Raises ClusterError.
+    """
+    told = await read_untaken(cluster)
+    names = {*(followed(installed) or ()), *told}.difference(name for name, _ in records)
+    return [(name, told.get(name, SourceRecord())) for name in sorted(names)]
 
 
 def check_format(installed: Object | None) -> None:

@@ -18,7 +18,7 @@ from applier.observed import annotation, label
 from applier.reads import Reader
 from applier.reasons import Reason
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
 
 SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""
@@ -28,6 +28,9 @@ LARGEST: Final = 1 << 20
 
 MOST_SCOPES: Final = 832 * 1024
 """Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
+
+_CONFIG_MAP: Final = GroupKind("", "ConfigMap")
+_UNTAKEN: Final = "source"
 
 _TOO_MANY: Final = (
     "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
@@ -207,14 +210,26 @@ async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     return [(name, SourceRecord.read(found[name])) for name in sorted(found)]
 
 
+async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
+    """Sources of which nothing but why they cannot be read was ever told, by name."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=f"{keys.RECORD}={_UNTAKEN}")
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.read(obj) for obj in found}
+
+
+def untaken_body(source: str) -> Object:
+    """The object that tells of a source before it has an inventory; the label goes once the source can be read."""
+    key = source_parent(source)
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: _UNTAKEN}}
+    return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
+
+
 async def read_sets(cluster: Reader) -> dict[str, str]:
     """The same sources, by the ids of their sets."""
     return {label(obj, keys.PARENT_ID): name for name, obj in (await _parents(cluster, metadata_only=True)).items()}
 
 
 async def _parents(cluster: Reader, *, metadata_only: bool = False) -> dict[str, Object]:
-    kind = GroupKind("", "ConfigMap")
-    found = await cluster.list(kind, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=metadata_only)
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=metadata_only)
     ours = (obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"))
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
 

@@ -12,6 +12,8 @@ import yaml
 from applier.cluster import PARENT, STATUS
 from applier.sandbox.wire import Request
 from gitops.cli import USAGE
+from gitops.daemon.source_records import SourceRecords
+from gitops.errors import SourceError
 from gitops.records.record import Unreadable
 from renderer import keys
 from renderer.identity import source_parent
@@ -181,6 +183,22 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
             assert "What was read last (0000000) stays in force and is healed.\n" in answer
         (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
         assert source["unreadable"] == {"since": told.since, "why": told.why}
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed: bool) -> None:
+    """I12, also where it is the only one and nobody follows it for good, as `run --once` does not: it is no empty cluster."""
+    with Fleet(names=()) as fleet:
+        records = SourceRecords(fleet.cluster, fleet.clock)
+        fleet.reconciler.follows = {"platform"} if is_followed else None
+        fleet.call(fleet.reconciler.reconcile([]))
+        fleet.call(records.tell("platform", SourceError("https://git.example.com/x.git", "the server refused access")))
+        why = "source/platform cannot be read since Fri 2026-11-20 13:00: https://git.example.com/x.git: the server refused access\n"
+        for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
+            assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was taken yet.\n")
+        assert "source platform is looked at now" in typed(fleet, "sync")
+        fleet.call(records.tell("platform", None))
+        assert ("source/platform" in typed(fleet, "status")) is is_followed
 
 
 def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed) -> None:

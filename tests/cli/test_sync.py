@@ -69,6 +69,16 @@ def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
 
 
+def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows(fleet: Fleet, typed: Typed) -> None:
+    """Surface 1.1: what is, and what to do; both have no record."""
+    fleet.reconciler.follows = {"platform", "slow"}
+    fleet.step()
+    assert "nothing has been read of source/slow yet" in typed(fleet, "sync", "source/slow", code=1)
+    told = typed(fleet, "suspend", "source/slwo", "--reason", "INC-7", code=1)
+    assert "no daemon follows source/slwo in cluster prod-eu; did you mean 'slow'?" in told
+    assert "prod-eu; there are platform, slow\n" in typed(fleet, "sync", "source/another", code=1)
+
+
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
     assert "name an instance, source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
 
