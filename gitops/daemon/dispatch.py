@@ -125,8 +125,8 @@ class Dispatcher:
             if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
         }
         self._looks.keep(waiting)
-        self._look_again(self._everything, changed=bool(found.changed), waiting=self._everything in waiting)
-        if not found.changed:
+        self._look_again(self._everything, changed=not found.is_conclusive, waiting=self._everything in waiting)
+        if found.is_conclusive:
             for key in sorted(waiting - {self._everything}):
                 self._look_again(key, changed=False, waiting=True)
         for one in due:

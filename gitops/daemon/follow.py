@@ -129,8 +129,7 @@ class Follower:
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
             found = self._told(await self.reconciler.reconcile(states))
-            is_final = found.is_conclusive or not found.changed
-            if is_final and not any(map(in_flight, found.plan.sets)):
+            if found.is_conclusive and not any(map(in_flight, found.plan.sets)):
                 return found
             if found.changed:
                 waited, delay = 0.0, FIRST_LOOK

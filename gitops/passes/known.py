@@ -76,11 +76,12 @@ class Pass:
 
     @property
     def is_conclusive(self) -> bool:
-        """Would another pass find what this one knows? It is complete, and what it wrote at its end are records of sources, on which nothing else
-        rests.
+        """Would another pass find what this one knows? It wrote nothing, or it is complete and what it wrote at its end are the records of sources
+        and of the installation, on which nothing else rests.
         """
         told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
-        return self.is_complete and all(one.key in told for one in self.results if one.is_concluding)
+        is_told = all(one.key in told for one in self.results if one.is_concluding)
+        return not self.changed or (self.is_complete and is_told)
 
     @property
     def is_complete(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -11,7 +11,9 @@ import pytest
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.follow import Follower
+from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
 from gitops.source import Mirror
 from gitops.status.tree import tree, walk
@@ -77,16 +79,22 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
 
 
 def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: Fleet) -> None:
-    """By a timer for the instance, while nothing is asked of anything else."""
+    """By a timer for the instances, while nothing is asked of anything else; that ends their wave, which is for a look at everything."""
     with_widgets(fleet)
     for _ in range(4):
         fleet.step()
-    written = fleet.clock.moment
+    written, whole = fleet.clock.moment, list[str]()
+
+    class Noting(Reconciler):
+        async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+            whole.append(healthy(fleet))
+            return await super().reconcile(sources)
 
     async def story() -> None:
-        async with operating(fleet) as found:
-            passes = await found.until(lambda: healthy(fleet) == "True" == healthy(fleet, "b"))
-            assert None not in passes
+        async with operating(fleet, Noting) as found:
+            await found.until(lambda: len(whole) > 1)
+            assert whole == ["False", "True"]
+            assert healthy(fleet, "b") == "True"
             assert written + GRACE <= fleet.clock.moment < written + GRACE + timedelta(seconds=2)
 
     fleet.call(story())

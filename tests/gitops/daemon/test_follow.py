@@ -36,6 +36,7 @@ from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
 from gitops.passes.whole import Whole
 from gitops.propagation.propagation import Propagation
+from gitops.records.installation import INSTALLATION
 from gitops.source import Branch, Snapshot, Target, Tip
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, source_parent
@@ -341,12 +342,28 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
 
 
 async def test_forever_looks_again_while_something_is_in_flight() -> None:
-    following, script, clock = follower(found(changed=True), *[found(moving=True)] * 9, found())
+    begun = and_then(found(changed=True), Result(KEY, KEY, "status"))
+    following, script, clock = follower(begun, *[found(moving=True)] * 9, found())
     running = asyncio.ensure_future(following.forever())
     await until(lambda: len(script.asked) == 11)
     await _stopped(following, running)
     assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
     assert max(clock.slept) == pytest.approx(LAST_LOOK)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [found(changed=True), and_then(found(), Result(INSTALLATION, INSTALLATION, "status"))],
+    ids=["content", "the record of the installation"],
+)
+async def test_a_pass_that_knows_the_outcome_of_its_writes_is_followed_by_none(last: Pass) -> None:
+    following, script, _ = follower(last)
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: bool(script.asked))
+    await following.idle()
+    assert following.queue.next_due is None
+    await _stopped(following, running)
+    assert len(script.asked) == 1
 
 
 async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
