@@ -36,15 +36,17 @@ def item(
     paced: bool = True,
 ) -> Item:
     """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well. Where creation is not
-    `paced`, one that never ran anything is nobody's concern but its own.
+    `paced`, one that never ran anything is nobody's concern but its own. One whose object somebody deleted is as what it is made of: the object comes
+    again by itself, and no move would mend it. How long it has been healthy went with it, so it begins to bake anew.
 
     An instance that Git cannot say is passed like one that is held: it stays at its applied pair whatever the rollout does.
     """
     rendered = plan.rendered
-    granted = granted or plan.target == target.revision
+    granted = granted or (plan.target or rendered.applied) == target.revision
     at_target = rendered.revision == target.revision
     mine = [node for node in plan.nodes if not node.node.external]
-    healthy = plan.parent is not None and plan.error is None and all(node.healthy for node in mine)
+    is_begun = plan.parent is not None or rendered.applied > 0
+    healthy = is_begun and plan.error is None and all(node.healthy for node in mine)
     causes = [node.blocked for node in mine if node.blocked] if granted else []
     gated = next((cause for cause in causes if cause.reason.is_gate), None)
     failure = next((cause for cause in causes if cause.reason.is_failure), None)

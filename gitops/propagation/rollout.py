@@ -179,7 +179,7 @@ def _moving(situation: Situation, wave: Wave, joined: Sequence[str], pace: Pace,
     taken = set(joined)
     if situation.policy.governs is Governs.ALL and all(one.reason is Reason.WAVE_NOT_REACHED for one in hindrances):
         for key in _keys(items.repairs, taken):
-            if not gate(key):
+            if not situation.collection[key].is_new and not gate(key):
                 taken.add(key)
                 yield key
     if hindrances:

@@ -369,6 +369,12 @@ def test_a_repair_out_of_turn_takes_a_place() -> None:
     assert rollout.step() == ["z", "a"]
 
 
+def test_what_runs_nothing_yet_is_not_repaired_by_a_move() -> None:
+    policy = Policy(name="p", shape=linear(1), governs=Governs.ALL)
+    rollout = Rollout(policy, items("ab", is_new=True, healthy=False), completed=None)
+    assert rollout.step() == ["a"]
+
+
 # ---- new instances
 
 

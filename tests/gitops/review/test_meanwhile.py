@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gitops.review.report import Action, Change
+from renderer.identity import ObjectKey
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
@@ -85,6 +86,33 @@ def test_what_somebody_deleted_comes_again_as_it_was() -> None:
             ("update 1 ConfigMap/default/y-last", ("data.revision: 1 -> 2",), ["PaceReached"]),
         ]
         assert done(run(platform))[key] is Action.CREATE
+
+
+@pytest.mark.parametrize("more", [{"governs": "All"}, {"minAvailable": "100%"}], ids=str)
+def test_an_instance_that_somebody_deleted_comes_again_as_it_was_and_waits_for_its_turn(more: dict[str, Any]) -> None:
+    """P1: it is no repair to move it, whatever the policy lets pass the pace."""
+    with Platform() as platform:
+        platform.commit(files("1", policy="", x={}, y={}))
+        run(platform)
+        platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "y"))
+        platform.commit(files("2", policy=rule("PropagationPolicy", {**PACE, **more}), x={}, y={}))
+        gates = {change.key: change.gates for change in platform.plan().changes if change.node}
+        waiting = {key for key, found in gates.items() if found}
+        assert {key.name for key in waiting if key} == {"y-optional", "y-last"}
+        found = done(run(platform))
+        assert gates.keys() & found.keys() == gates.keys() - waiting
+        assert found[ObjectKey(GROUP, "Link", "default", "y")] is Action.REPLACE
+
+
+def test_an_instance_that_somebody_deleted_bakes_anew() -> None:
+    """P1: how long it has been healthy is gone with it, and it goes on counting as one that is on its way."""
+    with Platform() as platform:
+        platform.commit(files("1", policy="", x={}, y={}))
+        run(platform)
+        platform.commit(files("2", x={}, y={}))
+        run(platform)
+        platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "x"))
+        assert [key.name for key in done(run(platform))] == ["x"]
 
 
 def test_a_window_holds_what_comes_first_as_well() -> None:
