@@ -6,7 +6,7 @@ may still be is not pruned. A policy may ask for more (`barrier`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -19,25 +19,33 @@ from gitops.review.report import Action, Change, Gate
 from renderer import keys
 from renderer.graph import ancestors
 from renderer.identity import ObjectKey
+from renderer.model import RenderedNode
 
 Users = Callable[[ObjectKey], Collection[ObjectKey]]
 """The live objects that record that they use this one."""
 
 
 def behind(
-    changes: Sequence[Change], due: Plan, users: Users, barriers: Mapping[ObjectKey, Barrier]
+    changes: Sequence[Change],
+    due: Plan,
+    users: Users,
+    barriers: Mapping[ObjectKey, Barrier],
+    unresolved: Container[tuple[ObjectKey, str]] = (),
 ) -> Iterator[Change]:
-    """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on."""
+    """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on.
+    `unresolved` are nodes, by set and id, that have got in the base what a plan without a cluster does not know.
+    """
     stays = {Action.FAILED, Action.KEEP}
-    held = {change.key: change for change in changes if change.key and (change.gates or change.action in stays)}
+    held = dict(_awaiting(due, unresolved))
+    held |= {change.key: change for change in changes if change.key and (change.gates or change.action in stays)}
     if not held:
         yield from changes
         return
     for alone in _alone(due):
         held.pop(alone, None)
     waits = _all_waits(due, users)
-    failed = {key for key, change in held.items() if change.action is Action.FAILED}
-    for node, more in _all_barriers(due, barriers, failed):
+    stopped = {key for key, change in held.items() if change.action in {Action.FAILED, Action.UNKNOWN}}
+    for node, more in _all_barriers(due, barriers, stopped):
         waits[node] += more
     owners = dict(_owners(due))
     repairs = {plan.node.key for one in due.sets for plan in one.nodes if plan.verb not in BEHIND_THE_BARRIER}
@@ -62,12 +70,27 @@ def _is_same_turn(change: Change, other: Change) -> bool:
     return alike and bool(other.gates) and all(gate.is_turn for gate in other.gates)
 
 
+def _awaiting(due: Plan, unresolved: Container[tuple[ObjectKey, str]]) -> Iterator[tuple[ObjectKey, Change]]:
+    """Nodes that wait for data, and what is referred to and not there: until it comes nothing starts that waits for them."""
+    for one in due.sets:
+        parent = one.rendered.parent
+        for node in (plan.node for plan in one.nodes if plan.node.waiting):
+            if (parent, node.id) not in unresolved:
+                name = "" if one.rendered.is_source else node.id
+                yield _place(one, node), Change(Action.UNKNOWN, node.key, str(node.group_kind), parent, name)
+
+
+def _place(one: SetPlan, node: RenderedNode) -> ObjectKey:
+    """Its key; for one whose name is not known yet what no object can be called."""
+    return node.key or one.rendered.parent._replace(name=f"{one.rendered.parent.name} {node.id}")
+
+
 def _alone(due: Plan) -> Iterator[ObjectKey]:
     """Nodes that keep no others waiting."""
     for one in due.sets:
         for plan in one.nodes:
-            if plan.node.key and annotation(plan.node.manifest, keys.WAIT_FOR) == "none":
-                yield plan.node.key
+            if annotation(plan.node.manifest, keys.WAIT_FOR) == "none":
+                yield _place(one, plan.node)
 
 
 def _all_waits(due: Plan, users: Users) -> dict[ObjectKey, list[ObjectKey]]:
@@ -98,11 +121,10 @@ def _above(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) -> Iterator[Ob
 
 def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
     """Of each object of a set, what has to be done before."""
-    by_id = {plan.node.id: plan.node.key for plan in one.nodes}
+    by_id = {plan.node.id: _place(one, plan.node) for plan in one.nodes}
     for plan in one.nodes:
-        if plan.node.key:
-            needs = [key for name in plan.node.depends_on if (key := by_id.get(name))]
-            yield plan.node.key, needs if one.rendered.is_source or _is_set(one) else [*needs, one.rendered.parent]
+        needs = [key for name in plan.node.depends_on if (key := by_id.get(name))]
+        yield by_id[plan.node.id], needs if one.rendered.is_source or _is_set(one) else [*needs, one.rendered.parent]
     recorded = {orphan.member.node for orphan in one.orphans}
     for orphan in one.orphans:
         shields = [
@@ -127,15 +149,17 @@ def _is_set(one: SetPlan) -> bool:
 
 
 def _all_barriers(
-    due: Plan, barriers: Mapping[ObjectKey, Barrier], failed: Collection[ObjectKey]
+    due: Plan, barriers: Mapping[ObjectKey, Barrier], stopped: Collection[ObjectKey]
 ) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Of nodes behind a barrier what counts of the levels before: all, or what failed; a node at a gate keeps only its own descendants (S0-26)."""
+    """Of nodes behind a barrier what counts of the levels before: all, or what failed or waits for data; a node at a gate keeps only its own
+    descendants (S0-26).
+    """
     for one in due.sets:
         barrier, below = barriers.get(one.rendered.parent), list[ObjectKey]()
         nodes = sorted((plan.node for plan in one.nodes if barrier), key=attrgetter("level"))
         for _, level in groupby(nodes, key=attrgetter("level")):
-            here = [node.key for node in level if node.key]
-            counted = below if barrier is Barrier.ALL else [key for key in below if key in failed]
+            here = [_place(one, node) for node in level]
+            counted = below if barrier is Barrier.ALL else [key for key in below if key in stopped]
             yield from ((key, counted) for key in here)
             below = below + here
 

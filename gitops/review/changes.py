@@ -75,7 +75,7 @@ class Changes:
 
     def all(self) -> tuple[Change, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
-        return tuple(behind(self._listed(), self.prospect.plan, self._users_of, self.barriers))
+        return tuple(behind(self._listed(), self.prospect.plan, self._users_of, self.barriers, self.unresolved))
 
     def _listed(self) -> list[Change]:
         own: list[Change] = []

@@ -49,6 +49,42 @@ def test_what_cannot_be_done_holds_the_levels_after_it(barrier: str, last: list[
     assert gates(found) == {"a": [], "b": [], "c": last}
 
 
+@pytest.mark.parametrize(("barrier", "last"), [("Path", []), ("Level", ["waits"]), ("All", ["waits"])])
+@pytest.mark.parametrize("waits", ["data", "name", "reference"])
+def test_what_waits_for_data_holds_the_levels_after_it(waits: str, barrier: str, last: list[str]) -> None:
+    """S0-9: the plan says so, and the run writes nothing of them."""
+    nobody = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "nobody", "namespace": "default"}}
+    node = config_map("waits", name="${b.data.nothing}" if waits == "name" else "")
+    node["template"]["data"]["text"] = "${b.data.nothing}"
+    first = {"id": "waits", "externalRef": nobody} if waits == "reference" else node
+    link = definition(
+        "Link", [config_map("b"), first, config_map("c", "b"), config_map("d", "c")], spec={"text": "string"}
+    )
+    rules = {"policy.json": rule("PropagationPolicy", {"barrier": barrier})}
+    with Platform() as platform:
+        platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one"), **rules})
+        found = gates(platform.plan())
+        assert found.pop("waits", []) == []
+        assert found == {"b": [], "c": last if waits == "reference" else [], "d": last}
+        written = {key.name for key in done(run(platform)) if key.name.startswith("x-")}
+        assert written == {f"x-{name}" for name, held in found.items() if not held}
+
+
+def test_what_depends_on_what_waits_for_data_waits_for_it() -> None:
+    """Also where it needs nothing but its name. In a plan of two commits what the base knew is there."""
+    waits = config_map("waits")
+    waits["template"]["data"]["more"] = "${b.data.nothing}"
+    nodes = [config_map("b"), waits, config_map("c", "waits")]
+    link = definition("Link", nodes, spec={"text": "string"})
+    base, head = ({"link.json": link, "x.json": instance("Link", "x", text=text)} for text in ("one", "two"))
+    with Platform() as platform:
+        platform.commit(head)
+        assert gates(platform.plan()) == {"b": [], "waits": [], "c": ["waits"]}
+        assert "x-c" not in {key.name for key in done(run(platform))}
+    assert gates(planned(base, head)) == {"b": [], "waits": [], "c": []}
+    assert gates(planned({}, head)) == {"b": [], "waits": [], "c": ["waits"]}
+
+
 def test_what_an_instance_is_made_of_stays_while_the_instance_stays() -> None:
     """The brake, or a window, that holds an instance which goes holds all that goes with it, whatever is nested in it."""
     inner = {
