@@ -20,6 +20,9 @@ from tests.controlplane.server import ControlPlane
 
 gc.disable()  # Until all tests are collected: what is made by then stays.
 
+# Tests trust nothing that the system trusts: every client would read it all, in 30 ms.
+os.environ |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+
 IN_CI = os.environ.get("CI") == "true"
 
 # Hypothesis draws numbers and texts that it finds in whatever modules are loaded by then: examples would depend on the tests that ran before.

@@ -231,13 +231,12 @@ class Proxy:
         return [request for request in self.forwarded if request.method in WRITES]
 
     def kubeconfig(self, user: str = "levelgate") -> str:
-        """A kubeconfig that leads here. It says whom to trust, which nothing asks, or each life would read all that the system trusts."""
-        server = {"server": self.url, "certificate-authority": str(self.upstream.control_plane.ca_file)}
+        """A kubeconfig that leads here."""
         return json.dumps(
             {
                 "apiVersion": "v1",
                 "kind": "Config",
-                "clusters": [{"name": "proxy", "cluster": server}],
+                "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
                 "users": [{"name": user, "user": {"token": self.upstream.control_plane.token(user)}}],
                 "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": user}}],
                 "current-context": "proxy",
