@@ -75,7 +75,9 @@ def test_every_row_of_the_fault_table_names_tests_that_exist() -> None:
     assert {row.partition(" ")[0] for row in rows} >= {f"I{number}" for number in range(1, 13)}
 
 
-@pytest.mark.parametrize("name", ["table", "admission", "kinds", "busy", "restart", "replicas", "sharded", "kills"])
+@pytest.mark.parametrize(
+    "name", ["reading", "writing", "people", "admission", "kinds", "busy", "restart", "replicas", "sharded", "kills"]
+)
 def test_every_fault_that_is_tried_is_in_the_fault_table(name: str) -> None:
     """docs/faults.md."""
     told = {test for _, test in named_in((ROOT / "docs/faults.md").read_text())}

@@ -16,7 +16,7 @@ from tests.faults.extent import first
 from tests.faults.lane import Lane, Object
 from tests.faults.proxy import Answer
 from tests.faults.scenarios import plain
-from tests.faults.test_table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
+from tests.faults.table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
 
 
 def webhook(lane: Lane, *, kind: str = "Validating", url: str = NOWHERE) -> tuple[str, Object]:

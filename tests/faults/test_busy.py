@@ -6,7 +6,7 @@ import asyncio
 
 from applier.execute import MOST_CONFLICTS
 from tests.faults.lane import Lane
-from tests.faults.test_table import assert_settles, deleted, platform, reference, settled
+from tests.faults.table import assert_settles, deleted, platform, reference, settled
 
 
 async def test_an_object_that_is_written_without_pause_is_deleted_all_the_same(lane: Lane) -> None:

@@ -7,7 +7,7 @@ import json
 
 from gitops.passes.known import Pass
 from tests.faults.lane import Commit, Lane, Object
-from tests.faults.test_table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
+from tests.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
 
 
 def with_widget(commit: Commit, widget: Object) -> Commit:
