@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from renderer import content, object_types, static, waiting
 from renderer.content import Declared, FileContent
@@ -68,6 +68,15 @@ class Catalog:
         for kind, version in chain(nodes, objects):
             found.setdefault(kind, set()).add(version)
         return {kind: frozenset(versions) for kind, versions in found.items()}
+
+    def definition_at(self, problem: Problem) -> GroupKind | None:
+        """Whose definition the document is in which this problem is, also where that does not build."""
+        found = self.contents.get(problem.file, FileContent())
+        begins: list[tuple[int, GroupKind | None]] = [(one.origin.line, None) for one in (*found.objects, *found.rules)]
+        begins += ((one.origin.line, one.group_kind) for one in found.definitions)
+        begins += ((origin.line, kind) for kind, origin in found.broken)
+        before = (one for one in begins if one[0] <= problem.line)
+        return max(before, key=itemgetter(0), default=(0, None))[1]
 
     @property
     def calendars(self) -> Mapping[str, bytes]:

@@ -195,6 +195,8 @@ def _rollout(found: Explanation, times: Times) -> Iterator[str]:
         rest = "".join(f", {number} {word}" for word, number in counts.items() if number)
         yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{rest}; {wave.shape}"
     yield from _waiting(found, times)
+    if found.others:
+        yield "What Git says of it now is refused; what was accepted last stays in force."
 
 
 def _window(found: Explanation, times: Times, now: datetime) -> Iterator[str]:

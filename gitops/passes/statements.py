@@ -25,6 +25,7 @@ from gitops.records.record import SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.standing import State
 from renderer import keys
+from renderer.crd import key_of
 from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle, RenderedSet
@@ -144,7 +145,10 @@ def _source_causes(
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
-    rows: list[Row] = [("", Blocked(Reason.RENDER_FAILED, str(problem)), ()) for problem in problems]
+    rows: list[Row] = [
+        ("", Blocked(Reason.RENDER_FAILED, str(one), at=kind and key_of(kind)), ())
+        for one, kind in ((problem, state.catalog.definition_at(problem)) for problem in problems)
+    ]
     rows += [("", Blocked(Reason.APPLY_FAILED, excess), ())] if excess else []
     rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
     rows += [("", state.pin.blocked, ())] if state.pin else []

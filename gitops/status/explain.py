@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -24,7 +25,7 @@ from gitops.records import calendar
 from gitops.records.causes import Cause
 from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
-from gitops.records.refs import Ref, RefError, locate, meant
+from gitops.records.refs import DEFINITION, Ref, RefError, locate, meant
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
@@ -131,7 +132,9 @@ class _World:
         if (rollout := self.rollouts.get(ref.name)) is None:
             raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
         mine = tuple(one for one in await self._all() if one.rollout == ref.name)
-        found = Explanation(str(ref), State.of(one.reason for one in mine), rollout=rollout, instances=mine)
+        refused = await self._refused(ref.name)
+        state = State.of([*(one.reason for one in mine), *(cause.reason for cause in refused)])
+        found = Explanation(str(ref), state, rollout=rollout, others=refused, instances=mine)
         if not found.waiting:
             return found
         first = min(
@@ -139,6 +142,17 @@ class _World:
         )
         chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
         return self._from(first.source, replace(found, chain=tuple(chain)))
+
+    async def _refused(self, definition: str) -> tuple[Cause, ...]:
+        """Why what Git says of a definition now is not taken."""
+        told = [cause for _, record in self.records for cause in map(Cause.read, record.causes)]
+        of_crds = [one for one in told if (key := ObjectKey.parse(one.object)) and key.group_kind == CRD]
+        if not of_crds:
+            return ()
+        with suppress(RefError):  # a rollout of the items of a node
+            crd = str(await locate(self.cluster, Ref(DEFINITION, definition), ""))
+            return tuple(one for one in of_crds if one.object == crd and one.reason is Reason.RENDER_FAILED)
+        return ()
 
     async def window(self, ref: Ref) -> Explanation:
         named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]

@@ -185,6 +185,28 @@ def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: Flee
     assert answer(typed, held_up, f"rgd/links.{GROUP}")[1:] == rollout[1:]
 
 
+@pytest.mark.parametrize("name", ["string | required=true", "nonsense"], ids=["breaking", "broken"])
+def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str) -> None:
+    """S1-23: the last revision serves on, and all its instances have settled; that is not what Git says."""
+    with Fleet(names=("a", "b")) as fleet:
+        fleet.start()
+        for _ in range(2):
+            fleet.step()
+        assert "settled.\n" in typed(fleet, "explain", f"rgd/links.{GROUP}")
+        fleet.schema["name"] = name
+        fleet.push()
+        fleet.step()
+        told = typed(fleet, "explain", f"rgd/links.{GROUP}")
+        (problem,) = (line for line in told.splitlines() if "RenderFailed" in line)
+        assert f"rgd/links.{GROUP} to r1: Failed, 2 of 2 instances settled.\n" in told
+        assert "What Git says of it now is refused; what was accepted last stays in force.\n" in told
+        assert problem.startswith("  RenderFailed  link.json:1: spec.schema")
+        asked = f"levelgate explain customresourcedefinition/links.{GROUP}"
+        assert f"Why one waits: {asked}\n" in typed(fleet, "status")
+        assert "link.json:1: spec.schema" in typed(fleet, *asked.split()[1:])
+        assert json.loads(typed(fleet, "explain", f"rgd/links.{GROUP}", "-o", "json"))["others"]
+
+
 def test_a_window_says_what_it_holds_up(held_up: Fleet, typed: Typed) -> None:
     assert answer(typed, held_up, "window/dba-hours") == [
         "window/dba-hours holds up:",
