@@ -83,7 +83,7 @@ class SourceRecords:
         said = annotation(record, keys.APPROVED) if record else ""
         if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
             return
-        await self._say(source, {"annotations": {keys.APPROVED: None}})
+        await self._annotate(source, keys.APPROVED, None)
 
     async def tell(self, source: str, error: SourceError | None) -> None:
         """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
@@ -97,8 +97,7 @@ class SourceRecords:
                 return
             if due:
                 await self._ensure(source)
-            labels = {} if due else {"labels": {keys.RECORD: None}}  # there is more to know it by from now on
-            if await self._say(source, {"annotations": {keys.UNREADABLE: due.text() if due else None}, **labels}):
+            if await self._annotate(source, keys.UNREADABLE, due.text() if due else None):
                 self._told[source] = due
 
     async def _ensure(self, source: str) -> None:
@@ -108,8 +107,9 @@ class SourceRecords:
             await ensure_namespace(self.cluster)
             await self.cluster.apply(untaken_body(source), manager=CONTENT)
 
-    async def _say(self, source: str, metadata: Object) -> Object | None:
-        return await self.cluster.merge(source_parent(source), {"metadata": metadata}, manager=STATUS)
+    async def _annotate(self, source: str, key: str, value: str | None) -> Object | None:
+        said = {"metadata": {"annotations": {key: value}}}
+        return await self.cluster.merge(source_parent(source), said, manager=STATUS)
 
 
 def alike(one: str, other: str) -> bool:

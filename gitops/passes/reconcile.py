@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from applier.cluster import Cluster, Object
+from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor
 from applier.inventory import epoch_of
@@ -35,11 +36,12 @@ from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
 from gitops.records.installation import INSTALLATION, ensure_namespace
+from gitops.records.record import untaken_body
 from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
 from renderer.catalog import Catalog, written_versions
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.memo import Memo
 from renderer.model import Bundle, Issued
 
@@ -210,10 +212,7 @@ class Reconciler:
     ) -> Pass:
         earlier = tuple(self.content.deeds)
         with self.stage("conclude"):
-            if self.follows and not known.observed.objects.get(
-                INSTALLATION
-            ):  # perhaps nothing of any source could be read
-                await self._own_namespace_refused()
+            known = await self._introduced(sources, known)
             end = await conclude.conclude(
                 self.records,
                 bundle,
@@ -383,6 +382,20 @@ class Reconciler:
         if last > self.lead.epoch:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
+
+    async def _introduced(self, sources: Sequence[SourceState], known: Known) -> Known:
+        """There is an object to tell of each source that waits before anything of it is written, and a place for what is told of all."""
+        waiting = known.propagation.gates.suspended.keys() - known.observed.objects.keys()
+        mine = [state.catalog.source for state in sources if self.share.has(state.catalog.source)]
+        new = [name for name in mine if source_parent(name) in waiting]
+        if not (new or (self.follows and INSTALLATION not in known.observed.objects)):
+            return known
+        if await self._own_namespace_refused():
+            return known
+        with suppress(ClusterError):  # the next pass tries again
+            told = [await self.cluster.apply(untaken_body(name), manager=CONTENT) for name in new]
+            return replace(known, observed=known.observed.seen(told))
+        return known
 
     async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
         if refused := await self._own_namespace_refused():

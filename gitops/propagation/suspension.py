@@ -52,10 +52,11 @@ def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
 
 
 def not_yet(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
-    """Sources without a record, so never written, that wait for others of which no commit has been brought about yet."""
+    """Sources without an inventory, so never written, that wait for others of which no commit has been brought about yet."""
     for name, others in depends_on.items():
         missing = [one for one in others if not _record(one, observed).applied]
-        if missing and source_parent(name) not in observed.objects:
+        parent = observed.objects.get(source_parent(name))
+        if missing and not (parent and label(parent, keys.PARENT_ID)):
             told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
             because = tuple(Because("Source", one, Reason.PROGRESSING) for one in missing)
             yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)

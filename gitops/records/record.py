@@ -30,7 +30,7 @@ MOST_SCOPES: Final = 832 * 1024
 """Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
-_UNTAKEN: Final = "source"
+_UNTAKEN: Final = f"{keys.MANAGED_BY}={TOOL},!{keys.PARENT_ID}"
 
 _TOO_MANY: Final = (
     "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
@@ -211,15 +211,15 @@ async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
 
 
 async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
-    """Sources of which nothing but why they cannot be read was ever told, by name."""
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=f"{keys.RECORD}={_UNTAKEN}")
+    """Sources of which nothing was ever written, by name: they could not be read, or wait for others."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_UNTAKEN)
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.read(obj) for obj in found}
 
 
 def untaken_body(source: str) -> Object:
-    """The object that tells of a source before it has an inventory; the label goes once the source can be read."""
+    """The object that tells of a source before it has an inventory."""
     key = source_parent(source)
-    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: _UNTAKEN}}
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.MANAGED_BY: TOOL}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 

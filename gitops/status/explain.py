@@ -32,6 +32,7 @@ from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
+from renderer.listing import listed
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
@@ -50,8 +51,10 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
             return await world.window(ref)
     try:
         key = await locate(cluster, ref, namespace)
-    except RefError:
+    except RefError as error:
         if (refused := world.refused(ref, namespace)) is None:
+            if world.unwritten:
+                raise RefError(f"{error}{world.unwritten}") from None
             raise
         key = refused
     return await world.object(key, ref)
@@ -94,6 +97,7 @@ class _World:
             way = f"; its source wants it, and says more: levelgate explain source/{wanted}" if wanted else ""
             if live is None and not way:
                 way = await meant(self.cluster, ref, key)
+            way = way or self.unwritten
             raise RefError(f"{key} {missing} in cluster {self.cluster.name}{way}")
         return Explanation(str(key), State.SETTLED, key)
 
@@ -104,6 +108,12 @@ class _World:
             if causes := [cause for cause in told if str(key) in (cause.node, cause.object)]:
                 return source, causes
         return None
+
+    @property
+    def unwritten(self) -> str:
+        """Where what the cluster does not know yet may come from; empty where something of each source was written."""
+        names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
+        return f"; nothing was written yet of {listed(names)}: levelgate explain {names[0]} says why" if names else ""
 
     def refused(self, ref: Ref, namespace: str) -> ObjectKey | None:
         """The object of that name of which a source says that the cluster does not take it: its kind may not be served at all."""

@@ -163,6 +163,23 @@ def test_a_member_of_an_instance_is_explained_by_its_node(held_up: Fleet, typed:
     ]
 
 
+def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone(typed: Typed) -> None:
+    """Nothing of it is in the cluster; that it waits is."""
+    with Fleet(names=("a",)) as fleet:
+        fleet.push()
+        catalog = replace(fleet.state.catalog, source="shop")
+        fleet.call(fleet.reconciler.reconcile([SourceState(catalog, ref="main", depends_on=("platform",))]))
+        told = answer(typed, fleet, "source/shop")
+        assert told[0] == "source/shop follows main at 0000000: Waiting, 0 of 1 instances settled."
+        assert "     source shop waits until platform has been applied once" in told
+        status = typed(fleet, "status")
+        assert "source/shop       DependencyNotReady   source/platform" in status
+        assert "Why one waits: levelgate explain source/shop\n" in status
+        why = "; nothing was written yet of source/shop: levelgate explain source/shop says why\n"
+        assert typed(fleet, "explain", "configmap/a-app", code=1).endswith(f"does not exist in cluster prod-eu{why}")
+        assert typed(fleet, "explain", "link/a", code=1).endswith(why)
+
+
 def test_what_has_settled_is_as_git_says(held_up: Fleet, typed: Typed) -> None:
     assert answer(typed, held_up, "link/api") == ["Link default/api is as Git says: r2 (0000000), settled."]
     assert found(typed, held_up, "link/api")["state"] == "Settled"

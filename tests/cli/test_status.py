@@ -197,8 +197,6 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
         for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
             assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was taken yet.\n")
         assert "source platform is looked at now" in typed(fleet, "sync")
-        fleet.call(records.tell("platform", None))
-        assert ("source/platform" in typed(fleet, "status")) is is_followed
 
 
 def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed) -> None:

@@ -13,6 +13,8 @@ from applier.adoption import Adoption
 from applier.cluster import CONTENT
 from applier.plan import Brake
 from applier.reasons import Reason
+from gitops.daemon.source_records import SourceRecords
+from gitops.errors import SourceError
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
@@ -63,6 +65,14 @@ def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fl
     assert live(fleet) == {"p"}
     passed(fleet, source("platform", "p"), shop)
     assert live(fleet) == {"p", "s"}
+
+
+def test_a_source_that_could_not_be_read_at_first_waits_all_the_same(fleet: Fleet) -> None:
+    """What tells why it cannot be read is no inventory."""
+    records = SourceRecords(fleet.cluster, fleet.clock)
+    fleet.call(records.tell("shop", SourceError("https://x/shop", "the server refused access")))
+    passed(fleet, source("platform"), source("shop", "s", depends_on=("platform", "other")))
+    assert live(fleet) == set()
 
 
 def test_what_was_applied_before_does_not_wait_again(fleet: Fleet) -> None:
