@@ -31,6 +31,9 @@ from renderer.template import keys_with_expressions, path_text, strings
 _ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
 """What the static check says already, or cannot be told while values are not known."""
 
+_UNTOLD: Final = _ELSEWHERE | {"oneOf", "not"}
+"""The same of what a template makes: null stands there for all that is not known, and fits what may be anything."""
+
 _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
@@ -116,7 +119,7 @@ def _unservable(definitions: Iterable[Definition], types: ObjectTypes) -> Iterat
             wanted = described.schemas[node.version]
             made = node.template.blanked(schema.apply_defaults(wanted, node.template.source))
             for mistake in schema.validate(wanted, made):
-                if mistake.rule not in _ELSEWHERE:
+                if mistake.rule not in _UNTOLD:
                     place = join(path, mistake.path)
                     yield Problem(definition.origin.file, definition.document.line_of(place), place, mistake.message)
 

@@ -26,11 +26,13 @@ _UNCHECKED = (
 )
 _REASONS: Mapping[str, str] = {
     "type": "FieldValueTypeInvalid",
+    "format": "FieldValueTypeInvalid",
     "required": "FieldValueRequired",
     "enum": "FieldValueNotSupported",
     "duplicate": "FieldValueDuplicate",
     "maxLength": "FieldValueTooLong",
     "maxItems": "FieldValueTooMany",
+    "maxProperties": "FieldValueTooMany",
 }
 """Of a cause, by the rule of the schema that a value breaks; all others are FieldValueInvalid."""
 
@@ -89,7 +91,7 @@ class Custom:
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
         found = [
             Mistake(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
-            for mistake in validate(self._content, content)
+            for mistake in validate(self._content, content, old=live)
         ]
         if not self._has_rules or self._evaluate is None:
             return found

@@ -1,8 +1,8 @@
 """Validation rules of a schema, which are CEL, as the API server evaluates them on values that fit otherwise.
 
-Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`): `self` has the types of the schema, names of fields
-that are no identifiers are escaped, a rule with `oldSelf` counts only where there is an old value, and one that cannot
-be evaluated is broken.
+Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`): `self` has the types of the schema, names of fields that are no identifiers
+are escaped, a rule with `oldSelf` counts only where there is an old value or where that is optional, one that cannot be evaluated is broken. What
+has not changed is held to no rule but those with `oldSelf` ("Validation ratcheting").
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from renderer.cel import Meter, compile_expression
+from renderer.cel import NONE, Meter, Optional, compile_expression
+from renderer.cel.openapi import from_openapi
+from renderer.schema.correlation import items_before
 from renderer.schema.mistakes import SchemaMistake, child
+from renderer.views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
@@ -48,21 +51,26 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
 
 
 def broken_rules(
-    schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = ""
+    schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
 ) -> Iterator[Broken]:
-    """Rules of a value and of all below it; `old` is what it was, None if that cannot be told."""
+    """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
+    unchanged = unchanged or (old is not None and value == old)
     for rule in schema.get("x-kubernetes-validations") or ():
-        yield from _judged(rule, schema, value, old, path, evaluate)
+        if not unchanged or _OLD.search(rule["rule"]):
+            yield from _judged(rule, schema, value, old, path, evaluate)
     match value:
         case dict():
+            properties = schema.get("properties") or {}
             for name, item in value.items():
                 if item is not None and (field := _field(schema, name)):
                     before = old.get(name) if isinstance(old, dict) else None
-                    yield from broken_rules(field, item, evaluate, old=before, path=child(path, name))
+                    place = child(path, name) if name in properties else f"{path}[{name}]"
+                    yield from broken_rules(field, item, evaluate, old=before, path=place, unchanged=unchanged)
         case list():
-            items, earlier = _mapping(schema.get("items")), _by_key(schema, old)
+            items, earlier = _mapping(schema.get("items")), items_before(schema, old)
             for index, item in enumerate(value if items else ()):
-                yield from broken_rules(items, item, evaluate, old=earlier(item), path=f"{path}[{index}]")
+                place = f"{path}[{index}]"
+                yield from broken_rules(items, item, evaluate, old=earlier(item), path=place, unchanged=unchanged)
 
 
 def _judged(
@@ -71,9 +79,11 @@ def _judged(
     text = rule["rule"]
     variables: dict[str, Any] = {"self": _typed(schema, value)}
     if _OLD.search(text):
-        if old is None and not rule.get("optionalOldSelf"):
+        optional = rule.get("optionalOldSelf")
+        if old is None and not optional:
             return
-        variables["oldSelf"] = _typed(schema, old)
+        before = NONE if old is None else _typed(schema, old)
+        variables["oldSelf"] = Optional(before) if optional and old is not None else before
     try:
         held = evaluate(text, variables)
         message = rule.get("message") or f"failed rule: {text}"
@@ -85,32 +95,22 @@ def _judged(
         yield Broken(f"{path}{rule.get('fieldPath') or ''}", rule, message)
 
 
-def _by_key(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Finds the earlier item of a list map with the same keys; items of other lists have no earlier one."""
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
-        return lambda _: None
-
-    def identity(item: Any) -> Any:
-        return tuple(str(item.get(key)) for key in keys) if isinstance(item, dict) else None
-
-    known = {identity(item): item for item in old}
-    return lambda item: known.get(identity(item))
-
-
 def _typed(schema: Schema, value: Any) -> Any:
-    """A value as rules see it: whole numbers where the schema says `number` are doubles, names of fields are escaped."""
+    """A value as rules see it: a double where the schema says `number`, a time where it says so; names of fields are escaped."""
+    view = view_of(from_openapi(schema), [()])
+    return _with_escaped_names(schema, view(value) if view else value)
+
+
+def _with_escaped_names(schema: Schema, value: Any) -> Any:
     match value:
         case dict():
             properties = schema.get("properties") or {}
             return {
-                _escaped(name) if name in properties else name: _typed(_field(schema, name), item)
+                _escaped(name) if name in properties else name: _with_escaped_names(_field(schema, name), item)
                 for name, item in value.items()
             }
         case list():
-            return [_typed(_mapping(schema.get("items")), item) for item in value]
-        case int() if schema.get("type") == "number" and not isinstance(value, bool):
-            return float(value)
+            return [_with_escaped_names(_mapping(schema.get("items")), item) for item in value]
         case _:
             return value
 

@@ -1,7 +1,7 @@
 """Whether a value fits its schema, judged as the API server judges a custom resource.
 
-Source: kube-openapi `pkg/validation/validate`. One rule is stricter: an unknown field is a mistake here, where the
-server drops it silently; what Git says and the cluster ignores is never what its author meant.
+Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`. One rule is stricter: an unknown field
+is a mistake here, where the server drops it silently; what Git says and the cluster ignores is never what its author meant.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any, Final
 import orjson
 
 from renderer.listing import suggestion
+from renderer.schema.correlation import items_before
+from renderer.schema.formats import has_format
 from renderer.schema.mistakes import SchemaMistake, child
 from renderer.schema.patterns import matches
 
@@ -27,10 +29,13 @@ _Tell = Callable[[_Path, str, str], None]
 """Takes a mistake: where it is, the message, the rule. Only then is the place made a text: most values are right."""
 
 
-def validate(schema: Schema, value: Any) -> list[SchemaMistake]:
-    """All mistakes, in the order of the value; paths are relative to it. Defaults are not applied first."""
+def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
+    """All mistakes, in the order of the value; paths are relative to it. Defaults are not applied first.
+
+    What is as it was in `old` is no mistake: schemas become stricter, and what is stored stays (Kubernetes, "Validation ratcheting").
+    """
     found: list[SchemaMistake] = []
-    _check(schema, value, (), lambda path, message, rule: found.append(SchemaMistake(_text(path), message, rule)))
+    _check(schema, value, old, (), lambda path, message, rule: found.append(SchemaMistake(_text(path), message, rule)))
     return found
 
 
@@ -41,23 +46,66 @@ def _text(path: _Path) -> str:
     return text
 
 
-def _check(schema: Schema, value: Any, path: _Path, tell: _Tell) -> None:
-    if value is None and schema.get("nullable"):
-        return
-    if schema.get("x-kubernetes-int-or-string"):
-        if type(value) not in (int, str):
-            tell(path, f"{shown(value)} is neither a whole number nor text", "type")
+def _check(schema: Schema, value: Any, old: Any, path: _Path, tell: _Tell) -> None:
+    """`old` is what the value was, None if that cannot be told."""
+    if old is not None and value == old and _canonical(value) == _canonical(old):
         return
     kind = schema.get("type")
-    if kind is None:
+    if value is None and (schema.get("nullable") or not (kind or schema.get("x-kubernetes-int-or-string"))):
+        if schema.get("nullable") and None not in schema.get("enum", (None,)):
+            tell(path, _not_in_enum(schema["enum"], value), "enum")
         return
-    if not _IS_OF[kind](value):
+    if schema.get("x-kubernetes-int-or-string"):
+        if not (_is_integer(value) or isinstance(value, str)):
+            tell(path, f"{shown(value)} is neither a whole number nor text", "type")
+            return
+    elif kind is not None and not _IS_OF[kind](value):
         tell(path, _wrong_type(kind, value), "type")
         return
     if "enum" in schema and value not in schema["enum"]:
         tell(path, _not_in_enum(schema["enum"], value), "enum")
-    if check := _CHECKS.get(kind):
-        check(schema, value, path, tell)
+    if check := _CHECKS.get(type(value)):
+        check(schema, value, old, path, tell)
+    if not _JUNCTORS.isdisjoint(schema):
+        _combined(schema, value, path, tell)
+
+
+_JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
+
+
+def _combined(schema: Schema, value: Any, path: _Path, tell: _Tell) -> None:
+    """Rules that are put together of others."""
+    for part in schema.get("allOf", ()):
+        for mistake in _broken(part, value, path):
+            tell(*mistake)
+    for rule, most in (("anyOf", None), ("oneOf", 1)):
+        if not (parts := schema.get(rule)):
+            continue
+        broken = [_broken(part, value, path) for part in parts]
+        fitting = broken.count([])
+        if not fitting:
+            why = "; or ".join(" and ".join(_said(one, path) for one in each) for each in broken)
+            tell(path, f"fits none of the {len(parts)} forms that it may have: {why}", rule)
+        elif most and fitting > most:
+            tell(path, f"fits {fitting} of the {len(parts)} forms of which it must have one", rule)
+    if "not" in schema and not _broken(schema["not"], value, path):
+        tell(path, f"is what it must not be: {shown(schema['not'])}", "not")
+
+
+_Told = tuple[_Path, str, str]
+
+
+def _broken(part: Schema, value: Any, path: _Path) -> list[_Told]:
+    """What of one of several rules does not hold; which fields there are the whole says, not its parts."""
+    found: list[_Told] = []
+    _check(part, value, None, path, lambda *mistake: found.append(mistake))
+    return [mistake for mistake in found if mistake[2] != "unknown"]
+
+
+def _said(mistake: _Told, path: _Path) -> str:
+    where, message, _ = mistake
+    place = _text(where[len(path) :])
+    return f"{place} {message}" if place else message
 
 
 def _wrong_type(kind: str, value: Any) -> str:
@@ -83,17 +131,33 @@ def _not_in_enum(allowed: list[Any], value: Any) -> str:
     return f"{shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
 
 
-def _string(schema: Schema, value: str, path: _Path, tell: _Tell) -> None:
+def _string(schema: Schema, value: str, _: Any, path: _Path, tell: _Tell) -> None:
     _sized(len(value), "minLength", "maxLength", "characters", schema, path, tell)
     if "pattern" in schema and not matches(schema["pattern"], value):
         tell(path, f"{shown(value)} does not match the pattern {schema['pattern']}", "pattern")
+    _formed(schema, value, path, tell)
 
 
-def _number(schema: Schema, value: float, path: _Path, tell: _Tell) -> None:
-    if "minimum" in schema and value < schema["minimum"]:
-        tell(path, f"{value} is below the minimum {schema['minimum']}", "minimum")
-    if "maximum" in schema and value > schema["maximum"]:
-        tell(path, f"{value} is above the maximum {schema['maximum']}", "maximum")
+def _formed(schema: Schema, value: str | float, path: _Path, tell: _Tell) -> None:
+    if "format" in schema and not has_format(schema["format"], value):
+        tell(path, f"{shown(value)} is not of the format {schema['format']}", "format")
+
+
+def _number(schema: Schema, value: float, _: Any, path: _Path, tell: _Tell) -> None:
+    least, greatest = schema.get("minimum"), schema.get("maximum")
+    if least is not None:
+        if value < least:
+            tell(path, f"{value} is below the minimum {least}", "minimum")
+        elif value == least and schema.get("exclusiveMinimum"):
+            tell(path, f"{value} is not above {least}", "minimum")
+    if greatest is not None:
+        if value > greatest:
+            tell(path, f"{value} is above the maximum {greatest}", "maximum")
+        elif value == greatest and schema.get("exclusiveMaximum"):
+            tell(path, f"{value} is not below {greatest}", "maximum")
+    if (factor := schema.get("multipleOf")) and not _is_integer(round(value / factor, 9)):
+        tell(path, f"{value} is no multiple of {factor}", "multipleOf")
+    _formed(schema, value, path, tell)
 
 
 def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: _Path, tell: _Tell) -> None:
@@ -103,12 +167,12 @@ def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: _Pat
         tell(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
 
 
-def _array(schema: Schema, value: list[Any], path: _Path, tell: _Tell) -> None:
+def _array(schema: Schema, value: list[Any], old: Any, path: _Path, tell: _Tell) -> None:
     _sized(len(value), "minItems", "maxItems", "items", schema, path, tell)
-    items = schema.get("items")
-    for index, item in enumerate(value):
-        if items is not None:
-            _check(items, item, (*path, index), tell)
+    if items := schema.get("items"):
+        before = items_before(schema, old)
+        for index, item in enumerate(value):
+            _check(items, item, before(item), (*path, index), tell)
     _unique(schema, value, path, tell)
 
 
@@ -131,20 +195,27 @@ def _canonical(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _object(schema: Schema, value: dict[str, Any], path: _Path, tell: _Tell) -> None:
+def _object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, tell: _Tell) -> None:
+    _sized(len(value), "minProperties", "maxProperties", "fields", schema, path, tell)
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
-    open_ended = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True
+    embedded = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
+    is_open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True or "type" not in schema
+    before = old if isinstance(old, dict) else {}
     for name, item in value.items():
         if name in properties:
-            _check(properties[name], item, (*path, name), tell)
+            _check(properties[name], item, before.get(name), (*path, name), tell)
         elif isinstance(additional, Mapping):
-            _check(additional, item, (*path, name), tell)
-        elif not open_ended:
+            _check(additional, item, before.get(name), (*path, name), tell)
+        elif not is_open and name not in embedded:
             tell((*path, name), _unknown_field(name, properties), "unknown")
-    for name in schema.get("required", ()):
+    for name in (*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())):
         if name not in value:
             tell((*path, name), "is required and not given", "required")
+
+
+_IDENTITY: Final = frozenset(("apiVersion", "kind", "metadata"))
+"""What every embedded object may have, whatever its schema says."""
 
 
 def _unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
@@ -173,10 +244,11 @@ _IS_OF: Final[dict[str, Callable[[Any], bool]]] = {
     "number": lambda value: type(value) in (int, float),
 }
 
-_CHECKS: Final[dict[str, Callable[[Schema, Any, _Path, _Tell], None]]] = {
-    "object": _object,
-    "array": _array,
-    "string": _string,
-    "integer": _number,
-    "number": _number,
+_CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Tell], None]]] = {
+    dict: _object,
+    list: _array,
+    str: _string,
+    int: _number,
+    float: _number,
 }
+"""By the type of the value: a rule is for values of its own kind, and says nothing of others."""

@@ -81,7 +81,7 @@ _UUID: Final = "[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _DATETIME: Final = rf"{_DATE}T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 
-_FORMATS: Final[dict[str, Callable[[Meter, str], str | None]]] = {
+_CHECKS: Final[dict[str, Callable[[Meter, str], str | None]]] = {
     "dns1123Label": _DNS_LABEL,
     "dns1123Subdomain": _SUBDOMAIN,
     "dns1035Label": _DNS_1035,
@@ -104,14 +104,14 @@ def _constant(name: str, made: Format) -> None:
         return made
 
 
-_NAMED: Final = {name: Format(name, check) for name, check in _FORMATS.items()}
-for _name, _format in _NAMED.items():
+FORMATS: Final = {name: Format(name, check) for name, check in _CHECKS.items()}
+for _name, _format in FORMATS.items():
     _constant(_name, _format)
 
 
 @overload("format.named(string): optional_type", namespaced=True)
 def named(name: str) -> Optional:
-    return Optional(_NAMED[name]) if name in _NAMED else NONE
+    return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 
 @overload("named_format.validate(string): optional_type")

@@ -211,3 +211,39 @@ def test_int_or_string_and_untyped_schemas_are_understood() -> None:
 def test_pattern_is_linear_in_the_length_of_the_text() -> None:
     schema = to_openapi({"x": 'string | pattern="^(a+)+$"'})
     assert validate(schema, {"x": "a" * 50_000 + "!"}) != []
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        (
+            {
+                "additionalProperties": True,
+                "type": "object",
+                "oneOf": [{"required": ["a"]}, {"required": ["b"], "maxProperties": 0}],
+            },
+            {"b": 2},
+            "fits none of the 2 forms that it may have: a is required and not given; or has 1 fields, at most 0 are allowed",
+        ),
+        (
+            {"type": "string", "oneOf": [{"minLength": 1}, {"pattern": "a"}]},
+            "a",
+            "fits 2 of the 2 forms of which it must have one",
+        ),
+        ({"type": "string", "not": {"enum": ["a"]}}, "a", 'is what it must not be: {"enum":["a"]}'),
+        ({"type": "string", "format": "date"}, "5 May", "'5 May' is not of the format date"),
+        ({"type": "integer", "minimum": 0, "exclusiveMinimum": True}, 0, "0 is not above 0"),
+    ],
+)
+def test_what_is_put_together_says_what_is_wrong(schema: dict[str, Any], value: Any, message: str) -> None:
+    assert [str(mistake) for mistake in validate(schema, value)] == [message]
+
+
+def test_null_stands_for_what_is_not_known_in_a_rule_that_is_put_together() -> None:
+    """A template has nulls for its expressions; whether they fit is not for these rules to say."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "anyOf": [{"properties": {"a": {"enum": ["x"]}}}],
+    }
+    assert [mistake.rule for mistake in validate(schema, {"a": None})] == ["type"]

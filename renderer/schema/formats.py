@@ -1,0 +1,79 @@
+"""Formats of texts and numbers that the API server holds the objects of custom kinds to; all others say nothing.
+
+Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`. A text is refused only if the server
+surely refuses it, so the rarest formats are not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from typing import Final
+
+from renderer.cel import Meter
+from renderer.cel.functions.naming import FORMATS
+
+_SPAN: Final = re.compile(
+    r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"
+    r"|.*?\d\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)[a-z]*(?![A-Za-zµ]).*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""As Go writes a duration, or with a number and a unit somewhere in it."""
+_MAIL: Final = re.compile(r".*[^@]@[^@]+", re.DOTALL)
+
+_FLOAT32: Final = 3.4028234663852886e38
+
+
+def _named(name: str) -> Callable[[str], bool]:
+    return lambda text: FORMATS[name].check(Meter(), text) is None
+
+
+def _parsed(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return check
+
+
+def _network(text: str) -> object:
+    address, _, length = text.partition("/")
+    if not length.isdecimal():
+        raise ValueError(text)
+    return ip_network((address, int(length)), strict=False)
+
+
+_TEXTS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "byte": _named("byte"),
+    "cidr": _parsed(_network),
+    "date": _named("date"),
+    "datetime": _named("datetime"),
+    "duration": lambda text: _SPAN.fullmatch(text) is not None,
+    "email": lambda text: _MAIL.fullmatch(text) is not None,
+    "ipv4": _parsed(IPv4Address),
+    "ipv6": _parsed(IPv6Address),
+    "k8slongname": _named("dns1123Subdomain"),
+    "k8sshortname": _named("dns1123Label"),
+    "uri": _named("uri"),
+    "uuid": _named("uuid"),
+}
+
+_NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
+    "float": (-_FLOAT32, _FLOAT32),
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+"""The least and the greatest."""
+
+
+def has_format(name: str, value: str | float) -> bool:
+    """Whether a text or number has a format, by the name that a schema gives it (`date-time`, `int32`)."""
+    if isinstance(value, str):
+        check = _TEXTS.get(name.replace("-", ""))
+        return check is None or check(value)
+    least, greatest = _NUMBERS.get(name, (value, value))
+    return least <= value <= greatest
