@@ -59,6 +59,12 @@ class Catalog:
         """Those of its objects."""
         return frozenset(declared.group_kind for declared in self.objects)
 
+    @property
+    def kinds_used(self) -> frozenset[GroupKind]:
+        """Those of its objects, of what its definitions make and refer to, and those that it defines."""
+        nodes = (node.group_kind for one in self.definitions.values() for node in one.nodes)
+        return self.kinds.union(nodes, self.definitions, self.broken)
+
     @cached_property
     def versions(self) -> Mapping[GroupKind, frozenset[str]]:
         """Those in which it writes each kind: in its objects, and in what its definitions make and refer to."""

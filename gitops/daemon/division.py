@@ -16,7 +16,7 @@ from gitops.leadership import LEASE
 from gitops.passes.share import COMMON
 from gitops.passes.sources import SourceState
 from renderer.catalog import Catalog
-from renderer.identity import GroupKind, digest
+from renderer.identity import digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Division:
     def _strange(self, catalog: Catalog, others: Iterable[Catalog]) -> str:
         """What is wrong; empty where nothing is."""
         own = self.groups.get(catalog.source)
-        used = _kinds_in(catalog) - catalog.definitions.keys()
+        used = catalog.kinds_used - catalog.definitions.keys()
         for other in others:
             if self.groups.get(other.source) != own:
                 for kind in sorted(used & {*other.definitions, *other.broken}):
@@ -79,11 +79,6 @@ class Division:
 def holder_among(lease: str, replicas: Collection[str]) -> str:
     """Which of the processes that are alive is to hold this."""
     return _heaviest(lease, replicas)
-
-
-def _kinds_in(catalog: Catalog) -> frozenset[GroupKind]:
-    templates = (node.group_kind for definition in catalog.definitions.values() for node in definition.nodes)
-    return catalog.kinds.union(templates)
 
 
 def _heaviest(of: str, candidates: Collection[str]) -> str:

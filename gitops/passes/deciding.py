@@ -68,7 +68,7 @@ class Decider:
             known = replace(known, observed=observed)
             self.seen.types = of_crds(observed.crds, self.seen.types)
             with self.stage("render"):
-                bundle = render(catalogs, _world(known, catalogs, self.seen.types), self.memo)
+                bundle = _rendered(catalogs, known, self.seen.types, self.memo)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.read(self.cluster, bundle.unread)
@@ -128,6 +128,22 @@ class Decider:
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
             final = deadlock.told(stays.told(final, moved.stays), moved.awaited)
             return bundle, final, replace(known, propagation=moved.after(final))
+
+
+def _rendered(catalogs: Sequence[Catalog], known: Known, types: ObjectTypes, memo: Memo) -> Bundle:
+    """What these sources want, beside what is known of others: their instances, and nothing else of them is planned, and nothing is wrong there."""
+    whole = (*catalogs, *known.elsewhere)
+    bundle = render(whole, _world(known, whole, types), memo)
+    if not known.elsewhere:
+        return bundle
+    own = {catalog.source for catalog in catalogs}
+    theirs = {"", *(one.origin.file for catalog in known.elsewhere for one in catalog.definitions.values())}
+    return replace(
+        bundle,
+        sources={name: one for name, one in bundle.sources.items() if name in own},
+        issued=tuple(one for one in bundle.issued if one.source in own),
+        problems=tuple(one for one in bundle.problems if one.file not in theirs),
+    )
 
 
 def foretold(bundle: Bundle, live: Live) -> Live:

@@ -24,11 +24,11 @@ from gitops.propagation.rules import unread
 from gitops.propagation.situation import Conditions
 from gitops.records import calendar
 from gitops.records.installation import INSTALLATION, check_format
-from gitops.records.record import SourceRecord, is_approved
+from gitops.records.record import SourceRecord, is_approved, records_of
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 
 FactsAt = Callable[[datetime], Mapping[str, Fact]]
@@ -36,15 +36,25 @@ FactsAt = Callable[[datetime], Mapping[str, Fact]]
 
 
 async def observe_all(
-    cluster: Reader, sources: Sequence[SourceState], seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+    cluster: Reader,
+    sources: Sequence[SourceState],
+    seen: Seen,
+    *,
+    clock: Clock,
+    facts: FactsAt | None = None,
+    with_neighbours: bool = False,
 ) -> Known:
-    """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds."""
+    """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds. What the
+    cluster's other sources have on record only `with_neighbours`.
+    """
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
     archive = await Archive.observe(cluster, seen.archive)
     archive = await archive.read_rules(cluster, sorted(named))
-    own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
+    own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector="" if with_neighbours else keys.RECORD)
     rollouts, windows = Rollouts.of(own), calendar.of(own)
     catalogs = [state.catalog for state in sources]
+    read = {catalog.source for catalog in catalogs}
+    neighbours = {name: one for name, one in records_of(own).items() if name not in read} if with_neighbours else {}
     parents = [source_parent(catalog.source) for catalog in catalogs]
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
@@ -70,10 +80,10 @@ async def observe_all(
     names = (catalog.source for catalog in catalogs)
     live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
     said = {name: SourceRecord.read(obj) for name, obj in live.items()}
-    records = _records(sources, live, said, lost)
+    records = _beside(_records(sources, live, said, lost), neighbours)
     # What differs in a source whose own objects were brought to this commit before is drift.
     settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
-    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled)
+    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled, neighbours=neighbours)
     return known.hearing(rollouts)
 
 
@@ -163,3 +173,10 @@ def _records(
         brakes={state.catalog.source: state.brake for state in sources},
         keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
     )
+
+
+def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
+    """With what is known of sources that are not looked at: which sets are theirs, and what they wait for."""
+    parents = {name: source_parent(name) for name in neighbours}
+    claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
+    return replace(records, neighbours={applyset_id(one): name for name, one in parents.items()}, claims=claims)

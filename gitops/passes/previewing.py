@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.plan import Plan, Records, plan
+from applier.plan import Plan, plan
 from applier.reads import Reads
 from applier.write import Writer
 from gitops.clock import Clock
+from gitops.passes import elsewhere
 from gitops.passes.deciding import Decider
 from gitops.passes.known import Known, Pass, Preview, Prospect
 from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all
@@ -17,9 +18,8 @@ from gitops.passes.sources import SourceState, users_of
 from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
-from gitops.records.record import SourceRecord, read_records
 from renderer.catalog import written_versions
-from renderer.identity import ObjectKey, applyset_id, source_parent
+from renderer.identity import ObjectKey
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedNode
 
@@ -35,14 +35,12 @@ async def preview(
     sources = await heeding_kro(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
     reads.show(written_versions(catalogs))
-    begun = await heeding(reads, await observe_all(reads, sources, decider.seen, clock=clock, facts=facts))
-    looked_at = {catalog.source for catalog in catalogs}
-    neighbours = {name: record for name, record in await read_records(reads) if name not in looked_at}
-    begun = replace(begun, records=_beside(begun.records, neighbours))
+    begun = await observe_all(reads, sources, decider.seen, clock=clock, facts=facts, with_neighbours=True)
+    begun = await heeding(reads, await elsewhere.beside(reads, begun, catalogs))
     writer = Writer(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Propagation())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
-    rehearsal = await writer.rehearse(due, known.observed)
+    rehearsal = await writer.rehearse(elsewhere.without(due, known), known.observed)
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
@@ -51,15 +49,16 @@ async def preview(
     found, first, decided = await decider.decide(catalogs, foreseen)
     then = _prospect(bundle, due, decided, rehearsal.answers)
     return Preview(
-        first=Pass(found, first, decided.observed, (), decided.propagation),
+        first=Pass(found, elsewhere.without(first, decided), decided.observed, (), decided.propagation),
         due=then,
         staying=await _staying(writer, found, decided, then) if _stays(found, decided.propagation) else None,
         accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
-        neighbours=neighbours,
+        neighbours=begun.neighbours,
     )
 
 
 def _prospect(bundle: Bundle, found: Plan, known: Known, answers: Answers) -> Prospect:
+    found = elsewhere.without(found, known)
     here = Situation(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
     return Prospect(here, governor.hindrances(known.propagation, here), answers)
 
@@ -81,17 +80,10 @@ async def _staying(writer: Writer, bundle: Bundle, known: Known, due: Prospect) 
     nodes = {node.key: node for one in bundle.sets for node in one.nodes if node.key and node.writable}
     failures = {key: why for key, why in known.observed.failures.items() if key not in nodes or is_alike(nodes[key])}
     known = replace(known, observed=replace(known.observed, failures=failures))
-    found = plan(bundle, known.observed, known.records, to_the_end=True)
+    found = elsewhere.without(plan(bundle, known.observed, known.records, to_the_end=True), known)
     own = Plan(tuple(replace(one, nodes=tuple(it for it in one.nodes if not is_alike(it.node))) for one in found.sets))
     rehearsal = await writer.rehearse(own, known.observed)
     if rehearsal.observed.failures != failures:
         known = replace(known, observed=rehearsal.observed)
         found = plan(bundle, known.observed, known.records, to_the_end=True)
     return _prospect(bundle, found, known, {**due.answers, **rehearsal.answers})
-
-
-def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
-    """With what is known of sources that are not looked at: which sets are theirs, and what they wait for."""
-    parents = {name: source_parent(name) for name in neighbours}
-    claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
-    return replace(records, neighbours={applyset_id(one): name for name, one in parents.items()}, claims=claims)

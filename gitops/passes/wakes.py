@@ -6,13 +6,13 @@ revision that it is at. What only Git says, and no pass has brought to the clust
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from applier.cluster import Cluster, Object
-from applier.observed import label
+from applier.cluster import Cluster
 from gitops.clock import Clock
 from gitops.passes.deciding import Decider
+from gitops.passes.elsewhere import with_instances
 from gitops.passes.interests import Roots, interests, is_watched, looked_at, references, root_of, subjects, woken
 from gitops.passes.observing import observe_all
 from gitops.passes.sources import SourceState
@@ -20,10 +20,8 @@ from gitops.passes.topology import Topology, Woken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
 from gitops.records.revisions import Archive
-from renderer import keys
 from renderer.catalog import Catalog
-from renderer.content import Declared
-from renderer.identity import ObjectKey, applyset_id, source_parent
+from renderer.identity import ObjectKey
 from renderer.model import Origin, RenderedSet
 
 
@@ -62,7 +60,7 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
     states = [SourceState(one) for one in await _catalogs(cluster, records)]
     decider = Decider(cluster, clock)
     known = await observe_all(cluster, states, decider.seen, clock=clock)
-    catalogs = [_with_instances(state.catalog, known.observed.objects.values()) for state in states]
+    catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
     bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
     topology = Topology()
     for one in plan.sets:
@@ -88,20 +86,6 @@ async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]
         Catalog(name, record.target, broken={kind: Origin() for kind, source in defined.items() if source == name})
         for name, record in records
     ]
-
-
-def _with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
-    """With the instances of this source as the cluster has them."""
-    mine = applyset_id(source_parent(catalog.source))
-    found = [one for one in objects if label(one, keys.PARENT_ID) and label(one, keys.PART_OF) == mine]
-    return replace(catalog, objects=tuple(Declared(_asked(one), Origin(), lambda _: 0) for one in found))
-
-
-def _asked(instance: Object) -> Object:
-    """An instance as Git would say it."""
-    metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels", "annotations")}
-    body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
-    return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
 
 
 def _concerns(wake: Wake, subject: Ref, about: ObjectKey | None) -> bool:

@@ -155,7 +155,8 @@ class Moves:
         closings, past = here.closings(kind), self.verdicts.past
         gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
-        state = heeding_git(state, annotation(definition.document.value, HALT), now=now)
+        if here.bundle.owners[kind] in here.bundle.sources:  # of others nobody knows what Git says of a halt now
+            state = heeding_git(state, annotation(definition.document.value, HALT), now=now)
         state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
         decision = (
             Decision({}, {}, state, collection.next_change)

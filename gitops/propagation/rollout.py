@@ -224,7 +224,7 @@ def _newcomers(situation: Situation, wave: Wave, gate: Gate, *, is_paced: bool) 
 
 def _concluded(policy: Policy, collection: Collection, state: State, now: datetime) -> State:
     """With the halts, passed waves and completion that the counters show. What fails after all was completed is no matter of the rollout."""
-    is_over = all(state.completed == one == state.passed.get(name) for name, one in state.targets.items())
+    is_over = state.is_over
     for wave in policy.all_waves:
         counters, target = collection.waves[wave.name].counters, state.targets[wave.name]
         allowed = max(policy.max_failures.at_most(counters.total), state.forgiven.get(wave.name, 0))

@@ -156,6 +156,11 @@ class State:
     externals: Mapping[str, _Moment] = field(default_factory=dict)
     of: str = ""
 
+    @property
+    def is_over(self) -> bool:
+        """Has every wave what completed last, and is nothing newer to come?"""
+        return all(self.completed == one == self.passed.get(name) for name, one in self.targets.items())
+
     def halt_of(self, target: Target) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 

@@ -206,8 +206,13 @@ def is_approved(record: Object | None, commit: str, path: str) -> bool:
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
-    found = await _parents(cluster)
-    return [(name, SourceRecord.read(found[name])) for name in sorted(found)]
+    return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID)).items())
+
+
+def records_of(found: Iterable[Object]) -> dict[str, SourceRecord]:
+    """The same, by name, among these ConfigMaps of our namespace."""
+    parents = _parents(found)
+    return {name: SourceRecord.read(parents[name]) for name in sorted(parents)}
 
 
 async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
@@ -225,12 +230,12 @@ def untaken_body(source: str) -> Object:
 
 async def read_sets(cluster: Reader) -> dict[str, str]:
     """The same sources, by the ids of their sets."""
-    return {label(obj, keys.PARENT_ID): name for name, obj in (await _parents(cluster, metadata_only=True)).items()}
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=True)
+    return {label(obj, keys.PARENT_ID): name for name, obj in _parents(found).items()}
 
 
-async def _parents(cluster: Reader, *, metadata_only: bool = False) -> dict[str, Object]:
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=metadata_only)
-    ours = (obj for obj in found if annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"))
+def _parents(found: Iterable[Object]) -> dict[str, Object]:
+    ours = (obj for obj in found if label(obj, keys.PARENT_ID) and annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"))
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
 
 

@@ -94,7 +94,7 @@ class Changes:
     def _of_set(self, one: SetPlan) -> Iterator[Change]:
         if one.error and one.error.reason.is_failure and not one.nodes:
             key, why = one.rendered.parent, self.masks.text(one.error.message)
-            if key.group_kind not in self.neighbours.defines and key not in self._failing:
+            if key.group_kind not in self.neighbours.hides and key not in self._failing:
                 yield Change(Action.FAILED, key, str(key.group_kind), None if one.rendered.is_source else key, why=why)
         is_frozen = one.rendered.parent in self.frozen
         for node in one.nodes:
@@ -149,8 +149,9 @@ class Changes:
         return node.node.key in self.prospect.answers and label(node.live or {}, keys.PART_OF) == one.rendered.id
 
     def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
-        if owner := self.neighbours.defines.get(node.node.group_kind):
-            return Action.UNKNOWN, f"its definition is in source {owner}, which is not read for this plan"
+        if owner := self.neighbours.hides.get(node.node.group_kind):
+            told = f"no revision of it that this version can read is recorded in the cluster; levelgate explain source/{owner} says why"
+            return Action.UNKNOWN, f"its definition is in source {owner}, and {told}"
         if node.node.error:
             return Action.FAILED, node.node.error
         if node.node.waiting:

@@ -8,34 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from applier.observed import label
 from gitops.passes.known import Preview
 from gitops.records.causes import MAX_ROWS
 from gitops.review.report import Action, Caution, Change, Hazard
-from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from renderer.kinds import CRD, defined_kind
+from renderer.identity import GroupKind, ObjectKey
 from renderer.listing import listed
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """`defines` are the kinds whose definitions others have, `claims` the objects that others wait for; each with the name of the source. Of those
-    in `silent` the records had no room to tell all that they wait for.
+    """`hides` are the kinds that others define and of which nothing is recorded that can be read, `claims` the objects that others wait for; each
+    with the name of the source. Of those in `silent` the records had no room to tell all that they wait for.
     """
 
-    defines: Mapping[GroupKind, str]
+    hides: Mapping[GroupKind, str]
     claims: Mapping[ObjectKey, str]
     silent: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, preview: Preview) -> Neighbours:
-        found = preview.neighbours
-        names = {applyset_id(source_parent(name)): name for name in found}
-        live = preview.due.situation.observed.objects
-        crds = (obj for key, obj in live.items() if key.group_kind == CRD) if names else ()
+        found, bundle = preview.neighbours, preview.due.bundle
         return cls(
-            {defined_kind(crd): names[owner] for crd in crds if (owner := label(crd, keys.PART_OF)) in names},
+            {kind: name for kind, name in bundle.owners.items() if name in found and kind not in bundle.definitions},
             {key: name for name in sorted(found) for key in found[name].claims},
             tuple(name for name in sorted(found) if len(found[name].causes) >= MAX_ROWS),
         )

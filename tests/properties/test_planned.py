@@ -21,7 +21,7 @@ from applier.plan import Brake
 from applier.reasons import Reason
 from gitops.review.report import Action, Change, Report
 from renderer import keys
-from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id
+from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import VOLATILE, Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 from tests.properties.test_convergence import MEDDLED, examples, meddle
@@ -225,16 +225,38 @@ def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Turn]) -> 
             platform.commit(turn.files, approved=not turn.is_braked)
             source = replace(platform.sources["platform"], adoption=Adoption.parse(turn.adopt))
             platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if turn.is_braked else source
-            said = Said.of(platform.plan(), is_slow="policy.json" in turn.files)
-            writes = run(platform)
-            late = {
-                write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late
+            agree(Said.of(platform.plan(), is_slow="policy.json" in turn.files), run(platform))
+
+
+@examples(3)
+@given(stories())
+def test_so_it_does_where_definitions_and_rules_are_in_another_source(story: list[Turn]) -> None:
+    """Of the plan of a source that has instances alone, of which others wait for one of the other source (*One catalog per cluster*)."""
+    theirs = {applyset_id(source_parent("platform")), applyset_id(ObjectKey(GROUP, "Holder", "default", "k"))}
+    with Platform() as platform:
+        for turn in story:
+            there = {
+                name: text for name, text in turn.files.items() if name == "k.json" or _is_common(json.loads(text))
             }
-            found = {key: action for key, action in done(writes).items() if key not in late}
-            wanted = {Action.ADOPT: Action.UPDATE}
-            now = {key: wanted.get(action, action) for key, action in said.now.items() if key not in late}
-            assert {key: action for key, action in found.items() if key not in said.open} == now
-            assert not said.never & found.keys()
+            platform.commit(there)
+            run(platform)
+            platform.commit({name: text for name, text in turn.files.items() if name not in there}, source="team")
+            said = Said.of(platform.plan("team"), is_slow="policy.json" in turn.files)
+            writes = [one for one in run(platform) if label(one.after or one.before or {}, keys.PART_OF) not in theirs]
+            agree(said, writes)
+
+
+def _is_common(document: Object) -> bool:
+    return document["kind"] in {"ResourceGraphDefinition", "PropagationWindow", "PropagationPolicy"}
+
+
+def agree(said: Said, writes: list[Write]) -> None:
+    late = {write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late}
+    found = {key: action for key, action in done(writes).items() if key not in late}
+    wanted = {Action.ADOPT: Action.UPDATE}
+    now = {key: wanted.get(action, action) for key, action in said.now.items() if key not in late}
+    assert {key: action for key, action in found.items() if key not in said.open} == now
+    assert not said.never & found.keys()
 
 
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:

@@ -32,9 +32,11 @@ def planned(base: Files, head: Files) -> Report:
     return asyncio.run(between(before, SourceState(after), clock=StillClock(), version="1"))
 
 
-def planned_beside(base: Files, head: Files, live: Files) -> Report:
-    """Against a cluster at the base, in which others have made what is live."""
+def planned_beside(base: Files, head: Files, live: Files, elsewhere: Files | None = None) -> Report:
+    """Against a cluster at the base, in which others have made what is live, and which has what is elsewhere from another source."""
     with Platform() as platform:
+        if elsewhere:
+            platform.commit(elsewhere, source="elsewhere")
         platform.commit(base)
         platform.settle()
         for found in load({file: text.encode() for file, text in live.items()}).contents.values():

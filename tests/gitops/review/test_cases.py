@@ -2,7 +2,7 @@
 
 `base` is left out where it is the sample repository; `head` lies over the base, and an empty file in it takes one away. Without `head` it is the
 sample repository. With `live` the plan is against a cluster that was brought to the base, where somebody else then made these objects; what is
-in no set may be adopted.
+in no set may be adopted. With `elsewhere` it is against one that has another source with these files beside it.
 `python -m tests.gitops.review.test_cases` writes the plans anew, to be read before they are committed.
 """
 
@@ -32,8 +32,8 @@ def commits(case: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def report(case: Path) -> Report:
-    live = files(case / "live")
-    return planned_beside(*commits(case), live) if live else planned(*commits(case))
+    others = files(case / "live"), files(case / "elsewhere")
+    return planned_beside(*commits(case), *others) if any(others) else planned(*commits(case))
 
 
 def shown(case: Path) -> str:

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
 from applier.cluster import Object
 from applier.plan import Brake
+from applier.reasons import Reason
 from gitops.records.causes import MAX_ROWS
-from gitops.review.report import Report
-from renderer.identity import source_parent
+from gitops.records.revisions import KIND
+from gitops.review import planning
+from gitops.review.report import Action, Report
+from gitops.review.snapshot import take
+from renderer import keys
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
+from renderer.schemas import bundle
 from tests.gitops.review.commits import told
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
-from tests.properties.test_planned import done, run
+from tests.properties.test_planned import done, rule, run
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
 MOVED = {"p.json": plain("p", text="1"), "x.json": instance("Link", "x", text="one")}
 LINKED = f"Link.{GROUP}/default/x"
+CHANGED = definition("Link", [config_map("a"), config_map("b", "a", includeWhen=["${false}"])], spec={"text": "string"})
+WAVES = {
+    "bake": "1h",
+    "waves": [{"name": "first", "selector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}],
+}
+APPROVED = {"shape": {"linear": {"n": 1}}, "approvals": [{"after": {"settled": 1}}]}
+SELECTED = {"kind": "Deny", "timeZone": "UTC", "selector": {"rgds": ["renamed"]}}
+CLOSED = rule(
+    "PropagationWindow", {**SELECTED, "schedule": {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}}
+)
+GLASS = {keys.GLASS_REASON: "INC-7", keys.GLASS_UNTIL: "2026-11-20T15:00:00Z"}
+Y = f"0 Link.{GROUP}/default/y"
 
 
 @pytest.fixture
@@ -36,6 +55,26 @@ def platform() -> Iterator[Platform]:
 def commit(platform: Platform, source: str, files: Files, *, approved: bool = True) -> None:
     own = {f"{source}.json": plain(source, text="1")}
     platform.commit({**files, **own}, source=source, approved=approved)
+
+
+def report_of(platform: Platform, source: str) -> Report:
+    """Of a plan against the cluster; against a snapshot of it everybody reads the same."""
+    found = platform.plan(source)
+    snapshot = asyncio.run(take(platform.cluster, platform.clock.moment, bundle().version))
+    again = asyncio.run(planning.against_snapshot(snapshot, platform.sources[source], clock=platform.clock))
+    assert (said(again), again.hash) == (said(found), found.hash)
+    return found
+
+
+def ordered(text: str, order: Mapping[str, str]) -> str:
+    """The definition with a word to all of its instances."""
+    found = json.loads(text)
+    found["metadata"]["annotations"] = order
+    return json.dumps(found)
+
+
+def becomes(report: Report) -> dict[ObjectKey, Action]:
+    return {one.key: one.action for one in report.changes if one.key}
 
 
 def said(report: Report) -> list[tuple[str, str]]:
@@ -80,16 +119,110 @@ def test_what_another_source_has_is_refused_by_its_name(platform: Platform) -> N
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["applied", "new"])
-def test_an_instance_whose_definition_is_elsewhere_is_not_knowable(platform: Platform, there: bool) -> None:
-    """Neither a failure nor a deletion."""
+def test_an_instance_is_rendered_by_the_definition_of_another_source(platform: Platform, there: bool) -> None:
     if there:
         commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
         platform.settle()
     commit(platform, "two", {"y.json": instance("Link", "y", text="two")})
-    ((line, why),) = said(platform.plan("two"))
+    report = report_of(platform, "two")
+    verb = "update" if there else "create"
+    assert told(report) == [f"{verb} {Y}", f"{verb} 0 ConfigMap/default/y-a", f"{verb} 1 ConfigMap/default/y-b"]
+    assert becomes(report) == done(run(platform))
+
+
+def test_an_instance_goes_with_all_that_it_is_made_of(platform: Platform) -> None:
+    commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
+    platform.settle()
+    commit(platform, "two", {})
+    report = report_of(platform, "two")
+    assert report.summary["delete"] == 3
+    assert becomes(report) == done(run(platform))
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"policy.json": rule("PropagationPolicy", WAVES)}, Reason.WAVE_NOT_REACHED),
+        ({"policy.json": rule("PropagationPolicy", APPROVED)}, Reason.APPROVAL_REQUIRED),
+        ({"link.json": ordered(CHANGED, {keys.HALT: "INC-7"})}, Reason.HALTED),
+    ],
+    ids=["waves", "approval", "halt"],
+)
+def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, files: Files, reason: Reason) -> None:
+    """Rules that were accepted, what the rollout remembers, and instances of other sources."""
+    y = json.loads(instance("Link", "y", text="one"))
+    y["metadata"]["labels"] = {"team": "two"}
+    commit(platform, "two", {"y.json": json.dumps(y)})
+    platform.settle()
+    commit(platform, "one", {**MOVED, "link.json": CHANGED, **files})
+    run(platform)
+    y["metadata"]["annotations"] = {"team": "two"}
+    commit(platform, "two", {"y.json": json.dumps(y)})
+    report = report_of(platform, "two")
+    (change,) = (one for one in report.changes if str(one.key) == "ConfigMap/default/y-b")
+    assert [gate.reason for gate in change.gates] == [reason]
+    assert {str(one.instance) for one in report.changes} == {f"Link.{GROUP}/default/y"}  # of others nothing is told
+    assert {str(key) for key in done(run(platform))} == {f"Link.{GROUP}/default/y"}
+
+
+def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: Platform) -> None:
+    """Which these are the configuration says."""
+    commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
+    commit(platform, "three", {"policy.json": rule("PropagationPolicy", APPROVED)})
+    for name, files in (
+        ("one", {**MOVED, "link.json": CHANGED}),
+        ("two", {"y.json": instance("Link", "y", text="two")}),
+    ):
+        govern(platform)
+        run(platform)
+        commit(platform, name, files)
+    govern(platform)
+    (change,) = (one for one in report_of(platform, "two").changes if str(one.key) == "ConfigMap/default/y-b")
+    assert [gate.reason for gate in change.gates] == [Reason.APPROVAL_REQUIRED]
+
+
+def govern(platform: Platform) -> None:
+    for name, state in platform.sources.items():
+        platform.sources[name] = replace(state, governors=frozenset({"three"}) - {name})
+
+
+@pytest.mark.parametrize("glass", [{}, GLASS], ids=["closed", "break-glass"])
+def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform: Platform, glass: Files) -> None:
+    """Of a new name and of an order no revision is made; the window selects the new name."""
+    commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
+    platform.settle()
+    commit(platform, "one", {**MOVED, "link.json": ordered(LINK, glass).replace(f'"links.{GROUP}"', '"renamed"')})
+    run(platform)
+    commit(platform, "two", {"y.json": instance("Link", "y", text="two"), "window.json": CLOSED})
+    report = report_of(platform, "two")
+    gates = {gate.reason for one in report.changes for gate in one.gates}
+    assert gates == (set() if glass else {Reason.WINDOW_CLOSED})
+    assert done(run(platform)) == (becomes(report) if glass else {})
+
+
+def test_a_kind_that_another_source_defines_is_not_defined_here_too(platform: Platform) -> None:
+    """As in the run: the definition is ignored, and its instances are of the other one."""
+    commit(platform, "two", {"link.json": CHANGED, "y.json": instance("Link", "y", text="one")})
+    report = report_of(platform, "two")
+    (problem,) = report.problems
+    assert problem.message == f"source one owns the definition of Link.{GROUP}; this one is ignored"
+    assert becomes(report) == done(run(platform))
+
+
+def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: Platform) -> None:
+    """Neither a failure nor a deletion."""
+    commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
+    platform.settle()
+    platform.cluster.take_away(ObjectKey(*KIND, OWN_NAMESPACE, f"link.{GROUP}-r1"))
+    commit(platform, "two", {"y.json": instance("Link", "y", text="two")})
+    report = report_of(platform, "two")
+    ((line, why),) = said(report)
     assert line.startswith("unknown ")
-    assert why == "its definition is in source one, which is not read for this plan"
-    assert platform.plan("two").problems == ()
+    assert why == (
+        "its definition is in source one, and no revision of it that this version can read is recorded in the cluster; "
+        "levelgate explain source/one says why"
+    )
+    assert report.problems == ()
 
 
 def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Platform) -> None:

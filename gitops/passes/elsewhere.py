@@ -1,0 +1,124 @@
+"""Sources that are not read from Git, as the cluster has them: what was recorded of them last stands for what they say.
+
+Each has the definitions whose CRDs are in its set, at their newest revision, and the rules that were accepted last. Its instances are as they stand
+in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from applier import observe
+from applier.cluster import Object
+from applier.observed import Observed, annotation, label
+from applier.plan import Plan
+from applier.reads import Reads
+from gitops.passes.known import Known
+from gitops.propagation import governor
+from gitops.propagation.rules import restored
+from gitops.propagation.situation import Conditions
+from gitops.records.revisions import Archive
+from renderer import keys
+from renderer.catalog import Catalog, written_versions
+from renderer.content import Declared
+from renderer.definition import Definition, DefinitionErrors
+from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
+from renderer.kinds import defined_kind
+from renderer.model import Origin
+from renderer.revision import Stored, definition_of
+
+
+async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Known:
+    """With what the neighbours define, where these catalogs use any of it: an instance is rendered as its definition's source would have it. While
+    a rollout is under way with all their instances too, since each waits for others. Raises ClusterError.
+    """
+    crds = {defined_kind(crd): crd for crd in known.observed.crds if annotation(crd, keys.DEFINITION)}
+    sets = {applyset_id(source_parent(name)): name for name in known.neighbours}
+    defined = {kind: sets[owner] for kind, crd in crds.items() if (owner := label(crd, keys.PART_OF)) in sets}
+    if known.observed.listed.union(*(one.kinds_used for one in catalogs)).isdisjoint(defined):
+        return known
+    newest = [revision.record for kind in defined if (revision := known.archive.stored.newest(kind))]
+    archive = await known.archive.read(reads, newest)
+    archive = await archive.read_rules(reads, known.neighbours)
+    elsewhere = [
+        replace(_defining({kind: crds[kind] for kind in defined if defined[kind] == name}, archive.stored), source=name)
+        for name in known.neighbours
+    ]
+    observed = await _in_their_versions(reads, known.observed, catalogs, elsewhere)
+    if any(not state.is_over for state in known.conditions.states.values()):
+        observed = await observe.complete(reads, observed, defined)
+        elsewhere = [with_instances(one, observed.objects.values()) for one in elsewhere]
+    return replace(
+        known,
+        observed=observed,
+        archive=archive,
+        conditions=_under_their_rules(known.conditions, known.neighbours, archive),
+        propagation=governor.begin(observed, archive.stored),
+        elsewhere=tuple(elsewhere),
+    )
+
+
+def _under_their_rules(said: Conditions, neighbours: Collection[str], archive: Archive) -> Conditions:
+    """With the rules that the neighbours have accepted; whose rules govern all sources, governs theirs."""
+    rules = {name: restored(name, archive.rules(name)) for name in neighbours}
+    everywhere = frozenset[str]().union(*said.governors.values())
+    governors = {name: everywhere - {name} for name in neighbours}
+    return replace(said, rules={**rules, **said.rules}, governors={**governors, **said.governors})
+
+
+def _defining(crds: Mapping[GroupKind, Object], stored: Stored) -> Catalog:
+    found = {kind: _recorded(kind, crd, stored) for kind, crd in crds.items()}
+    return Catalog(
+        definitions={kind: one for kind, one in found.items() if one},
+        broken={kind: Origin() for kind, one in found.items() if one is None},
+    )
+
+
+def _recorded(kind: GroupKind, crd: Object, stored: Stored) -> Definition | None:
+    """The newest revision, under the name and with the orders that the CRD carries; None where there is none that can be read."""
+    newest = stored.newest(kind)
+    if newest is None or newest.manifest is None:
+        return None
+    said = {name: text for name in keys.OF_DEFINITIONS if (text := annotation(crd, name))}
+    metadata = {"name": annotation(crd, keys.DEFINITION), "annotations": said}
+    try:
+        return definition_of(replace(newest, manifest={**newest.manifest, "metadata": metadata}))
+    except DefinitionErrors:
+        return None
+
+
+async def _in_their_versions(
+    reads: Reads, observed: Observed, catalogs: Sequence[Catalog], elsewhere: Sequence[Catalog]
+) -> Observed:
+    """What was listed before it was known in which versions these definitions write it, as they write it."""
+    written, known = written_versions([*catalogs, *elsewhere]), written_versions(catalogs)
+    reads.show(written)
+    served = observed.discovery.resources
+    others = {
+        kind for kind in written.keys() & observed.listed if written[kind] != known.get(kind, served[kind].version)
+    }
+    return await observe.relist(reads, observed, others)
+
+
+def with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
+    """With the instances of its source as the cluster has them."""
+    mine = applyset_id(source_parent(catalog.source))
+    found = [one for one in objects if label(one, keys.PARENT_ID) and label(one, keys.PART_OF) == mine]
+    return replace(catalog, objects=tuple(Declared(_asked(one), Origin(), lambda _: 0) for one in found))
+
+
+def _asked(instance: Object) -> Manifest:
+    """An instance as Git would say it."""
+    metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels", "annotations")}
+    body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
+    return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
+
+
+def without(found: Plan, known: Known) -> Plan:
+    """The plan of what is read from Git: without the sets of others, from owner to member."""
+    theirs, ids = {one.source for one in known.elsewhere}, set[str]()
+    for one in found.sets if theirs else ():
+        if one.rendered.source in theirs or label(one.parent or {}, keys.PART_OF) in ids:
+            ids.add(one.rendered.id)
+    return Plan(tuple(one for one in found.sets if one.rendered.id not in ids)) if ids else found
