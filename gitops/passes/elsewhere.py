@@ -6,7 +6,7 @@ in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from applier import observe
@@ -23,6 +23,7 @@ from renderer import keys
 from renderer.catalog import Catalog, written_versions
 from renderer.content import Declared
 from renderer.definition import Definition, DefinitionErrors
+from renderer.graph import ancestors
 from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
 from renderer.kinds import defined_kind
 from renderer.model import Origin
@@ -30,13 +31,17 @@ from renderer.revision import Stored, definition_of
 
 
 async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Known:
-    """With what the neighbours define, where these catalogs use any of it: an instance is rendered as its definition's source would have it. While
-    a rollout is under way with all their instances too, since each waits for others. Raises ClusterError.
+    """With what the neighbours define, where these catalogs use any of it: an instance is rendered as its definition's source would have it. Of
+    kinds in a rollout that is under way, or that these catalogs begin, with all their instances too, since each waits for others. Raises
+    ClusterError.
     """
+    if not known.neighbours:
+        return known
     crds = {defined_kind(crd): crd for crd in known.observed.crds if annotation(crd, keys.DEFINITION)}
     sets = {applyset_id(source_parent(name)): name for name in known.neighbours}
     defined = {kind: sets[owner] for kind, crd in crds.items() if (owner := label(crd, keys.PART_OF)) in sets}
-    if known.observed.listed.union(*(one.kinds_used for one in catalogs)).isdisjoint(defined):
+    used = known.observed.listed.union(*(one.kinds_used for one in catalogs))
+    if used.isdisjoint(defined) and not any(_are_moving(used, catalogs, known)):
         return known
     newest = [revision.record for kind in defined if (revision := known.archive.stored.newest(kind))]
     archive = await known.archive.read(reads, newest)
@@ -46,9 +51,10 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
         for name in known.neighbours
     ]
     observed = await _in_their_versions(reads, known.observed, catalogs, elsewhere)
-    if any(not state.is_over for state in known.conditions.states.values()):
-        observed = await observe.complete(reads, observed, defined)
-        elsewhere = [with_instances(one, observed.objects.values()) for one in elsewhere]
+    if counted := _counted(used, [*catalogs, *elsewhere], known):
+        observed = await observe.complete(reads, observed, counted)
+        instances = [obj for key, obj in observed.objects.items() if key.group_kind in counted]
+        elsewhere = [with_instances(one, instances) for one in elsewhere]
     return replace(
         known,
         observed=observed,
@@ -57,6 +63,28 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
         propagation=governor.begin(observed, archive.stored),
         elsewhere=tuple(elsewhere),
     )
+
+
+def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Known) -> set[GroupKind]:
+    """Defined kinds of which instances are in a rollout that concerns who uses these kinds, be they nested in others."""
+    uses = {
+        kind: [node.group_kind for node in one.nodes]
+        for catalog in catalogs
+        for kind, one in catalog.definitions.items()
+    }
+    moving = set(_are_moving({*used, *ancestors(uses, used)}, catalogs, known))
+    return {kind for kind in uses if any(one in moving for one in (kind, *ancestors(uses, [kind])))}
+
+
+def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: Known) -> Iterator[GroupKind]:
+    """Those of which a rollout is under way, or begins with the definitions of these catalogs."""
+    under_way = [state.of for state in known.conditions.states.values() if not state.is_over]
+    said = {kind: one.digest for catalog in catalogs for kind, one in catalog.definitions.items()}
+    for kind in kinds:
+        newest = known.archive.stored.newest(kind)
+        is_new = newest is not None and said.get(kind, newest.digest) != newest.digest
+        if is_new or any(of in {"", str(kind)} or of.startswith(f"{kind}.") for of in under_way):
+            yield kind
 
 
 def _under_their_rules(said: Conditions, neighbours: Collection[str], archive: Archive) -> Conditions:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.controlplane.audit import AuditEvent
-from tests.scenarios.platform import Platform
+from tests.scenarios.platform import Platform, Repository
 
 COMMITS = 8
 CANARY = "canary-4711-of-the-scenario"
@@ -133,10 +133,9 @@ class Plan:
     held: set[str]
 
 
-def planned(platform: Platform, config: Path) -> Plan:
-    done = platform.levelgate(
-        "plan", str(platform.repository.path), "--source", platform.name, "--config", str(config), "-o", "json", check=0
-    )
+def planned(platform: Platform, config: Path, *more: str) -> Plan:
+    place = ("plan", str(platform.repository.path), "--source", platform.name, "--config", str(config), "-o", "json")
+    done = platform.levelgate(*place, *more, check=0)
     assert CANARY not in done.stdout + done.stderr
     changes = json.loads(done.stdout)["changes"]
     assert all(change["action"] not in {"unknown", "failed"} for change in changes)
@@ -204,3 +203,68 @@ def test_the_run_does_what_the_plan_says_and_nothing_else(platform: Platform, tm
     assert actions == {"create", "update", "replace", "delete", "adopt"}
     assert held
     assert planned(platform, config).now == set()
+
+
+def links(platform: Platform, text: str) -> str:
+    """A definition of two ConfigMaps, of which the second has this text."""
+    first = {"id": "first", "template": node("first", text="${schema.spec.text}")}
+    second = {"id": "second", "template": node("second", of="${first.metadata.name}", text=text)}
+    schema = {"group": platform.group, "apiVersion": "v1alpha1", "kind": "Link", "spec": {"text": "string"}}
+    head = {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}
+    metadata = {"name": f"links.{platform.group}"}
+    return json.dumps({**head, "metadata": metadata, "spec": {"schema": schema, "resources": [first, second]}})
+
+
+def node(name: str, **data: str) -> dict[str, object]:
+    metadata = {"name": f"${{schema.metadata.name}}-{name}"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def link(platform: Platform, name: str, text: str) -> str:
+    metadata = {"name": name, "namespace": platform.namespace}
+    head = {"apiVersion": f"{platform.group}/v1alpha1", "kind": "Link", "metadata": metadata}
+    return json.dumps({**head, "spec": {"text": text}})
+
+
+APPROVED = {
+    "apiVersion": "levelgate.dev/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": "one-first"},
+    "spec": {"shape": {"linear": {"n": 1}}, "approvals": [{"after": {"settled": 1}}]},
+}
+
+
+def test_so_it_does_of_instances_whose_definition_is_in_another_source(platform: Platform, tmp_path: Path) -> None:
+    """*One catalog per cluster*: the definition, its policy and the first of the rollout are the platform team's, the rest is the shop's."""
+    shop = replace(platform, name=f"{platform.name}-shop", repository=Repository(tmp_path / "shop"))
+    shop.repository.path.mkdir()
+    shop.repository.git("init", "--quiet", "--initial-branch=main")
+    config, snapshot = tmp_path / "levelgate.yaml", tmp_path / "cluster.json"
+    sources = [{"name": one.name, "url": str(one.repository.path)} for one in (platform, shop)]
+    config.write_text(json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": "Config", "sources": sources}))
+
+    def agreed() -> Plan:
+        plan = planned(shop, config)
+        shop.levelgate("snapshot", "-o", str(snapshot), check=0)
+        assert planned(shop, config, "--against", str(snapshot)) == plan
+        since = platform.audit.mark()
+        shop.levelgate("run", "--config", str(config), "--once", "--wait", "0s")
+        assert done(platform.writes(since)) == plan.now
+        return plan
+
+    shop.repository.commit({})
+    platform.repository.commit({"definition.json": links(platform, "one"), "a.json": link(platform, "a", "one")})
+    shop.levelgate("run", "--config", str(config), "--once", check=0)
+    shop.repository.commit({name: link(platform, name[0], "one") for name in ("b.json", "c.json")})
+    assert agreed().now == {
+        ("create", name)
+        for one in "bc"
+        for name in (f"links/{one}", f"configmaps/{one}-first", f"configmaps/{one}-second")
+    }
+    platform.repository.commit({"definition.json": links(platform, "two"), "policy.json": json.dumps(APPROVED)})
+    shop.levelgate("run", "--config", str(config), "--once", "--wait", "0s")
+    shop.repository.commit({"b.json": link(platform, "b", "two"), "c.json": None})
+    plan = agreed()
+    deleted = {("delete", name) for name in ("links/c", "configmaps/c-first", "configmaps/c-second")}
+    assert plan.now == {("update", "links/b"), ("update", "configmaps/b-first"), *deleted}
+    assert plan.held == {"configmaps/b-second"}

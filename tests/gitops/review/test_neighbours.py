@@ -165,6 +165,24 @@ def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, file
     assert {str(key) for key in done(run(platform))} == {f"Link.{GROUP}/default/y"}
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
+def test_a_definition_is_planned_with_the_instances_of_other_sources(platform: Platform, nested: bool) -> None:
+    """They count, and those here wait for them; what becomes of them is not told."""
+    y = json.loads(instance("Link", "y", text="one"))
+    y["metadata"]["labels"] = {"team": "two"}
+    outer = definition("Outer", [{"id": "inner", "template": y}])
+    files = {"outer.json": outer, "o.json": instance("Outer", "o")} if nested else {"y.json": json.dumps(y)}
+    commit(platform, "two", files)
+    platform.settle()
+    waves = {"bake": "1h", "waves": [{"name": "first", "selector": {"matchLabels": {"team": "two"}}}]}
+    commit(platform, "one", {**MOVED, "link.json": CHANGED, "policy.json": rule("PropagationPolicy", waves)})
+    report = report_of(platform, "one")
+    assert [(move.instances, move.policy) for move in report.moves] == [(2, "propagationpolicy")]
+    gates = {str(one.key): [gate.reason for gate in one.gates] for one in report.changes if one.instance}
+    assert gates == {"ConfigMap/default/x-b": [Reason.WAVE_NOT_REACHED]}
+    assert {key.name for key in done(run(platform)) if key.kind == "ConfigMap"} == {"y-b"}
+
+
 def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: Platform) -> None:
     """Which these are the configuration says."""
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
