@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import resource
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from typing import Final
 
 from applier.errors import ApplierError
@@ -25,6 +24,8 @@ from gitops.source import Snapshot, Target
 from renderer.errors import RendererError
 
 CPU_SECONDS: Final = 120
+SECONDS: Final = 600
+"""By the clock: also what only waits comes to an end."""
 MEMORY: Final = 4 << 30
 """Bytes of address space."""
 
@@ -61,16 +62,31 @@ async def planned(asked: Question) -> Report:
         raise Unplannable(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
 
 
-async def planned_apart(asked: Question, *, seconds: int = CPU_SECONDS, memory: int = MEMORY) -> Report:
+async def planned_apart(
+    asked: Question, *, cpu_seconds: int = CPU_SECONDS, seconds: float = SECONDS, memory: int = MEMORY
+) -> Report:
     """The answer, worked out by another process. Raises Unplannable, also where that takes too much."""
     sent = replace(asked, base=_plain(asked.base), head=_plain(asked.head))
     clean = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, clean, initializer=_limit, initargs=(seconds, memory)) as process:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(process, _answer, sent)
-        except BrokenProcessPool:
-            why = f"it takes more than the {seconds}s of CPU time and {memory >> 20} MiB that a plan may take"
-            raise Unplannable(f"{why}; make smaller pull requests") from None
+    here, there = clean.Pipe(duplex=False)
+    child = clean.Process(target=_answer, args=(there, sent, cpu_seconds, memory), daemon=True)
+    try:
+        await asyncio.to_thread(child.start)
+        there.close()
+        async with asyncio.timeout(seconds):
+            answer: Report | Unplannable = await asyncio.to_thread(here.recv)
+    except TimeoutError:
+        raise Unplannable(f"there is no plan after {seconds:g} s; make smaller pull requests") from None
+    except (EOFError, OSError):
+        why = f"it takes more than the {cpu_seconds}s of CPU time and {memory >> 20} MiB that a plan may take"
+        raise Unplannable(f"{why}; make smaller pull requests") from None
+    finally:
+        if child.pid:
+            child.kill()  # Which ends the thread that waits for its answer, too.
+            child.join()
+    if isinstance(answer, Unplannable):
+        raise answer
+    return answer
 
 
 def _plain(snapshot: Snapshot) -> Snapshot:
@@ -78,10 +94,12 @@ def _plain(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, files=dict(snapshot.files))
 
 
-def _limit(seconds: int, memory: int) -> None:
-    for what, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
+def _answer(there: Connection, asked: Question, cpu_seconds: int, memory: int) -> None:
+    """Runs in the other process."""
+    for what, most in ((resource.RLIMIT_CPU, cpu_seconds), (resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(what, (most, most))
-
-
-def _answer(asked: Question) -> Report:
-    return asyncio.run(planned(asked))
+    try:
+        answer: Report | Unplannable = asyncio.run(planned(asked))
+    except Unplannable as error:
+        answer = error
+    there.send(answer)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -491,13 +493,35 @@ def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review) -> None
     on_github.pull(config("c"), number=2)
 
     async def reviewed(reviewer: Reviewer) -> None:
-        reviewer.plan = partial(planned_apart, seconds=2)
+        reviewer.plan = partial(planned_apart, cpu_seconds=2)
         assert not await reviewer.all()
 
     on_github.run(reviewed)
     assert "it takes more than the 2s of CPU time" in on_github.forge.bodies(1)[0]
     assert "1 create" in on_github.forge.bodies(2)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
+
+
+class Stuck(StillClock):
+    """Whoever asks it for the time waits for ever."""
+
+    def now(self) -> datetime:
+        signal.pause()
+        return super().now()
+
+
+def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
+    """It takes no CPU time, so nothing but the clock ends it."""
+    on_github.pull(config("b"))
+
+    async def reviewed(reviewer: Reviewer) -> None:
+        reviewer.clock, reviewer.plan = Stuck(), partial(planned_apart, seconds=0.5)
+        assert not await reviewer.all()
+
+    on_github.run(reviewed)
+    assert "there is no plan after 0.5 s" in on_github.forge.bodies(1)[0]
+    assert [one["state"] for one in on_github.forge.states] == ["error"]
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize(
