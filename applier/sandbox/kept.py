@@ -50,8 +50,9 @@ _COUNTED = {"deployments.apps": ("annotations",), "endpointslices.discovery.k8s.
 
 
 def counted(kind: Kind, obj: Object) -> Object:
-    """What the generation counts changes of."""
-    found = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    """What the generation counts changes of; a status is content where it cannot be written apart."""
+    apart = ("metadata", "status") if "status" in kind.subresources or not kind.custom else ("metadata",)
+    found = {name: value for name, value in obj.items() if name not in apart}
     return found | {f"metadata.{name}": obj["metadata"].get(name) for name in _COUNTED.get(kind.resource, ())}
 
 

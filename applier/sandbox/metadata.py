@@ -97,8 +97,11 @@ def read(metadata: Any) -> tuple[Object, list[str], str]:
     for name in _TEXTS:
         if kept.get(name) == "":
             del kept[name]
-    for index, owner in enumerate(kept.get("ownerReferences") or ()):
-        unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER]
+    kept.pop("selfLink", None)  # Nothing sets it any more.
+    if owners := kept.get("ownerReferences"):
+        for index, owner in enumerate(owners):
+            unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER]
+        kept["ownerReferences"] = [{name: owner[name] for name in owner if name in _OWNER} for owner in owners]
     return kept, unknown, ""
 
 
@@ -137,6 +140,8 @@ def _misfit_owners(value: Any) -> str:
         if not isinstance(owner, dict):
             return _mismatch(owner, "ownerReferences", "v1.OwnerReference")
         for field, text in owner.items():
+            if field not in _OWNER:
+                continue
             wanted, go = (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
             if text is not None and not isinstance(text, wanted):
                 return _mismatch(text, field, go, struct="OwnerReference")
@@ -250,19 +255,27 @@ def _annotations(annotations: Mapping[str, str]) -> Iterator[Mistake]:
 
 
 def _owners(owners: list[Object]) -> Iterator[Mistake]:
-    for index, owner in enumerate(owners):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(field):
-                yield invalid(f"metadata.ownerReferences[{index}].{field}", owner.get(field, ""), "must not be empty")
+    field = "metadata.ownerReferences"
+    for owner in owners:
+        version = owner.get("apiVersion", "")
+        if not version or version.count("/") > 1 or version.endswith("/"):
+            yield invalid(f"{field}.apiVersion", version, "version must not be empty")
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                yield invalid(f"{field}.{name}", owner.get(name, ""), "must not be empty")
+        if owner.get("kind") == "Event" and version in ("v1", "events.k8s.io/v1"):
+            yield invalid(field, owner, "an Event is disallowed from being an owner")
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
-        yield invalid("metadata.ownerReferences", owners, "Only one reference can have Controller set to true")
+        yield invalid(field, owners, "Only one reference can have Controller set to true")
 
 
 def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[Mistake]:
+    field = "metadata.finalizers"
     for index, name in enumerate(finalizers):
-        field = f"metadata.finalizers[{index}]"
         yield from _key(name, field)
         if standard and "/" not in name and name not in _STANDARD_FINALIZERS:
-            yield invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")
+            yield invalid(
+                f"{field}[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"
+            )
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        yield invalid("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+        yield invalid(field, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

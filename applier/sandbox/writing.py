@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from applier.sandbox import metadata as rules
 from applier.sandbox.addresses import Address
@@ -59,6 +59,16 @@ from applier.sandbox.wire import (
 Object = dict[str, Any]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+_CONDITIONAL: Final = frozenset(
+    "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
+    " runtimeclasses.node.k8s.io csidrivers.storage.k8s.io"
+    " mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io"
+    " validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io"
+    " mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
+)
+"""Built-in kinds whose update has to say which version it replaces, as that of every custom kind (`AllowUnconditionalUpdate`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,7 @@ class Writing:
         if live is None:
             raise not_found(kind.subject(address.name))
         sent = obj["metadata"]
-        if kind.custom and not sent.get("resourceVersion"):
+        if (kind.custom or kind.resource in _CONDITIONAL) and not sent.get("resourceVersion"):
             subject = Subject(kind.group, kind.plural, kind.plural, address.name)
             raise invalid_object(subject, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
         _check_version(kind, sent, live)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -271,3 +272,58 @@ def test_strict_validation_names_what_is_unknown(api: Api, configs: str) -> None
     assert 'unknown field \\"yy\\"' in warned.headers["warning"]
     assert "yy" not in warned.body
     assert "warning" not in api.post(f"{configs}?fieldValidation=Ignore&dryRun=All", body).headers
+
+
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"ownerReferences": [{}]},
+        {"ownerReferences": [OWNER]},
+        {"ownerReferences": [OWNER | {"apiVersion": "a/b/c"}]},
+        {"ownerReferences": [OWNER | {"kind": "Event"}]},
+        {"ownerReferences": [OWNER | {"controller": True}, OWNER | {"uid": "v", "controller": True}]},
+        {"ownerReferences": [OWNER | {"unknown": 1}]},
+        {"finalizers": ["short"]},
+        {"finalizers": ["kubernetes"]},
+        {"finalizers": ["a/b/c"]},
+        {"finalizers": [""]},
+        {"finalizers": ["orphan", "foregroundDeletion"]},
+        {"selfLink": "/x"},
+        {"generateName": "a-"},
+        {"labels": {"/a": "b"}},
+        {"labels": {"a" * 64: "b"}},
+        {"annotations": {"": "a"}},
+        {"uid": "mine"},
+    ],
+)
+def test_metadata(both: tuple[Api, Api], metadata: Any) -> None:
+    body = {"metadata": {"name": "b", **metadata}}
+    path = "/api/v1/namespaces/default/configmaps?dryRun=All"
+    real, ours = (api.post(path, body) for api in both)
+    assert (ours.code, ours.causes) == (real.code, real.causes), real.body
+    if real.code == 201:
+        assert ours.body["metadata"].keys() == real.body["metadata"].keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (LEASES, {"spec": {"holderIdentity": "a"}}),
+        (BUDGETS, {"spec": {"maxUnavailable": 1}}),
+        ("/api/v1/namespaces/default/configmaps", {"data": {"a": "b"}}),
+    ],
+)
+def test_an_update_that_does_not_say_of_what(both: tuple[Api, Api], path: str, body: Any) -> None:
+    """Some kinds have to say which version they replace, even where nothing changes."""
+    name = f"u-{uuid4().hex[:8]}"
+    answers = []
+    for api in both:
+        assert api.post(path, {"metadata": {"name": name}, **body}).code == 201
+        answers.append(api.put(f"{path}/{name}", {"metadata": {"name": name}, **body}))
+    real, ours = answers
+    assert (ours.code, ours.causes) == (real.code, real.causes)

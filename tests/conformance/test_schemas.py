@@ -80,7 +80,8 @@ JUNCTORS = frozenset(("allOf", "anyOf", "oneOf", "not", "format"))
 
 
 def schema(fields: Json) -> Json:
-    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}, "status": status}}
 
 
 class Kind:
@@ -258,3 +259,14 @@ def test_rules_of_transition(both: tuple[Api, Api]) -> None:
     real, ours = found
     assert ours == real
     assert {200, 422, 404} == {code for _, (code, _) in real.values()}
+
+
+def test_a_status_that_is_not_written_apart_is_content(both: tuple[Api, Api]) -> None:
+    """Each change of it is a new generation."""
+    kind = Kind(both, {"a": TEXT})
+    for api in both:
+        api.post(kind.path, {**kind.obj("a", {"a": "x"}), "status": {"b": 1}})
+        changed = api.merge(f"{kind.path}/a", {"status": {"b": 2}})
+        assert (changed.body["status"], changed.body["metadata"]["generation"]) == ({"b": 2}, 2)
+        assert api.merge(f"{kind.path}/a/status", {"status": {"b": 3}}).code == 404
+    kind.delete()
