@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import SplitResult
 
 from gitops.clock import Clock
@@ -15,7 +14,7 @@ from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
-from gitops.source.target import is_loopback, parts_of, redact
+from gitops.source.target import Server, is_loopback, parts_of, redact
 
 
 class Kind(StrEnum):
@@ -24,7 +23,6 @@ class Kind(StrEnum):
     GITEA = "gitea"
 
 
-_SCP: Final = re.compile(r"[^/@]+@(?P<host>[^/:]+):(?P<path>.+)")
 _KNOWN: Final = {"github.com": Kind.GITHUB, "gitlab.com": Kind.GITLAB, "codeberg.org": Kind.GITEA}
 
 
@@ -94,26 +92,21 @@ def _parts(url: str) -> SplitResult:
     try:
         return parts_of(url)
     except ValueError:
-        raise UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH") from None
+        raise _unreadable(url) from None
 
 
-class _Server(NamedTuple):
-    """What a URL says; `port` only where the web is asked at it, too."""
-
-    host: str
-    port: int | None
-    path: str
+def _unreadable(url: str) -> UnknownForge:
+    return UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH")
 
 
-def _server(url: str) -> _Server:
-    if scp := _SCP.fullmatch(url):
-        return _Server(scp["host"].lower(), None, scp["path"].strip("/").removesuffix(".git"))
-    parts = _parts(url)
-    port = parts.port if parts.scheme in {"http", "https"} else None
-    return _Server((parts.hostname or "").lower(), port, parts.path.strip("/").removesuffix(".git"))
+def _server(url: str) -> Server:
+    try:
+        return Server.of(url)
+    except ValueError:
+        raise _unreadable(url) from None
 
 
-def _api(kind: Kind, server: _Server) -> str:
+def _api(kind: Kind, server: Server) -> str:
     web = f"https://{server.host}{f':{server.port}' if server.port else ''}"
     match kind:
         case Kind.GITHUB:

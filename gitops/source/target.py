@@ -11,6 +11,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
@@ -154,18 +155,34 @@ def redact(text: str) -> str:
     return _USERINFO.sub("//***@", text)
 
 
+class Server(NamedTuple):
+    """Where the URL of a repository leads: `path` is without the slashes around it and `.git`; `port` only where the web is asked at it, too. No
+    host is this machine.
+    """
+
+    host: str
+    port: int | None
+    path: str
+
+    @classmethod
+    def of(cls, url: str) -> Server:
+        """Raises ValueError for what cannot be read as a URL; its text may repeat that."""
+        if match := _SCP.fullmatch(url):
+            host, port, path = match["host"], None, match["path"]
+        else:
+            parts = parts_of(url)
+            host, path = parts.hostname or "", parts.path
+            port = parts.port if parts.scheme in {"http", "https"} else None
+        return cls(host.lower(), port, path.strip("/").removesuffix(".git"))
+
+
 def canonical(url: str) -> str:
     """`git.example.com/shop/deploy`, whatever the transport and whoever asks; empty for what is no URL of a server."""
-    if match := _SCP.fullmatch(url):
-        host, path = match["host"], match["path"]
-    else:
-        try:
-            parts = urlsplit(url)
-            host, path = parts.hostname or "", parts.path
-        except ValueError:
-            return ""
-    path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path.lower()}" if host and path else ""
+    try:
+        server = Server.of(url)
+    except ValueError:
+        return ""
+    return f"{server.host}/{server.path.lower()}" if server.host and server.path else ""
 
 
 def identity(url: str) -> str:
