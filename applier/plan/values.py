@@ -213,6 +213,11 @@ class SetPlan:
     left: str = ""
 
     @property
+    def leaving(self) -> tuple[Orphan, ...]:
+        """The orphans that do not stay, whatever they wait for."""
+        return tuple(orphan for orphan in self.orphans if orphan.fate is not Fate.KEEP)
+
+    @property
     def source(self) -> str:
         """The source that it belongs to, or did until it was to go."""
         return self.rendered.source or self.left

@@ -13,7 +13,6 @@ from typing import Final
 from applier.observe import FEW
 from applier.observed import label
 from applier.plan import NodePlan, Plan, SetPlan, Verb
-from applier.prune import Fate
 from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
@@ -186,8 +185,7 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
             return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):
         return f"{key} {why}"
-    leaves = any(orphan.fate is not Fate.KEEP for orphan in one.orphans)
-    if leaves or one.repairs or one.exact or one.detach or one.finish or one.untouched:
+    if one.leaving or one.repairs or one.exact or one.detach or one.finish or one.untouched:
         return f"{key} has members that it no longer wants"
     mine = part.ids | {one.rendered.id}
     for node in nodes:

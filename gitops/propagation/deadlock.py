@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from applier.plan import NodePlan, Plan, SetPlan
-from applier.prune import Fate
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.items import name_of
 from renderer import graph
@@ -57,8 +56,7 @@ def _waits(
     """The sets that this one waits for; none where it goes on, or where something else than a set may end its wait."""
     found: set[ObjectKey] = set()
     free = frozenset[ObjectKey]()
-    leaves = any(orphan.blocked and orphan.fate is not Fate.KEEP for orphan in one.orphans)
-    if one.error or one.stuck or one.untouched or leaves:
+    if one.error or one.stuck or one.untouched or any(orphan.blocked for orphan in one.leaving):
         return free
     if one.stays:
         found |= awaited.get(one.rendered.parent, free)

@@ -11,7 +11,6 @@ from typing import Any
 from applier.cluster import Object
 from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
-from applier.prune import Fate
 from applier.reasons import Blocked, Reason
 from gitops.records import causes
 from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
@@ -74,7 +73,7 @@ def is_waiting(plan: SetPlan) -> bool:
         elif not (node.is_current and node.healthy) and not node.node.external:
             return True
     return (
-        any(orphan.fate is not Fate.KEEP and not orphan.is_held for orphan in plan.orphans)
+        any(not orphan.is_held for orphan in plan.leaving)
         or plan.detach
         or plan.finish
         or (plan.stays is not None and not plan.stays.reason.is_hold)
