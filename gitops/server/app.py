@@ -109,26 +109,26 @@ class Server:
         self._streams += 1
         try:
             await response.prepare(request)
-            await response.write(f"retry: {_RETRY}\ndata: {self.monitor.number}\n\n".encode())
-            while (told := await self._next()) is not None:
-                await response.write(told)
+            told: int | None = self.monitor.number
+            await response.write(f"retry: {_RETRY}\n".encode())
+            while told is not None:
+                await response.write(f"data: {told}\n\n".encode())
+                told = await self._next(told)
         except ConnectionError:
             pass
         finally:
             self._streams -= 1
         return response
 
-    async def _next(self) -> bytes | None:
-        """What is to be told next; None at the end."""
-        waits = {asyncio.ensure_future(self.monitor.next()), asyncio.ensure_future(self._stopping.wait())}
+    async def _next(self, told: int) -> int | None:
+        """What is to be told next, after a pass that ended while that one was written too; None at the end."""
+        waits = {asyncio.ensure_future(self.monitor.next(told)), asyncio.ensure_future(self._stopping.wait())}
         try:
             await asyncio.wait(waits, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for one in waits:
                 one.cancel()
-        if self._stopping.is_set():
-            return None
-        return f"data: {self.monitor.number}\n\n".encode()
+        return None if self._stopping.is_set() else self.monitor.number
 
 
 def _guarded(*, is_local: bool) -> Middleware:

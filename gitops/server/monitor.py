@@ -105,9 +105,10 @@ class Monitor:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def next(self) -> int:
-        """Wait for the end of another pass; its number."""
-        await self._changed.wait()
+    async def next(self, known: int) -> int:
+        """The number of the last pass, once that is not the `known` one any more."""
+        while self.number == known:
+            await self._changed.wait()
         return self.number
 
     async def board(self) -> Board | None:

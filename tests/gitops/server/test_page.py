@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
 import pytest
+from aiohttp import web
 
 from applier.reasons import Blocked, Reason
 from gitops.errors import SourceError
@@ -304,6 +305,26 @@ async def test_the_end_of_a_pass_is_told_at_once() -> None:
             assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 6\n\n"
             await seen.step()
             assert await response.content.readuntil(b"\n\n") == b"data: 7\n\n"
+
+
+async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not with the next sign of life, 15 s later."""
+    write = web.StreamResponse.write
+
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        found = await seen.step()
+
+        async def written(response: web.StreamResponse, data: bytes) -> None:
+            await write(response, data)
+            if data == b"data: 7\n\n":
+                seen.seen.monitor.passed(found)
+
+        monkeypatch.setattr(web.StreamResponse, "write", written)
+        async with asyncio.timeout(10), seen.client() as client, client.get("/events") as response:
+            assert await response.content.readuntil(b"data: 8\n\n")
 
 
 async def test_while_nothing_happens_the_number_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
