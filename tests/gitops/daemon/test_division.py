@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,9 +75,11 @@ def test_the_mark_differs_where_the_division_does() -> None:
     assert Division.of([source("b"), source("a")], 2).mark == Division.of([source("a"), source("b")], 2).mark
 
 
-def test_instances_of_a_definition_of_another_group_are_not_worked_on() -> None:
-    """Two processes would decide about one rollout."""
+@pytest.mark.parametrize("text", ["string", "nonsense"])
+def test_instances_of_a_definition_of_another_group_are_not_worked_on(text: str) -> None:
+    """Two processes would decide about one rollout; also while the newest version of the definition is broken."""
     with Fleet(names=()) as fleet:
+        fleet.schema["text"] = text
         fleet.push()
         assert fleet.catalog
         contents = {file: found.data for file, found in fleet.catalog.contents.items()}

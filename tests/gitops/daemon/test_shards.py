@@ -14,9 +14,9 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.division import Division
+from gitops.daemon.division import Division, holder_among
 from gitops.daemon.shards import Shards
-from gitops.leadership import Leadership, NotLeading, leases_of
+from gitops.leadership import LEASE, Leadership, NotLeading, holder_of, leases_of
 from tests.gitops.daemon.test_division import NAMES, source
 from tests.gitops.test_leadership import Time
 
@@ -79,6 +79,14 @@ class Replicas:
         all_of = [self.found[name].sources for name in names]
         assert sorted(one for sources in all_of for one in sources) == list(NAMES)
         assert all(all_of)
+
+    async def leases(self, holder: str) -> list[str]:
+        return [one["metadata"]["name"] for one in await leases_of(self.cluster) if holder_of(one) == holder]
+
+    async def rob(self, holder: str, name: str) -> None:
+        """Somebody else has taken this Lease."""
+        assert name in await self.leases(holder)
+        await self.cluster.merge(LEASE._replace(name=name), {"spec": {"holderIdentity": "z"}}, manager="z")
 
     def never_twice(self) -> None:
         seen: set[str] = set()
@@ -198,6 +206,40 @@ async def test_who_cannot_renew_ends_and_writes_nothing() -> None:
         assert world.found["b"].sources == set(NAMES)
 
 
+@pytest.mark.parametrize("prefix", ["levelgate-replica-", "levelgate-shard-"])
+async def test_who_has_lost_one_of_its_leases_ends(prefix: str) -> None:
+    async with replicas("ab") as world:
+        await world.rob("a", next(name for name in await world.leases("a") if name.startswith(prefix)))
+        await world.pass_by(6)
+        assert (world.found["a"].end, world.found["b"].end) == ("z has taken the lead", "")
+
+
+async def test_what_is_about_to_be_given_back_is_asked_about_as_well() -> None:
+    """The pass under way may be writing what belongs to it."""
+    async with replicas("a") as world:
+        first = world.found["a"]
+        first.busy.clear()
+        await world.start("b")
+        await world.pass_by(6)
+        leaving = [
+            name for name in await world.leases("a") if holder_among(name, "ab") == "b" and "replica" not in name
+        ]
+        await world.rob("a", leaving[0])
+        await world.pass_by(4)
+        with pytest.raises(NotLeading):
+            first.shards.check()
+
+
+async def test_who_is_outdone_goes_on_above_what_was_written_whatever_it_holds() -> None:
+    async with replicas("a") as world:
+        shards = world.found["a"].shards
+        last = shards.epoch + 5
+        await shards.outdo(last)
+        assert shards.epoch == last + 1
+        terms = {one["spec"].get("leaseTransitions") for one in await leases_of(world.cluster)}
+        assert {term for term in terms if term and term > 1} == {last + 1}
+
+
 async def test_those_that_divide_otherwise_wait_for_each_other() -> None:
     """A configuration that reaches one process earlier than the other: nobody takes what another one may count as its own."""
     async with replicas("ab") as world:
@@ -205,6 +247,8 @@ async def test_those_that_divide_otherwise_wait_for_each_other() -> None:
         newcomer = await world.start("c", other)
         await world.pass_by(20)
         assert newcomer.sources == set()
+        with pytest.raises(NotLeading, match="holds no shard"):
+            newcomer.shards.check()
         for name in "ab":
             await world.kill(name)
         await world.pass_by(20)
@@ -218,6 +262,29 @@ async def test_a_change_of_the_division_gives_everything_back_first() -> None:
         world.divided("a", "b")
         together = [{NAMES[0], NAMES[-1]} & one.sources for one in world.found.values()]
         assert sorted(map(len, together)) == [0, 2]
+
+
+async def test_under_another_division_nothing_begins_before_what_is_under_way_is_over() -> None:
+    """A source may fall to another shard, which this process holds too, or another one."""
+    async with replicas("ab") as world:
+        first = world.found["a"]
+        first.busy.clear()
+        world.depends = NAMES[:1]
+        await world.pass_by(10)
+        assert [one.sources for one in world.found.values()] == [set(), set()]
+        first.busy.set()
+        await world.pass_by(10)
+        world.divided("a", "b")
+
+
+async def test_those_that_divide_give_all_back_once_one_does_all_of_the_work() -> None:
+    async with replicas("ab") as world:
+        (first,) = [name for name in "ab" if LEASE.name in await world.leases(name)]
+        (other,) = set("ab") - {first}
+        await world.rob(first, LEASE.name)
+        await world.pass_by(6)
+        assert world.found[first].end
+        assert (world.found[other].end, world.found[other].sources) == ("", set())
 
 
 async def test_one_that_does_all_of_the_work_waits_for_those_that_divide_it_and_they_for_it() -> None:
