@@ -199,6 +199,19 @@ async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(
             await run.passed(lambda given: set(given) == {"one"})
 
 
+async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: Platform) -> None:
+    """The end of a suspension, the edge of a window: a pass is run then, though nothing is told and nothing was committed."""
+    work = platform.repository("one")
+    platform.configure("name: one, url: one")
+    async with platform.running() as run:
+        await run.passed(lambda given: set(given) == {"one"})
+        due = SystemClock().now() + timedelta(seconds=0.3)
+        run.passes.found = replace(found(), propagation=Propagation(wake_at=due))
+        commit = work.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+        await run.passed(lambda given: given["one"].catalog.revision == commit)
+        await run.passed(lambda _: SystemClock().now() >= due)
+
+
 async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_last(platform: Platform) -> None:
     """Surface 2.5, S2-12: two replicas see one file; a takeover brings back nothing that had been changed before."""
     platform.repository("one")
