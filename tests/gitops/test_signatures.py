@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from gitops.config import ConfigErrors, read
 from gitops.daemon.follow import Follower
 from gitops.passes.reconcile import Reconciler
 from gitops.source import Verification
+from gitops.source.signatures import first_unsigned
 from tests.gitops.passes.test_history import ONE, TWO, World, rewritten
 from tests.gitops.source.real_git import GIT_ENVIRONMENT
 
@@ -94,12 +97,23 @@ def held(world: Signed) -> str:
     return str(record.causes[0]["message"])
 
 
-def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(world: Signed) -> None:
-    world.work.commit(two=TWO)
+def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(
+    world: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not checked again either, until something has changed."""
+    checked: list[str] = []
+
+    def counted(*given: Any, **named: Any) -> str:
+        checked.append(named["commit"])
+        return first_unsigned(*given, **named)
+
+    monkeypatch.setattr("gitops.source.mirror.first_unsigned", counted)
+    commit = world.work.commit(two=TWO)
     assert "it is not signed" in held(world)
     count = len(world.notices)
     assert held(world)
     assert len(world.notices) == count
+    assert checked == [commit]
 
 
 def test_a_key_that_is_not_allowed_is_no_signature(world: Signed) -> None:
@@ -181,14 +195,52 @@ def test_a_signature_is_not_carried_to_another_commit(world: Signed) -> None:
 def test_a_signature_for_something_else_is_none_for_git(world: Signed) -> None:
     world.allow("ada", options='namespaces="file"')
     world.sign("ada", two=TWO)
-    assert "cannot be accepted" in held(world)
+    assert "its signature was not made for Git" in held(world)
 
 
-def test_a_key_counts_at_the_time_of_the_commit(world: Signed) -> None:
+@pytest.mark.parametrize("options", ['valid-before="20260101"', 'valid-after="20260501"'])
+def test_a_key_counts_at_the_time_of_the_commit(world: Signed, options: str) -> None:
     """The commits of the tests are of March 2026."""
-    world.allow("ada", options='valid-before="20260101"')
+    world.allow("ada", options=options)
     world.sign("ada", two=TWO)
-    assert "cannot be accepted" in held(world)
+    assert "it is not signed by a key that is allowed" in held(world)
+
+
+def test_a_long_history_waits_for_a_person_instead_of_being_checked_for_hours(
+    strict: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitops.source.signatures.MOST", 1)
+    strict.sign("ada", two=TWO)
+    strict.sign("ada")
+    assert "more than 1 commits since" in held(strict)
+
+
+def test_certificates_of_x509_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Git would ask gpgsm, which trusts whatever authority the machine does."""
+    trusting = tmp_path / "bin" / "gpgsm"
+    trusting.parent.mkdir()
+    trusting.write_text('#!/bin/sh\nprintf "[GNUPG:] %s\\\\n" NEWSIG "GOODSIG 0 eve" "TRUST_ULTIMATE 0 shell"\n')
+    trusting.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{trusting.parent}:{os.environ['PATH']}")
+    unsigned = world.work.git("cat-file", "commit", world.work.commit(two=TWO))
+    header, _, message = unsigned.partition("\n\n")
+    armour = "gpgsig -----BEGIN SIGNED MESSAGE-----\n \n AAAA\n -----END SIGNED MESSAGE-----"
+    signed = f"{header}\n{armour}\n\n{message}\n".encode()
+    world.work.git("reset", "--hard", world.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=signed))
+    assert "cannot be accepted: its signature cannot be checked" in held(world)
+
+
+def test_without_gnupg_a_keyring_says_what_to_install(world: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError
+
+    world.verification = Verification(keyring_file=world.allowed)
+    world.restart()
+    world.sign("ada", two=TWO)
+    monkeypatch.setattr("gitops.source.signatures.subprocess.run", missing)
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one"}
+    assert "install GnuPG, or use allowedSignersFile" in world.notices[-1]
 
 
 def test_keys_of_the_user_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

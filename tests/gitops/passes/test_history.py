@@ -315,6 +315,11 @@ def test_a_range_of_versions_goes_to_higher_ones_alone(tmp_path: Path, monkeypat
     async def story() -> None:
         await told("", "", "v1.4.1")  # whatever branch it is on
         assert await world.deployed() == {"one", "two"}
+        rebuilt = released(world, "v1.4.1+build.2", one=ONE)
+        same = "the highest version in ^1 was v1.4.1 and is v1.4.1+build.2 now, which is not higher"
+        await told(rebuilt, same, "v1.4.1")
+        world.work.git("tag", "--delete", "v1.4.1+build.2")
+        world.work.git("reset", "--quiet", "--hard", second)
         world.work.git("tag", "--delete", "v1.4.1")
         lower = "the highest version in ^1 was v1.4.1 and is v1.4.0 now, which is not higher"
         await told(first, lower, "v1.4.1")
