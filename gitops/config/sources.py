@@ -13,10 +13,8 @@ from applier.adoption import NEVER, Adoption
 from applier.plan import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.fields import Fields, interval, web_url
-from gitops.config.form import ADOPT
 from gitops.forge.connect import Place, UnknownForge
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
-from renderer import schema
 from renderer.identity import OWN_NAMESPACE
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -46,7 +44,7 @@ class Sources(Fields):
         target = self._target(path, value)
         credentials = self._credentials(f"{path}.credentials", value.get("credentials") or {}, target)
         every = self.parsed(f"{path}.interval", interval, value.get("interval", "30s"))
-        adoption = self._adoption(f"{path}.adopt", value.get("adopt"))
+        adoption = _adoption(value.get("adopt"))
         if target is None or every is None:
             return None
         return SourceConfig(
@@ -92,16 +90,6 @@ class Sources(Fields):
                 return self.parsed(f"{path}.{kind}", _REFS[kind], text)
         self.found.fail(path, f"must be exactly one of {', '.join(_REFS)}, such as {{branch: main}}")
         return None
-
-    def _adoption(self, path: str, value: Any) -> Adoption:
-        if isinstance(value, str):
-            value = {"policy": value}
-        if value is None:
-            return NEVER
-        mistakes = schema.validate(ADOPT, value)
-        for mistake in mistakes:
-            self.found.fail(f"{path}.{mistake.path}".removesuffix("."), mistake.message)
-        return NEVER if mistakes else Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}")
 
     def _credentials(self, path: str, value: Mapping[str, str], target: Target | None) -> Credentials:
         for name in value:
@@ -149,3 +137,10 @@ class Sources(Fields):
         return Verification(
             value.get("mode") == "EveryCommit", files.get("allowedSignersFile"), files.get("keyringFile")
         )
+
+
+def _adoption(value: Any) -> Adoption:
+    """Of what `adopt` says, a word or more; its form is checked already."""
+    if isinstance(value, str):
+        value = {"policy": value}
+    return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NEVER

@@ -84,6 +84,11 @@ def _combined(schema: Schema, value: Any, path: _Path, tell: _Tell) -> None:
         broken = [_broken(part, value, path) for part in parts]
         fitting = broken.count([])
         if not fitting:
+            meant = [each for each in broken if not any(one[0] == path and one[2] == "type" for one in each)]
+            if len(meant) == 1:  # All others are for values of another type.
+                for mistake in meant[0]:
+                    tell(*mistake)
+                continue
             why = "; or ".join(" and ".join(_said(one, path) for one in each) for each in broken)
             tell(path, f"fits none of the {len(parts)} forms that it may have: {why}", rule)
         elif most and fitting > most:
