@@ -124,21 +124,10 @@ class Judge:
         begun: Callable[[], Begun | None],
     ) -> NodePlan:
         live = self.observed.objects.get(node.key) if node.key else None
-        if node.external:
-            return self._external(node, live, above)
-        if node.error or node.waiting:
-            return self._unrendered(rendered, node, live)
-        assert node.key is not None
-        if unreadable := self.observed.unreadable.get(node.group_kind):
-            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
-        if self.observed.is_only_answered(node.group_kind):
-            nothing = f"the server answers a {node.group_kind} and keeps none, so there is nothing to manage; take it out of Git"
-            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked(Reason.APPLY_FAILED, nothing))
         parent = self.observed.objects.get(rendered.parent)
-        if is_completed(node, live, parent, self.observed.now):
-            return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
-        if live is None and not self.observed.is_known(node.key):
-            return self._unseen(node, node.key)
+        if nothing_to_write := self._unwritable(rendered, node, live, above, parent):
+            return nothing_to_write
+        assert node.key is not None
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT
         is_carried = live is not None and carries(live, node.manifest, node.hash)
@@ -154,12 +143,8 @@ class Judge:
                 blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
         if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
             effect = verb.effect(is_applied=rendered.is_applied)
-            change = Change(
-                rendered, node.key, effect, "" if rendered.is_source else node.id, node.level, begun(), live
-            )
-            blocked = self.gates.check(change)
-            if blocked is None and verb is Verb.REPLACE:  # what is deleted must be allowed to come again
-                blocked = self.gates.check(change._replace(effect=Effect.CREATE))
+            id_ = "" if rendered.is_source else node.id
+            blocked = self._gated(verb, Change(rendered, node.key, effect, id_, node.level, begun(), live))
         allowed = verb is not Verb.NONE and blocked is None and ready_to_write
         is_gone = live is None and node.group_kind == JOB and self._was_completed(rendered, node, parent)
         return NodePlan(
@@ -179,6 +164,38 @@ class Judge:
             rests_on=rests_on(live) if live is not None else None,
             is_gone=is_gone,
         )
+
+    def _unwritable(
+        self,
+        rendered: RenderedSet,
+        node: RenderedNode,
+        live: Object | None,
+        above: Blocked | None,
+        parent: Object | None,
+    ) -> NodePlan | None:
+        """The plan of a node that is not to be written whatever gates say: it is of others, not known yet, or through; None of any other."""
+        if node.external:
+            return self._external(node, live, above)
+        if node.error or node.waiting:
+            return self._unrendered(rendered, node, live)
+        assert node.key is not None
+        if unreadable := self.observed.unreadable.get(node.group_kind):
+            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
+        if self.observed.is_only_answered(node.group_kind):
+            nothing = f"the server answers a {node.group_kind} and keeps none, so there is nothing to manage; take it out of Git"
+            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked(Reason.APPLY_FAILED, nothing))
+        if is_completed(node, live, parent, self.observed.now):
+            return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
+        if live is None and not self.observed.is_known(node.key):
+            return self._unseen(node, node.key)
+        return None
+
+    def _gated(self, verb: Verb, change: Change) -> Blocked | None:
+        """The gate that holds a change; what is replaced is deleted, and must be allowed to come again."""
+        blocked = self.gates.check(change)
+        if blocked is None and verb is Verb.REPLACE:
+            blocked = self.gates.check(change._replace(effect=Effect.CREATE))
+        return blocked
 
     def _was_completed(self, rendered: RenderedSet, node: RenderedNode, parent: Object | None) -> bool:
         """A Job that is to be made anew, and that had completed as it was before."""
