@@ -28,7 +28,7 @@ def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Itera
     yield from _broken(preview, masks)
     yield from _held_back(preview, changes)
     yield from operators_first(changes, preview.due.situation.observed.objects)
-    yield from _privileges(preview, masks)
+    yield from _privileges(preview, changes, masks)
     yield from _rules(preview, masks)
 
 
@@ -88,12 +88,14 @@ def _broken(preview: Preview, masks: Masks) -> Iterator[Caution]:
             yield Caution(Hazard.BREAKING_SCHEMA, message, "", problem.file, problem.line)
 
 
-def _privileges(preview: Preview, masks: Masks) -> Iterator[Caution]:
+def _privileges(preview: Preview, changes: Sequence[Change], masks: Masks) -> Iterator[Caution]:
+    places = {change.key: (change.file, change.line) for change in changes}
     for key, node, old in _written(preview):
         more = list(growth(old, node.manifest))
         if more:
             message = masks.text(f"{key} allows more: {listed(more, separator='; ')}")
-            yield Caution(Hazard.PRIVILEGES, message, str(key), node.origin.file, node.origin.line)
+            file, line = places.get(masks.key(key), (node.origin.file, node.origin.line))
+            yield Caution(Hazard.PRIVILEGES, message, str(key), file, line)
 
 
 def _rules(preview: Preview, masks: Masks) -> Iterator[Caution]:

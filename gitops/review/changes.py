@@ -24,7 +24,7 @@ from gitops.review.report import Action, Change, Difference, Gate
 from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
 from renderer.listing import listed
-from renderer.model import RenderedNode
+from renderer.model import Origin, RenderedNode
 
 _ACTIONS = {
     Verb.CREATE: Action.CREATE,
@@ -48,13 +48,14 @@ class Changes:
     """Of one prospect. `turn` says why something is not done to an object before its instance has its turn; nothing but healing is done to the
     instances in `frozen`. `unresolved` are nodes of the base whose values nobody knows without a cluster: what equals them is unchanged. `levels` are
     those of the source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. Data of
-    objects in `hidden` are not known. `unchanged` counts, once all changes are made.
+    objects in `hidden` are not known. `files` are those of the commit. `unchanged` counts, once all changes are made.
     """
 
     prospect: Prospect
     masks: Masks
     neighbours: Neighbours
     barriers: Mapping[ObjectKey, Barrier]
+    files: Collection[str]
     turn: Turn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
     unresolved: Before = field(default_factory=dict)
@@ -65,6 +66,8 @@ class Changes:
 
     def __post_init__(self) -> None:
         self._observed = self.prospect.situation.observed
+        own = (node for one in self.prospect.bundle.sources.values() for node in one.nodes)
+        self._said = {node.key: node.origin for node in own}
         nodes = (node.node for one in self.prospect.plan.sets for node in one.nodes)
         self._failing = {node.key for node in nodes if node.error}
         self._users: dict[str, list[ObjectKey]] = {}
@@ -114,6 +117,7 @@ class Changes:
         action, why = self._action(one, node)
         if action is Action.UNKNOWN and self.unresolved.get((one.rendered.parent, wanted.id)) == wanted.manifest:
             return None
+        origin = self._place(one, wanted)
         due = (
             Due(one.rendered, wanted.key, _effect(one, node), _id(one, wanted.id), wanted.level, live=node.live)
             if wanted.key
@@ -132,13 +136,22 @@ class Changes:
             self._instance(one, wanted.key),
             _id(one, wanted.id),
             self._level(one, wanted.key, wanted.level),
-            wanted.origin.file,
-            wanted.origin.line,
+            origin.file,
+            origin.line,
             difference,
             self._gates_of(one, due, node, action) if due and action.is_change else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             why=self.masks.text(why),
         )
+
+    def _place(self, one: SetPlan, node: RenderedNode) -> Origin:
+        """Where the commit says it: of what a definition of another source makes, or a revision before, that is the instance."""
+        if one.rendered.is_source or node.origin.file in self.files:
+            return node.origin
+        instance = one.rendered
+        while instance.owner and (above := self.prospect.bundle.instances.get(instance.owner)):
+            instance = above
+        return self._said.get(instance.parent, node.origin)
 
     def _is_recorded_only(self, one: SetPlan, node: NodePlan) -> bool:
         """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or all but its digest

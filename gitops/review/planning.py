@@ -151,7 +151,14 @@ async def against(
     for prospect in filter(None, (foreseen.due, foreseen.staying)):
         masks.learn(_manifests(prospect.bundle))
     neighbours = Neighbours.of(foreseen)
-    told = partial(Changes, masks=masks, neighbours=neighbours, unresolved=unresolved or {}, levels=levels or {})
+    told = partial(
+        Changes,
+        masks=masks,
+        neighbours=neighbours,
+        files=head.catalog.contents,
+        unresolved=unresolved or {},
+        levels=levels or {},
+    )
     turns = Turns(foreseen, foreseen.staying, masks) if foreseen.staying else None
     made, unchanged = await _changes(foreseen, head.catalog, told, turns, hidden)
     changes = tuple(healed(made, foreseen, masks))

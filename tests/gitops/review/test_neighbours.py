@@ -125,6 +125,7 @@ def test_an_instance_is_rendered_by_the_definition_of_another_source(platform: P
         platform.settle()
     commit(platform, "two", {"y.json": instance("Link", "y", text="two")})
     report = report_of(platform, "two")
+    assert {one.file for one in report.changes} == {"y.json"}  # where somebody can change it
     verb = "update" if there else "create"
     assert told(report) == [f"{verb} {Y}", f"{verb} 0 ConfigMap/default/y-a", f"{verb} 1 ConfigMap/default/y-b"]
     assert becomes(report) == done(run(platform))
