@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from applier.cluster import Object
 from applier.errors import KindNotServed, Unavailable
@@ -22,8 +23,9 @@ _IN_EVERY_NAMESPACE = frozenset(
 )
 
 
-async def inside(cluster: Reader, key: ObjectKey, observed: Observed) -> str:
-    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would.
+async def inside(cluster: Reader, key: ObjectKey, observed: Observed, besides: Collection[ObjectKey] = ()) -> str:
+    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would. What a Namespace holds
+    `besides` does not count.
 
     Raises ClusterError where that cannot be told.
     """
@@ -44,8 +46,8 @@ async def inside(cluster: Reader, key: ObjectKey, observed: Observed) -> str:
     ):
         for obj in objects:
             owned = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
-            if not owned and not _belongs_to_every_namespace(ObjectKey.of(obj)):
-                return str(ObjectKey.of(obj))
+            if not owned and not _belongs_to_every_namespace(one := ObjectKey.of(obj)) and one not in besides:
+                return str(one)
     return ""
 
 

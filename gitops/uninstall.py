@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -79,6 +80,15 @@ class Leaver:
 
     async def look(self) -> Departure:
         return Departure.of(await survey(self.cluster))
+
+    async def company(self, todo: Departure) -> str:
+        """What of others is in our own namespace, which then stays; empty where nothing is, or that cannot be told."""
+        ours = set(map(ObjectKey.of, todo.records))
+        with suppress(ClusterError):
+            if todo.namespace:
+                key, observed = ObjectKey.of(todo.namespace), Observed(await self.cluster.discover())
+                return await inside(self.cluster, key, observed, ours)
+        return ""
 
     async def leave(self) -> tuple[Departure, list[ClusterError]]:
         """Until nothing is left to be done, or something cannot be: what is left, and why."""

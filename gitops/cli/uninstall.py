@@ -56,9 +56,9 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
     async with choice.connected() as cluster:
         leaver = Leaver(cluster)
         todo = await leaver.look()
-        records = dict(await read_records(cluster))
+        records, company = dict(await read_records(cluster)), await leaver.company(todo)
         echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
-        echo("\n".join(_plan(todo, records if wait is not None else None)))
+        echo("\n".join(_plan(todo, company, records if wait is not None else None)))
         if todo.is_empty:
             return 0
         if not (sure or _agreed()):
@@ -72,15 +72,21 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
         return _conclude(*await leaver.leave())
 
 
-def _plan(todo: Departure, records: dict[str, SourceRecord] | None) -> Iterable[str]:
-    """What would be done. `records` are given where workloads go as well."""
+def _plan(todo: Departure, company: str, records: dict[str, SourceRecord] | None) -> Iterable[str]:
+    """What would be done. `company` is in our own namespace beside us, `records` are given where workloads go as well."""
     if todo.is_empty:
         yield "Nothing of Levelgate's own is there."
     if records:
         yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs stay"
     rows = [["release", kind, str(count), _shown(todo.release, kind)] for kind, count in _counted(todo.release)]
     rows += [["delete", kind, str(count), _shown(todo.records, kind)] for kind, count in _counted(todo.records)]
-    rows += [["delete", "Namespace", "1", todo.namespace["metadata"]["name"]]] if todo.namespace else []
+    if todo.namespace:
+        name = todo.namespace["metadata"]["name"]
+        rows += [
+            ["release", "Namespace", "1", f"{name}: {company} is in it"]
+            if company
+            else ["delete", "Namespace", "1", name]
+        ]
     if rows:
         yield from aligned([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
         yield ""

@@ -11,6 +11,7 @@ import pytest
 from applier.errors import Denied
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
+from gitops.cli import uninstall
 from gitops.clock import SystemClock
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
@@ -82,6 +83,20 @@ def test_records_go_once_everything_is_released() -> None:
     assert before <= set(map(named, door.objects()))
     asyncio.run(leave(door, with_workloads=False))
     assert door.objects() == whole.objects()
+
+
+async def test_our_own_namespace_is_told_to_stay_where_something_of_others_is_in_it() -> None:
+    door = await asyncio.to_thread(installed)
+    leaver = Leaver(cluster_of(door.answer))
+    assert await leaver.company(await leaver.look()) == ""
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "levelgate-system"}}
+    await leaver.cluster.apply(theirs, manager="person")
+    todo = await leaver.look()
+    company = await leaver.company(todo)
+    rows = [" ".join(line.split()) for line in uninstall._plan(todo, company, None)]
+    assert "release Namespace 1 levelgate-system: ConfigMap/levelgate-system/x is in it" in rows
+    await leaver.leave()
+    assert "levelgate-system/x" in set(map(named, door.objects()))
 
 
 def named(obj: dict[str, Any]) -> str:
