@@ -25,9 +25,9 @@ from applier.traces import is_our_parent, our_sets
 from gitops.check.facts import Facts
 from gitops.records import revisions
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import defined_kind, is_built_in
-from renderer.listing import counted, listed
+from renderer.listing import counted
 
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
@@ -48,7 +48,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `objects` are those concerned, `advice` is what to do, empty where all is well."""
+    """One thing that was looked at: `objects` are those concerned, keys of kinds have no name; `advice` is what to do, empty where all is well."""
 
     level: Level
     area: str
@@ -112,8 +112,12 @@ class _Judge:
             advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
             yield Finding(Level.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.refused:
-            advice = f"what is left of us there is not known: {next(iter(refused.values()))}"
-            yield Finding(Level.WARNING, "cluster", f"cannot be looked through: {listed(refused)}", advice)
+            message = (
+                f"{counted(len(refused), 'kind')} cannot be looked through, so what is left of us there is not known"
+            )
+            kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
+            advice = f"`levelgate check -o json` names all; {next(iter(refused.values()))}"
+            yield Finding(Level.WARNING, "cluster", message, advice, kinds)
 
     def permissions(self) -> Iterator[Finding]:
         for resource, lacking in groupby(self.facts.missing, key=lambda one: replace(one, verb="")):
@@ -201,7 +205,11 @@ class _Judge:
             (key, obj) for key, obj in self.objects if key.group_kind == revisions.KIND and label(obj, keys.RECORD)
         ]
         ownerless = (key for key, obj in records if not self._has_owner(obj))
-        loose = (key for key, obj in self.objects if apply_entry(obj, CONTENT) and not label(obj, keys.PART_OF))
+        loose = (
+            key
+            for key, obj in self.objects
+            if apply_entry(obj, CONTENT) and not label(obj, keys.PART_OF) and key.namespace != OWN_NAMESPACE
+        )
         yield from _of(
             sorted(lone - {*unknown}),
             "leftovers",

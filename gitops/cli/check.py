@@ -50,9 +50,10 @@ async def _check(output: str, choice: ClusterChoice) -> int:
 def _text(found: Sequence[Finding]) -> Iterable[str]:
     for finding in found:
         yield f"{finding.level:<10}{finding.area:<14}{finding.message}"
-        named = [title(key) for key in finding.objects[:_SHOWN]]
-        if more := len(finding.objects) - _SHOWN:
-            named += [f"and {more} more"] if more > 0 else []
+        objects = [title(key) for key in finding.objects if key.name]
+        named = objects[:_SHOWN]
+        if (more := len(objects) - _SHOWN) > 0:
+            named += [f"and {more} more"]
         yield from (f"{'':24}{name}" for name in named)
         if finding.advice:
             yield f"{'':24}-> {finding.advice}"

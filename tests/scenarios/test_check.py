@@ -238,4 +238,4 @@ def test_every_permission_that_lacks_is_named(
     assert invoke(tenant) == 0
     shown = capsys.readouterr().out
     assert "all that is needed are held" in shown
-    assert "cannot be looked through: " in shown
+    assert " kinds cannot be looked through, so what is left of us there is not known" in shown

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from gitops.check.facts import examine
 from gitops.check.judge import Level, judge
+from gitops.cli.check import _text
+from gitops.daemon.source_records import SourceRecords
+from gitops.errors import SourceError
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 
@@ -32,6 +36,22 @@ def test_roles_that_people_aggregate_are_no_traces_of_ours() -> None:
         fleet.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", body)
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
     assert "ClusterRole" not in {key.kind for key in facts.survey.objects}
+
+
+def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_be_read_is_none() -> None:
+    """Surface 1.1: with the least rights most kinds are not looked through, which is one thing to know."""
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        fleet.call(SourceRecords(fleet.cluster, fleet.clock).tell("shop", SourceError("https://x/shop", "refused")))
+        whole = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+        assert [one for one in judge(whole) if one.area == "leftovers" and one.objects] == []
+        closed = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="list")])
+        facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
+    (found,) = (one for one in judge(facts) if one.level is Level.WARNING and one.area == "cluster")
+    assert found.message.startswith(f"{len(facts.survey.refused)} kinds cannot be looked through, so ")
+    assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.refused)
+    (line, advice) = [*_text([found])][:2]
+    assert (found.message in line, "levelgate check -o json" in advice) == (True, True)
 
 
 def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
