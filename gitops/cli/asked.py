@@ -107,7 +107,7 @@ class Asked:
 
     def _state(self, name: str, head: Snapshot, before: Catalog | None = None) -> SourceState:
         catalog = compose.catalog_of(head, source=name, previous=before)
-        state = SourceState(catalog, path=places.locations(self.place)[1], adoption=self.adopt)
+        state = SourceState(catalog, path=places.path_within(self.place), adoption=self.adopt)
         return _configured(state, name, self.config)
 
     def _facts(self) -> Mapping[str, Fact] | None:

@@ -51,21 +51,27 @@ def fork(place: str, base: str, head: str) -> str:
 
 def follows(place: str, before: str, commit: str) -> bool:
     """Is `before` part of the history of `commit`? Where histories are not at hand nothing speaks against it."""
-    if is_url(place) or not commit:
-        return True
-    try:
-        local = LocalRepository(Path(place))
-    except SourceError:
-        return True
-    return local.is_ancestor(before, commit)
+    local = _local(place) if commit else None
+    return local is None or local.is_ancestor(before, commit)
 
 
 def locations(place: str) -> tuple[frozenset[str], str]:
     """What the `identity` of a repository may be in the record of a source, and the path inside it that `place` is."""
     if is_url(place):
         return frozenset({identity(place)}), ""
+    local = _local(place)
+    return (frozenset(map(identity, local.locations())), local.path) if local else (frozenset(), "")
+
+
+def path_within(place: str) -> str:
+    """The path inside its repository that `place` is; empty for a URL, and in no repository."""
+    local = _local(place)
+    return local.path if local else ""
+
+
+def _local(place: str) -> LocalRepository | None:
+    """The repository that a directory is in; None for a URL, and in no repository."""
     try:
-        local = LocalRepository(Path(place))
+        return None if is_url(place) else LocalRepository(Path(place))
     except SourceError:
-        return frozenset(), ""
-    return frozenset(map(identity, local.locations())), local.path
+        return None
