@@ -52,9 +52,9 @@ class Orphan:
 
     @property
     def is_to_go(self) -> bool:
-        """It leaves, or will once what it stays for is written."""
+        """It is deleted, or will be once what holds it lets it go, or what it stays for is written."""
         is_shielded = self.blocked is not None and self.blocked.reason is Reason.DEPENDENCY_NOT_READY
-        return self.is_leaving or (self.fate is Fate.KEEP and is_shielded)
+        return self.fate is Fate.DELETE or (self.fate is Fate.KEEP and is_shielded)
 
     def held_back(self, until: str) -> Orphan:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""

@@ -13,7 +13,7 @@ def brake(decided: Plan, observed: Observed, source: str, most: Brake, commit: s
     be approved, empty where its id is not known yet.
 
     Counted are members of the source's set and of instances that go with it, against all live members, also those that stay until something is
-    written: else they would go later, a few at a time. One instance alone is exempt.
+    written, a window opens or a person lets them go: else they would go later, a few at a time. One instance alone is exempt.
     """
     sets = {one.rendered.parent: one for one in decided.sets}
     own = next(one for one in decided.sets if one.rendered.is_source and one.rendered.source == source)

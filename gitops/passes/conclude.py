@@ -184,7 +184,8 @@ def _source_records(
             if (data := record.data()) != (parent.get("data") or {}):
                 about = About(parent, state.catalog.source, record.target, record.state)
                 news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
-                lapsed = [keys.APPROVED] if annotation(parent, keys.APPROVED) and record.path != before.path else []
+                is_other = record.path != before.path or (before.keeps and not record.keeps)
+                lapsed = [keys.APPROVED] if annotation(parent, keys.APPROVED) and is_other else []
                 yield told(_body(parent, data=data), news, lapsed=lapsed)
 
 

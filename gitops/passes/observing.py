@@ -155,9 +155,10 @@ def _records(
     for record in said.values():
         scopes |= record.scopes
     approved = {
-        state.catalog.source
+        name
         for state in sources
-        if (parent := live.get(state.catalog.source)) and is_approved(parent, state.catalog.revision, state.path)
+        if (name := state.catalog.source) in live and is_approved(live[name], state.catalog.revision, state.path)
+        if not (state.prunes and said[name].keeps)  # it was no word on deletions while nothing was deleted
     }
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved

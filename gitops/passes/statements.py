@@ -77,6 +77,7 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
         passes=before.passes,
         unpinned=state.unpinned,
         version=state.version,
+        keeps=not state.prunes,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
 

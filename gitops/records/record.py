@@ -104,8 +104,8 @@ class SourceRecord:
     the tag that `target` was taken by, where a range of versions is followed.
 
     `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `passes` is the text of `passes.py`,
-    `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. `kinds` are
-    those of the members of its set, by the inventory.
+    `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. It `keeps`
+    everything where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
     """
 
     url: str = ""
@@ -124,6 +124,7 @@ class SourceRecord:
     synced: str = ""
     unpinned: str = ""
     version: str = ""
+    keeps: bool = False
     unreadable: Unreadable | None = None
     kinds: tuple[str, ...] = ()
 
@@ -147,6 +148,7 @@ class SourceRecord:
             synced=data.get("synced", ""),
             unpinned=data.get("unpinned", ""),
             version=data.get("version", ""),
+            keeps=bool(data.get("keeps")),
             unreadable=Unreadable.of(parent),
             kinds=tuple(filter(None, annotation(parent, keys.GROUP_KINDS).split(","))),
         )
@@ -169,6 +171,7 @@ class SourceRecord:
             "synced": self.synced,
             "unpinned": self.unpinned,
             "version": self.version,
+            "keeps": "true" if self.keeps else "",
             "instances": self.scopes.text,
         }
 

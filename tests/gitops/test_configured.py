@@ -138,6 +138,22 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: F
     assert live(fleet) == set("stuvw")
 
 
+def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: Fleet) -> None:
+    """Rule 12: the commit was approved for something else, since none of its deletions were carried out."""
+    strict = Brake(deletions=0, percent=0)
+    passed(fleet, source("shop", *"abc"))
+    kept = source("shop", "a", commit="b" * 40, brake=strict, prunes=False)
+    fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)
+    passed(fleet, kept)
+    for _ in range(2):  # the annotation goes in the first
+        found = passed(fleet, replace(kept, prunes=True))
+        held = [orphan.blocked and orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans]
+        assert (held, live(fleet)) == ([Reason.BRAKE_ENGAGED] * 2, {"a", "b", "c"})
+    fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)
+    passed(fleet, replace(kept, prunes=True))
+    assert live(fleet) == {"a"}
+
+
 def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Fleet) -> None:
     """Rule 12: an emptied repository waits for a person, who may mean it."""
     passed(fleet, source("shop", *"ab", commit="a" * 40))

@@ -222,3 +222,18 @@ def test_the_brake_counts_what_stays_only_until_something_is_written() -> None:
         assert done(run(platform)) == {}
         platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(3, 20))
         assert [key.name for key in done(run(platform))] == ["s"]
+
+
+def test_the_brake_counts_what_a_window_keeps_for_now() -> None:
+    """Rule 12: else what goes at once and what goes in the window would pass it in two parts."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"kinds": ["ConfigMap"]}}
+    kept = {"k.json": plain("k"), "window.json": rule("PropagationWindow", closed)}
+    with Platform() as platform:
+        platform.commit({"k.json": plain("k"), "p.json": plain("p"), "s.json": json.dumps(account)})
+        platform.settle()
+        platform.commit(kept, approved=False)
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(1, 20))
+        gates = {one.kind: {str(gate.reason) for gate in one.gates} for one in platform.plan().changes}
+        assert gates == {"ConfigMap": {"BrakeEngaged", "WindowClosed"}, "ServiceAccount": {"BrakeEngaged"}}
+        assert done(run(platform)) == {}
