@@ -254,10 +254,9 @@ class _Planner:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
         recorded = self.records.scopes.get(rendered.parent, Scope()) >= current
         detach = recorded and _has_finalizer(parent)
-        if not self.to_the_end:
-            return SetPlan(rendered, parent, current, detach=detach)
         nodes = self.judge.nodes(rendered, ready_to_write=False)
-        return SetPlan(rendered, parent, current, nodes, self._orphans(rendered, nodes, current), detach=detach)
+        orphans = self._orphans(rendered, nodes, current) if self.to_the_end else ()
+        return SetPlan(rendered, parent, current, nodes, orphans, target=inventory.target_of(parent), detach=detach)
 
     def _leaving(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""

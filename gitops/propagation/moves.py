@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from applier.observed import annotation
+from applier.observed import annotation, is_terminating
 from applier.reasons import Blocked, Reason
 from gitops.propagation import closed, items
 from gitops.propagation.assignment import aim, bakes, newest
@@ -214,6 +214,8 @@ class Moves:
         rendered, one = self.situation.bundle.instances[key], self.situation.plans[key]
         if member.updated and not one.target and rendered.applied == target.revision:
             self.targets[key] = target.revision  # made anew by hand: it says again where it is
+        if one.target and one.parent and is_terminating(one.parent):
+            self.targets.setdefault(key, one.target)  # and that it was let move
         own = self.targets.get(key) or one.target or rendered.applied
         self.places[key] = Place(target.revision if member.granted else own, target.revision)
         started = not rendered.applied and completed is not None and own == completed.revision

@@ -12,7 +12,7 @@ from renderer.identity import ObjectKey
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
-from tests.properties.test_planned import PACE, done, rule, run
+from tests.properties.test_planned import PACE, done, holder, rule, run
 
 POLICY = rule("PropagationPolicy", PACE)
 FIELDS = {"text": "string | default=one", "on": "boolean | default=true"}
@@ -104,15 +104,44 @@ def test_an_instance_that_somebody_deleted_comes_again_as_it_was_and_waits_for_i
         assert found[ObjectKey(GROUP, "Link", "default", "y")] is Action.REPLACE
 
 
-def test_an_instance_that_somebody_deleted_bakes_anew() -> None:
-    """P1: how long it has been healthy is gone with it, and it goes on counting as one that is on its way."""
+def test_an_instance_that_somebody_deleted_on_its_way_goes_on() -> None:
+    """It was let move, and nothing was applied to its end that it could come again as. Nobody approves that another one moves."""
+    policy = rule("PropagationPolicy", {**PACE, "approvals": [{"after": {"settled": 1}}]})
+    instances = {"h.json": instance("Holder", "h"), "k.json": instance("Holder", "k", open=False)}
     with Platform() as platform:
-        platform.commit(files("1", policy="", x={}, y={}))
+        platform.commit({"holder.json": holder(), **instances})
         run(platform)
-        platform.commit(files("2", x={}, y={}))
+        platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "k"))
+        instances["k.json"] = instance("Holder", "k", open=False, text="two")
+        platform.commit({"holder.json": holder(), **instances, "policy.json": policy})
+        at_once = {change.key for change in platform.plan().changes if change.action.is_change and not change.gates}
+        assert {key.name for key in at_once if key} == {"k", "k-first"}
+        assert done(run(platform)).keys() == at_once
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["terminating", "gone"])
+@pytest.mark.parametrize("said", [{"bake": "1h"}, {"bake": "0s", "readyWhen": "${a.data.revision == '1'}"}], ids=str)
+def test_an_instance_that_somebody_deleted_counts_as_on_its_way(said: dict[str, str], is_gone: bool) -> None:
+    """P1: how long it has been healthy is gone with it, and one that is not healthy does not become so."""
+
+    def commit(revision: str) -> None:
+        node = {**config_map("a"), "readyWhen": [said.get("readyWhen", "${true}")]}
+        node["template"]["data"]["revision"] = revision
+        instances = {f"{name}.json": instance("Link", name) for name in "xy"}
+        policy = {"policy.json": rule("PropagationPolicy", {**PACE, "bake": said["bake"]})} if revision == "2" else {}
+        platform.commit({"link.json": definition("Link", [node]), **policy, **instances})
+
+    with Platform() as platform:
+        commit("1")
         run(platform)
-        platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "x"))
-        assert [key.name for key in done(run(platform))] == ["x"]
+        commit("2")
+        moved = {key.name for key in done(run(platform))}
+        key = next(key for key in platform.cluster.objects if key.name == "x")
+        platform.cluster.take_away(key)
+        if is_gone:
+            platform.cluster.edit(key, lambda obj: obj["metadata"].pop("finalizers"))
+        assert {key.name for key in done(run(platform))} == {"x"}
+        assert moved == {"x-a"}
 
 
 def test_a_window_holds_what_comes_first_as_well() -> None:
