@@ -149,7 +149,8 @@ def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterato
             yield change
             continue
         action = Action.UPDATE if plan.live else Action.CREATE
-        early = Meanwhile(revision, action, intended(plan.live or {}, plan.node.manifest, masks), heals=True)
+        wrong = intended(plan.live, plan.node.manifest, masks) if plan.live else made(masks.object(plan.node.manifest))
+        early = Meanwhile(revision, action, wrong, heals=True)
         later = wanted.get(plan.node.key)
         rest = differences(masks.object(plan.node.manifest), masks.object(later.manifest)) if later else change.diff
         then = Action.UPDATE if change.action is Action.CREATE else change.action

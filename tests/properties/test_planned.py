@@ -149,7 +149,7 @@ class Said:
     @classmethod
     def of(cls, report: Report, *, is_slow: bool) -> Said:
         """Where a rollout `is_slow` nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more."""
-        known = {one.key: one.parts[0] if is_slow or _is_healed(one) else one for one in report.changes if one.key}
+        known = {one.key: one.parts[0] if is_slow or _is_held(one) else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
         if is_slow:
             items = {key for key, one in known.items() if one.gates and all(gate.is_of_items for gate in one.gates)}
@@ -160,15 +160,15 @@ class Said:
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
         never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
-        twice = {one.key for one in report.changes if one.key and one.meanwhile and not _is_healed(one)}
+        twice = {one.key for one in report.changes if one.key and one.meanwhile and not _is_held(one)}
         unclear = turns | twice | {key for key, one in known.items() if one.action is Action.UNKNOWN}
         now = {key: one.action for key, one in known.items() if key not in never | unclear}
         return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
 
 
-def _is_healed(change: Change) -> bool:
-    """Is it healed, and held by more than a turn that may come soon?"""
-    return any(one.heals for one in change.meanwhile) and not all(gate.is_turn for gate in change.gates)
+def _is_held(change: Change) -> bool:
+    """Is something done to it first, and the rest held by more than a turn that may come soon?"""
+    return bool(change.meanwhile) and not all(gate.is_turn for gate in change.gates)
 
 
 def run(platform: Platform) -> list[Write]:

@@ -273,7 +273,8 @@ def test_what_is_nested_waits_for_the_turn_of_what_it_is_nested_in() -> None:
         assert {key.name for key in done(run(platform)) if key.name.startswith("y-")} == {"y-in", "y-in-a"}
 
 
-def test_what_waits_is_healed_meanwhile() -> None:
+@pytest.mark.parametrize("is_gone", [False, True], ids=["edited", "deleted"])
+def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
     once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "selector": {"nodes": ["a"]}}
     with Platform() as platform:
@@ -282,16 +283,21 @@ def test_what_waits_is_healed_meanwhile() -> None:
         run(platform)
         key = next(key for key in platform.cluster.objects if key.name == "y-a")
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "y-a", "namespace": "default"}}
-        platform.cluster.put({**manifest, "data": {"text": "by hand"}}, manager="kubectl-edit")
+        if is_gone:
+            platform.cluster.take_away(key)
+        else:
+            platform.cluster.put({**manifest, "data": {"text": "by hand"}}, manager="kubectl-edit")
         changed = {"y.json": instance("Link", "y", text="two"), "window.json": rule("PropagationWindow", closed)}
         platform.commit({**files, **changed})
         report = platform.plan()
         assert parts(tuple(one for one in report.changes if one.key == key)) == [
-            ("update 0 ConfigMap/default/y-a", ("data.text: by hand -> one",), []),
+            ("create 0 ConfigMap/default/y-a", ("data: None -> {'text': 'one'}",), [])
+            if is_gone
+            else ("update 0 ConfigMap/default/y-a", ("data.text: by hand -> one",), []),
             ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), ["WindowClosed"]),
         ]
         assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
-        assert done(run(platform))[key] is Action.UPDATE
+        assert done(run(platform))[key] is (Action.CREATE if is_gone else Action.UPDATE)
         assert platform.cluster.objects[key]["data"]["text"] == "one"
 
 
