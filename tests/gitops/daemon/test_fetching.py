@@ -81,9 +81,15 @@ def test_a_server_that_answers_again_is_asked_as_ever() -> None:
             fetcher.ask(["a"])
             await fetcher.fetch()
 
+        assert len([line for line in log if line.startswith("https")]) == 6
+        assert fetcher.errors == {}
+        mirror.error = Unreachable("https://x", "no answer")
+        for _ in range(3):  # as after a start: what was before counts no more
+            fetcher.ask(["a"])
+            await fetcher.fetch()
+        assert len([line for line in log if line.startswith("https")]) == 9
+
     asyncio.run(story())
-    assert len([line for line in log if line.startswith("https")]) == 6
-    assert fetcher.errors == {}
 
 
 class Alone:
@@ -127,7 +133,13 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0)])
+class Overloaded(Unreachable):
+    """503 with `Retry-After`."""
+
+    retry_after = 600.0
+
+
+@pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0), (Overloaded, 0)])
 def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceError], questions: int) -> None:
     """S2-10: `levelgate sync` after a credential was corrected. What the server wants itself counts more."""
     alone = Alone(error)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,20 @@ from typing import Any
 import pytest
 
 from gitops.errors import RefusedContent, RefusedUrl, RevisionNotFound
-from gitops.source import Branch, Commit, Head, Limits, Mirror, Range, Tag, Target, Tip, Versions, working_tree
+from gitops.source import (
+    Branch,
+    Commit,
+    Credentials,
+    Head,
+    Limits,
+    Mirror,
+    Range,
+    Tag,
+    Target,
+    Tip,
+    Versions,
+    working_tree,
+)
 from gitops.source.process import Git
 from tests.gitops.source.real_git import GitServer, Work, give_away
 
@@ -106,6 +120,14 @@ def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: P
     requests = len(server.requests)
     assert [mirror.tip(asked).commit for mirror in mirrors] == [other, main, main, main, other]
     assert len(server.requests) == requests
+
+
+def test_one_answer_is_not_for_those_with_other_credentials(work: Work, cache: Path, server: GitServer) -> None:
+    """Who may not see a repository learns nothing of it from what somebody else is told."""
+    one, other = (Credentials(token_file=cache / name) for name in ("one", "other"))
+    target = Target(server.url(), Branch("main"))
+    found = [Mirror(target, cache, credentials=given).server for given in (one, replace(one), other, None)]
+    assert (found[0] == found[1], len(set(found))) == (True, 3)
 
 
 @pytest.mark.parametrize("annotated", [False, True])
