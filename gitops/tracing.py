@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -82,19 +82,28 @@ def stage_of(tracer: Tracer | None) -> Stage:
     if tracer is None:
         return untold
 
-    @contextmanager
-    def stage(name: str, /, **about: str) -> Iterator[None]:
+    def stage(name: str, /, **about: str) -> AbstractContextManager[None]:
         if name == "pass":
-            attributes = {"levelgate.revisions": [f"{source}@{commit}" for source, commit in about.items()]}
-            with tracer.start_as_current_span(name, attributes=attributes):
-                yield
-        else:
-            with tracer.start_as_current_span(
-                name, attributes={f"levelgate.{key}": text for key, text in about.items()}
-            ):
-                yield
+            return _span(tracer, name, {"levelgate.revisions": [f"{one}@{commit}" for one, commit in about.items()]})
+        return _span(tracer, name, {f"levelgate.{key}": text for key, text in about.items()})
 
     return stage
+
+
+@contextmanager
+def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) -> Iterator[None]:
+    """Of what fails the type is told, and nothing of what it says: a server may quote the value of a Secret (I10)."""
+    from opentelemetry.trace import Status, StatusCode
+
+    with tracer.start_as_current_span(
+        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
 
 
 @dataclass
@@ -119,12 +128,10 @@ class Traced(Fenced):
         with self._span("delete object", key, {}):
             await super().delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
 
-    @contextmanager
-    def _span(self, name: str, key: ObjectKey, body: Object) -> Iterator[None]:
+    def _span(self, name: str, key: ObjectKey, body: Object) -> AbstractContextManager[None]:
         told = {
             "levelgate.object": str(key),
             "levelgate.instance": annotation(body, keys.INSTANCE),
             "levelgate.revision": annotation(body, keys.COMMIT),
         }
-        with self.tracer.start_as_current_span(name, attributes={key: text for key, text in told.items() if text}):
-            yield
+        return _span(self.tracer, name, {key: text for key, text in told.items() if text})

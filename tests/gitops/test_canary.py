@@ -1,7 +1,7 @@
 """I10: no value of a Secret is in any output, whatever quotes it: refusals of the server, failing expressions, conditions (docs/semantics.md).
 
 Looked at is everything that the cluster holds afterwards but for the Secret (statuses, records of sources, rollouts and passes, Events), what is told
-of each action, transition and wait, and the page, its data and the metrics of the daemon. Commands show nothing else.
+of each action, transition and wait, the page, its data and the metrics of the daemon, and its traces. Commands show nothing else.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from gitops import stages, tracing
+from gitops.passes.reconcile import Reconciler
 from tests.gitops.fleet import Fleet
 from tests.gitops.server.seeing import scene
 
@@ -61,9 +66,14 @@ QUOTING = {
 @pytest.mark.parametrize("value", [SHORT, LONG, LINES], ids=["short", "long", "lines"])
 @pytest.mark.parametrize("name", QUOTING)
 async def test_it_is_nowhere(name: str, value: str) -> None:
-    async with scene(names=("i0",), more=[SECRET, *QUOTING[name]]) as seen:
-        fleet = seen.fleet
-        told: list[str] = []
+    spans, told = InMemorySpanExporter(), list[str]()
+    async with AsyncExitStack() as stack:
+        tracer = stack.enter_context(tracing.tracer_of("0", SimpleSpanProcessor(spans)))
+        seen = await stack.enter_async_context(scene(names=("i0",), more=[SECRET, *QUOTING[name]]))
+        fleet, stage = seen.fleet, stages.told(tracing.stage_of(tracer), seen.seen.stage)
+        fleet.reconciler = Reconciler(
+            tracing.Traced(fleet.cluster, lambda: None, tracer), "0", fleet.clock, stage=stage
+        )
         fleet.reconciler.report = lambda one: told.append(repr(one))
         fleet.reconciler.announced = lambda some: told.append(repr(some))
         encoded = base64.b64encode(value.encode()).decode()
@@ -75,7 +85,9 @@ async def test_it_is_nowhere(name: str, value: str) -> None:
                 found = await seen.step(timedelta(minutes=1))
                 told.append(repr(found.propagation.stays))
         told += [await seen.page(), await seen.page("/instances/g.test/Link/default/i0"), await seen.metrics()]
-        everything = dict(enumerate(told)) | dict(objects(fleet))
+        sent = [span.to_json() for span in spans.get_finished_spans()]
+        assert sent
+        everything = dict(enumerate([*told, *sent])) | dict(objects(fleet))
         pieces = {piece for form in (value, encoded) for piece in (form[:12], json.dumps(form[:12])[1:-1])}
         assert [where for where, text in everything.items() if any(piece in text for piece in pieces)] == []
         is_quoted = any("(value of Secret default/db)" in text for text in everything.values())

@@ -153,8 +153,8 @@ def test_what_fails_says_so() -> None:
         with pytest.raises(ValueError, match="x"), tracing.stage_of(tracer)("fetch", source="platform"):
             raise ValueError("x")
         (span,) = kept.get_finished_spans()
-    assert attributes(span) == {"levelgate.source": "platform"}
-    assert span.status.status_code is StatusCode.ERROR
+    assert attributes(span) == {"levelgate.source": "platform", "error.type": "ValueError"}
+    assert (span.status.status_code, span.status.description, span.events) == (StatusCode.ERROR, None, ())
 
 
 @pytest.mark.parametrize(
