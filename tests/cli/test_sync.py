@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from gitops.cli import USAGE
 from gitops.records.record import Unreadable
-from gitops.records.sync import requests
+from gitops.records.sync import answered, requests
 from renderer import keys
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
@@ -47,6 +48,14 @@ def test_an_instance_asks_its_source(fleet: Fleet, typed: Typed) -> None:
     asked = requests(fleet.step().plan.sets)
     assert [key.name for key in asked["platform"]] == ["a"]
     assert source_parent("platform") not in asked["platform"]
+
+
+def test_an_instance_is_answered_in_its_own_status_once(fleet: Fleet, typed: Typed) -> None:
+    typed(fleet, "sync", "link/a", "-n", "default")
+    asked = requests(fleet.step().plan.sets)["platform"]
+    fleet.call(fleet.reconciler.reconcile([replace(fleet.state, synced=asked)]))
+    assert answered(fleet.request("GET", LINK)) == said(fleet, LINK)
+    assert requests(fleet.step().plan.sets) == {}
 
 
 def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:

@@ -14,6 +14,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.fetching import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
+from gitops.passes.known import Pass
 from renderer import keys
 from renderer.identity import source_parent
 from renderer.model import RenderedSet
@@ -133,6 +134,33 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
     asyncio.run(story())
 
 
+def requested() -> Pass:
+    """What a pass finds where a person wants the source to be looked at."""
+    parent = source_parent("a")
+    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {keys.SYNC: "now"}}
+    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
+    return replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
+
+
+def test_a_person_who_is_heard_is_answered_by_a_pass_though_nothing_has_moved() -> None:
+    """S2-10: the echo stands in the record, which a pass writes."""
+    alone = Alone(Unreachable)
+    alone.mirror.error = None
+
+    async def story() -> None:
+        await alone.poll()
+        moved = []
+        for what in (found(), requested()):
+            alone.fetcher.has_moved = False
+            alone.fetcher.heard(what)
+            await alone.poll()
+            moved.append(alone.fetcher.has_moved)
+        assert moved == [False, True]
+        assert [list(state.synced.values()) for state in alone.fetcher.states] == [["now"]]
+
+    asyncio.run(story())
+
+
 class Overloaded(Unreachable):
     """503 with `Retry-After`."""
 
@@ -142,11 +170,7 @@ class Overloaded(Unreachable):
 @pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0), (Overloaded, 0)])
 def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceError], questions: int) -> None:
     """S2-10: `levelgate sync` after a credential was corrected. What the server wants itself counts more."""
-    alone = Alone(error)
-    parent = source_parent("a")
-    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {keys.SYNC: "now"}}
-    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
-    wanted = replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
+    alone, wanted = Alone(error), requested()
 
     async def story() -> None:
         await alone.settle()
