@@ -192,7 +192,7 @@ def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Timeline:
     """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
 
@@ -204,7 +204,7 @@ class Timeline:
     begins: datetime | None = None
     ends: datetime | None = None
     _known: dict[datetime, Span] = field(default_factory=dict, init=False, compare=False, repr=False)
-    _runs: list[Run] = field(default_factory=list, init=False, compare=False, repr=False)
+    _run: Run | None = field(default=None, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
         return self.begins is None or self.begins <= moment
@@ -236,8 +236,8 @@ class Timeline:
 
     def _unlimited(self, moment: datetime) -> Span:
         """As if the window was always in effect."""
-        run = next((run for run in self._runs if run.first.opens <= moment < run.last.closes), None)
-        if run is None:
+        run = self._run
+        if run is None or not run.first.opens <= moment < run.last.closes:
             latest = next(self.occurrences.until(moment), None)
             if latest is None or latest.closes <= moment:
                 following = next(self.occurrences.after(moment), None)
@@ -246,7 +246,7 @@ class Timeline:
             run = Run(latest, latest)
         first, since = _start(run.first, self.occurrences, moment - HORIZON)
         last, until = _end(run.last, self.occurrences, moment + HORIZON)
-        self._runs[:] = [Run(first, last)]
+        self._run = Run(first, last)
         return Span(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
