@@ -28,8 +28,8 @@ from renderer.identity import ObjectKey
 @dataclass(slots=True)
 class ContentWriter:
     """Of one process and one cluster, for all its passes. `report` hears of every action as it is done. One that `insists` waits at the end of a pass
-    until all is answered. `deeds` are what was done since the records of sources were written, outside of whole
-    passes; `conflicts` are of deletions, see Executor.
+    until all is answered. `deeds` are what was done since the records of sources were written, outside of whole passes; `_conflicts` are of
+    deletions, see Executor.
     """
 
     cluster: Cluster

@@ -129,9 +129,9 @@ class Preview:
 class Known:
     """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
     are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
-    rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit
-    makes them, where all is decided to the end. A preview, which reads one source alone, knows its `neighbours` by their records, by name, and
-    `elsewhere`, as catalogs, what the cluster has of those that matter to it (`gitops.passes.elsewhere`).
+    rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit makes them, where all is decided to the end.
+    A preview, which reads one source alone, knows its `neighbours` by their records, by name, and `elsewhere`, as catalogs, what the cluster has of
+    those that matter to it (`gitops.passes.elsewhere`).
     """
 
     observed: Observed

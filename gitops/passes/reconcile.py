@@ -63,11 +63,11 @@ class Reconciler:
     """Brings one cluster to what its sources say.
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
-    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other
-    processes work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are
-    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over
-    everything knew, if parts may rest on it; `memo` is what was rendered last. One that `insists` waits at its end until all is answered, and each
-    of its passes tries again what was refused. `stage` hears of passes and what they consist of, `announced` of what has changed by them.
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other processes
+    work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are followed
+    for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is what was
+    rendered last. One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage` hears of
+    passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster

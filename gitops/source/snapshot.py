@@ -56,10 +56,9 @@ class Snapshot:
     """The files below a path.
 
     `revision` is the commit id; of a working tree: its HEAD, empty if there is none, and `is_dirty` where the files say anything else. `files` is
-    sorted by path, relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the committer's, in
-    UTC; None where there is no commit. `plan` is the hash of the plan that the commit was made for, by its trailer `Levelgate-Plan`; empty where
-    it has none. Where `since` is the id of a commit, nothing was refused there either, and only the contents of
-    the files in `changed` differ from it.
+    sorted by path, relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the committer's, in UTC;
+    None where there is no commit. `plan` is the hash of the plan that the commit was made for, by its trailer `Levelgate-Plan`; empty where it has
+    none. Where `since` is the id of a commit, nothing was refused there either, and only the contents of the files in `changed` differ from it.
     """
 
     revision: str
