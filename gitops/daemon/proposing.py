@@ -6,6 +6,7 @@ Nothing about it is remembered but in the record of the rollout: what is pushed 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +24,8 @@ from gitops.passes.known import Pass
 from gitops.records.rollouts import rollout_key
 from gitops.source import Branch, Credentials, Head, Irreversible, Mirror, Reversal, Tip
 from renderer import keys
+
+_log = logging.getLogger(__name__)
 
 FIRST_WAIT: Final = timedelta(minutes=1)
 LONGEST_WAIT: Final = timedelta(minutes=30)
@@ -85,6 +88,11 @@ class Proposer:
                 rest = max(limited.until - self.clock.now(), FIRST_WAIT)
             except (ForgeError, SourceError, ClusterError) as error:
                 self.notice(one.source, f"a revert of {one.rollout} {one.target} is not proposed yet: {error}")
+            except Exception as error:
+                _log.exception("%s failed", one.branch)
+                why = f"by a fault of Levelgate ({type(error).__name__}); it is tried again at the next start"
+                self.notice(one.source, f"a revert of {one.rollout} {one.target} is not proposed, {why}")
+                return
             await self.clock.sleep(rest.total_seconds())
             wait = min(2 * wait, LONGEST_WAIT)
 

@@ -1,13 +1,14 @@
 """Bring notifications to their receivers, apart from passes: each receiver has a bounded queue and a worker of its own.
 
 No pass waits for a receiver. One that cannot be reached is asked again, in order, until a message is older than `LASTS`; one message that it does not
-take while it takes others is given up. What is lost is counted, and told. A transition is told by the process that wrote the record, so none is told
-twice.
+take while it takes others is given up, and so is one at which this program fails. What is lost is counted, and told. A transition is told by the
+process that wrote the record, so none is told twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ from gitops.notifications.messages import Message, grouped
 from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
 from renderer.listing import counted
+
+_log = logging.getLogger(__name__)
 
 LONGEST_QUEUE: Final = 200
 LASTS: Final = timedelta(hours=1)
@@ -133,7 +136,11 @@ class Delivery:
         while True:
             while line.waiting:
                 line.busy = True
-                await self._bring(line, *line.waiting.popleft())
+                try:
+                    await self._bring(line, *line.waiting.popleft())
+                except Exception as error:
+                    _log.exception("a notification to %s failed", line.receiver.name)
+                    self._lose(line, f"not told, by a fault of Levelgate ({type(error).__name__})")
                 line.busy = False
             line.idle.set()
             line.woken.clear()

@@ -20,6 +20,7 @@ from gitops.daemon.proposing import FIRST_WAIT, Proposer
 from gitops.forge.connect import Place
 from gitops.passes.known import Pass
 from gitops.source import Branch, Head, Mirror, Ref, Tag, Target
+from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.review.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.real_git import Work
@@ -300,6 +301,27 @@ def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: Sto
     assert story.propose(found).startswith("a revert is proposed: ")
     assert asked[:4] == [FIRST_WAIT * factor for factor in (0, 1, 3, 7)]
     assert sum("is not proposed yet" in one for one in story.notices) == 3
+
+
+def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.LogCaptureFixture) -> None:
+    found = story.halt()
+
+    async def go() -> None:
+        async with story.forge.serving() as forge:
+            proposer = Proposer(
+                story.fleet.cluster, story.fleet.clock, lambda *one: story.notices.append(": ".join(one))
+            )
+            proposer.configure([story._config(forge.url)], {})  # of a source without a mirror
+            proposer.heed(found)
+            await until(lambda: bool(story.notices))
+            proposer.heed(found)
+            assert not [one for one in asyncio.all_tasks() if one.get_name().startswith("propose ")]
+
+    story.fleet.call(go())
+    (told,) = story.notices
+    assert told.startswith(f"platform: a revert of links.{GROUP} ")
+    assert told.endswith("by a fault of Levelgate (KeyError); it is tried again at the next start")
+    assert "Traceback" in caplog.text  # for who mends it
 
 
 def test_no_value_of_a_secret_stands_in_it_and_no_word_means_anything(

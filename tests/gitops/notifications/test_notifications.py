@@ -244,6 +244,25 @@ async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> Non
     assert answering.notices[-1] == "team: it takes messages again; 1 message lost"
 
 
+async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    faults = {"poison": KeyError("secret-of-ours")}
+
+    def by(body: dict[str, str], _: datetime) -> Answer:
+        if fault := faults.get(body["message"]):
+            raise fault
+        return Answer(200)
+
+    answering = Answering(by)
+    async with answering.delivering() as delivery:
+        delivery.take([said("poison"), said("two")])
+    assert answering.got == ["two"]
+    assert answering.notices == [
+        "team: not told, by a fault of Levelgate (KeyError)",
+        "team: it takes messages again; 1 message lost",
+    ]
+    assert "Traceback" in caplog.text  # for who mends it
+
+
 async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() -> None:
     hangs = asyncio.Event()
     notices: list[str] = []
