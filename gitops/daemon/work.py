@@ -51,16 +51,17 @@ class Workers:
     work: Callable[[Sequence[Key]], Awaitable[None]]
     finished: Callable[[], None]
     limit: int = 1
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _running: dict[asyncio.Task[None], Work] = field(default_factory=dict)
     _next: Key | None = None
 
     def start(self) -> None:
         """Give out what is due, as far as there is room. Raises what has failed for good."""
         for task in [one for one in self._running if one.done()]:
-            self._running.remove(task)
+            del self._running[task]
             task.result()
-        while len(self._running) < self.limit and (keys := self._take()):
-            self._running.add(asyncio.create_task(self._run(keys), name=f"work on {keys[0].work}"))
+        while len(self._running) < self.limit and ALONE.isdisjoint(self._running.values()) and (keys := self._take()):
+            work = keys[0].work
+            self._running[asyncio.create_task(self._run(keys), name=f"work on {work}")] = work
 
     async def end(self, seconds: float) -> None:
         """Until what is under way is done, at most so long; then it is broken off. Raises what has failed for good."""

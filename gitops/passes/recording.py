@@ -55,13 +55,12 @@ def told(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterab
 
 def stored(body: Object, *, force: bool = False) -> Due:
     """A record of its own, perhaps of an instance."""
-    key, of = ObjectKey.of(body), annotation(body, keys.RECORD_OF).split("/")
-    instance = ObjectKey(*of) if len(of) == len(key) else key
+    key = ObjectKey.of(body)
 
     async def write(cluster: Cluster) -> Object:
         return await cluster.apply(body, manager=PARENT, force=force)
 
-    return Due(Result(instance, key, "stored"), write)
+    return Due(Result(_about(body), key, "stored"), write)
 
 
 def dropped(obj: Object) -> Due:
@@ -71,7 +70,13 @@ def dropped(obj: Object) -> Due:
     async def write(cluster: Cluster) -> None:
         await cluster.delete(key, uid=obj["metadata"]["uid"], resource_version=None)
 
-    return Due(Result(key, key, "dropped"), write)
+    return Due(Result(_about(obj), key, "dropped"), write)
+
+
+def _about(record: Object) -> ObjectKey:
+    """The instance that a record is of; itself where it is of none."""
+    key, of = ObjectKey.of(record), annotation(record, keys.RECORD_OF).split("/")
+    return ObjectKey(*of) if len(of) == len(key) else key
 
 
 @dataclass(eq=False)

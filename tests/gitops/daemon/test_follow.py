@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from applier.cluster import Cluster, Discovery
+from applier.cluster import Cluster, ClusterName, Discovery
 from applier.errors import Unavailable
 from applier.inventory import Scope
 from applier.observed import Observed
@@ -26,6 +26,8 @@ from gitops.daemon import follow
 from gitops.daemon.doors import AT_ONE_SERVER
 from gitops.daemon.follow import Follower
 from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK
+from gitops.daemon.work import ALONE, Key, Work, Workers
+from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import Unreachable
 from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
@@ -383,6 +385,28 @@ async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
     running = asyncio.ensure_future(following.forever())
     await until(lambda: bool(script.asked))
     await _stopped(following, running)
+
+
+@pytest.mark.parametrize("alone", sorted(ALONE))
+async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: Work) -> None:
+    queue, begun, may_end = WorkQueue[Key](), list[Work](), asyncio.Event()
+
+    async def work(keys: Sequence[Key]) -> None:
+        begun.append(keys[0].work)
+        await may_end.wait()
+
+    workers = Workers(queue, work, lambda: None, limit=4)
+    for key in (Key(ClusterName("c"), alone), Key(ClusterName("c"), Work.PART, KEY)):
+        queue.add(key)
+        workers.start()
+        await asyncio.sleep(0)
+    assert begun == [alone]
+    may_end.set()
+    for _ in range(2):
+        await workers.idle()
+        workers.start()
+    await workers.idle()
+    assert begun == [alone, Work.PART]
 
 
 def test_a_tally_counts_sets_by_where_they_are() -> None:

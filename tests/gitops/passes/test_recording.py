@@ -15,9 +15,10 @@ from applier.reasons import Happening
 from applier.results import Answer, Result
 from gitops.leadership import NotLeading
 from gitops.passes import recording
-from gitops.passes.recording import MOST_EVENTS, Due, RecordWriter
+from gitops.passes.recording import MOST_EVENTS, Due, RecordWriter, dropped, stored
 from gitops.records.transitions import Transition
-from renderer.identity import ObjectKey
+from renderer import keys
+from renderer.identity import OWN_NAMESPACE, ObjectKey
 from tests.gitops.fleet import START
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop
 
@@ -205,3 +206,13 @@ def test_who_does_not_lead_any_more_learns_it_from_an_event_as_well() -> None:
             await lab.records.write([])
 
     lab.run(story)
+
+
+def test_a_record_of_an_instance_is_about_that_instance() -> None:
+    """Who looks again at what was answered late looks at the instance; at a record itself only a pass over everything could."""
+    metadata = {"name": "applied-x-1", "namespace": OWN_NAMESPACE, "uid": "u"}
+    record = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
+    of_instance = {**record, "metadata": {**metadata, "annotations": {keys.RECORD_OF: "g.test/Link/default/a"}}}
+    for due in (stored, dropped):
+        assert due(of_instance).result.set == ObjectKey("g.test", "Link", "default", "a")
+        assert due(record).result.set == ObjectKey.of(record)
