@@ -104,7 +104,7 @@ class Whole:
         for key in _own(before) if before else ():
             self.wanted[key] -= own
         for key in _own(rendered):
-            self.wanted[key] = self.wanted.get(key, frozenset()) | own
+            self.wanted[key] = self.wanted[key] | own if self.wanted.get(key) else own
 
     @property
     def found(self) -> Pass:
