@@ -30,6 +30,7 @@ from bench._wanted import end, missed
 from gitops.clock import SystemClock
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
+from gitops.daemon.work import Work
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.source import Mirror, Target
@@ -150,7 +151,10 @@ class Fleet:
         ]
 
     async def _change(self, what: str, **more: Any) -> tuple[float, float, int]:
+        """From when everything has been looked at: a webhook that is made wakes a pass over everything, too."""
         await asyncio.sleep(5)
+        while any(key.work is Work.EVERYTHING for key in (*self.follower.queue.dirty, *self.follower.queue.held)):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
         await self._commit(what, self.spoilt)
         return await self._arrive(what)
 
