@@ -125,8 +125,9 @@ class Dispatcher:
             if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
         }
         self._looks.keep(waiting)
-        self._look_again(self._everything, changed=not found.is_conclusive, waiting=self._everything in waiting)
-        if found.is_conclusive:
+        is_over = not found.changed or (found.is_conclusive and not self.reconciler.is_open)
+        self._look_again(self._everything, changed=not is_over, waiting=self._everything in waiting)
+        if is_over:
             for key in sorted(waiting - {self._everything}):
                 self._look_again(key, changed=False, waiting=True)
         for one in due:

@@ -129,6 +129,11 @@ class Reconciler:
         """Writes that were put off, and in how many seconds they are worth another look."""
         return [*self.content.underway.pending, *self.records.underway.pending]
 
+    @property
+    def is_open(self) -> bool:
+        """Is something being written, such as a status that templates read, whose answer no pass has seen?"""
+        return bool(self.content.underway.unanswered or self.records.underway.unanswered)
+
     async def idle(self) -> None:
         """Until the writes that are open now are answered."""
         await asyncio.gather(self.content.underway.idle(), self.records.underway.idle())
