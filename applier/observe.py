@@ -17,7 +17,7 @@ from applier.inventory import ForeignSet, Scope, read_scope, scope_of
 from applier.observed import Observed, label
 from applier.reads import Reader
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
 from renderer.selection import Selection
 
@@ -105,7 +105,9 @@ async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[
 
 
 async def look(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
-    """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone."""
+    """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone, but for
+    our own records.
+    """
     answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in _places(unknown).items()))
     return observed.seen(found := list(chain(*answers))).gone(set(unknown) - set(map(ObjectKey.of, found)))
 
@@ -189,7 +191,7 @@ async def _read(cluster: Reader, kind: GroupKind, namespace: str, wanted: list[O
     try:
         if len(wanted) > FEW and kind != CRD:  # of a CRD its content matters: which kind it defines, and how
             names = {key.name for key in wanted}
-            listed = await cluster.list(kind, namespace or None, metadata_only=True)
+            listed = await cluster.list(kind, namespace or None, metadata_only=namespace != OWN_NAMESPACE)
             return [obj for obj in listed if obj["metadata"]["name"] in names]
         return [obj for obj in await asyncio.gather(*map(cluster.get, wanted)) if obj is not None]
     except KindNotServed:

@@ -10,7 +10,7 @@ from applier.inventory import Scope, parent_body
 from applier.observe import FEW, complete, examine, look, observe, refer, relist
 from applier.observed import Observed
 from renderer import keys
-from renderer.identity import GroupKind, ObjectKey
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
 from tests.properties.waves import PARENT, key, member
 from tests.properties.world import World
@@ -113,6 +113,18 @@ async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(
     assert len(cluster.asked) == requests
     assert set(found.objects) == {key("n0")}
     assert found.absent == {key(f"n{index}") for index in range(1, count)}
+
+
+async def test_our_own_records_are_read_whole_however_many_there_are() -> None:
+    """What a source was brought to, and where its members are, stands in the data of its record."""
+    cluster = Counting()
+    records = [ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"source-{number}") for number in range(FEW + 1)]
+    for one in records:
+        metadata = {"name": one.name, "namespace": one.namespace}
+        put(cluster, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"target": "c0ffee0"}})
+    found = await look(cluster, Observed(await cluster.discover()), records)
+    assert len(cluster.asked) == 1
+    assert [found.objects[one].get("data") for one in records] == [{"target": "c0ffee0"}] * len(records)
 
 
 async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -> None:

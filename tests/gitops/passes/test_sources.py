@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from applier.observe import FEW
 from gitops.passes.sources import state_of
 from gitops.source import Snapshot, Target
 from gitops.source.snapshot import File
+from tests.properties.platform import Platform
 
 PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"
 WINDOW = """
@@ -36,3 +38,11 @@ def test_a_commit_that_wants_nothing_deletes_nothing(files: dict[str, str], path
     hold = state_of("platform", Target("/platform"), snapshot).hold
     assert held in hold
     assert bool(hold) is bool(held)
+
+
+def test_passes_over_many_sources_come_to_rest() -> None:
+    """Rule 6: each knows what was recorded of its sources, however many there are."""
+    with Platform() as platform:
+        for number in range(FEW + 1):
+            platform.commit({"a.yaml": PLAIN.replace("name: a", f"name: a{number}")}, source=f"s{number}")
+        platform.settle(passes=5)
