@@ -156,6 +156,17 @@ def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
     assert "somebody has approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
 
 
+def test_an_approval_names_a_wave_that_there_is(fleet: Fleet, typed: Typed) -> None:
+    waves = [{"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}, {"name": "prod"}]
+    fleet.start(webapps={"waves": waves, "approvals": [{"after": {"wave": "canary"}}]})
+    fleet.push("two")
+    fleet.move("two")
+    told = typed(fleet, "approve", "rollout/links.g.test", "--after", "canari", code=1)
+    assert "has no wave 'canari'; there is canary, prod" in told
+    assert noted(fleet, ROLLOUT) == {}
+    typed(fleet, "approve", "rollout/links.g.test", "--after", "canary")
+
+
 def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) -> None:
     """The brake on deletions: a few characters could mean any commit, and another commit is another matter."""
     fleet.names = tuple(f"x{number}" for number in range(8))
