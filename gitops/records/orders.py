@@ -25,7 +25,6 @@ from gitops.records.refs import Ref
 from renderer import keys
 from renderer.documents.writer import dump
 from renderer.identity import ObjectKey
-from renderer.scope import suggestion
 
 _LAPSES: Final = "lapses with the next {}; nothing takes it back before"
 
@@ -148,10 +147,7 @@ def approve(subject: Subject, after: str, why: str) -> Order:
     state = _state(subject)
     waves = [wave.name for wave in state.waves]
     if waves and after not in waves and not after.isdecimal():
-        near = suggestion(after, waves)
-        raise OrderError(
-            f"{subject} has no wave {after!r}; there is {', '.join(waves)}{near}, or a number of instances"
-        )
+        raise OrderError(f"{subject} has no wave {after!r}; name {', '.join(waves)}, or a number of instances")
     if state.targets and all(state.is_approved(target, after) for target in state.targets.values()):
         raise OrderError(f"{subject}: somebody has approved that it goes on after {after}")
     said = {keys.APPROVE: after, keys.APPROVE_REASON: why or None}

@@ -162,7 +162,7 @@ def test_an_approval_names_a_wave_that_there_is(fleet: Fleet, typed: Typed) -> N
     fleet.push("two")
     fleet.move("two")
     told = typed(fleet, "approve", "rollout/links.g.test", "--after", "canari", code=1)
-    assert "has no wave 'canari'; there is canary, prod" in told
+    assert "has no wave 'canari'; name canary, prod, rest, or a number of instances" in told
     assert noted(fleet, ROLLOUT) == {}
     typed(fleet, "approve", "rollout/links.g.test", "--after", "canary")
 
