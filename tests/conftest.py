@@ -6,6 +6,7 @@ fail the run if `CI=true`, and are skipped elsewhere, which the last lines of th
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +25,14 @@ gc.disable()  # Until all tests are collected: what is made by then stays.
 os.environ |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 
 IN_CI = os.environ.get("CI") == "true"
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+# Where SIGINT has Python's own handler, each run of asyncio puts one in its place, and in Python 3.11 writes out its whole result to do so.
+signal.signal(signal.SIGINT, _interrupted)
 
 # Hypothesis draws numbers and texts that it finds in whatever modules are loaded by then: examples would depend on the tests that ran before.
 if "LEVELGATE_FUZZ" not in os.environ:
