@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy, deepcopy
 from itertools import count
 from typing import Any
 
@@ -27,9 +28,14 @@ class KilledError(BaseException):
 class Door:
     """A sandbox that kills who calls it at write number `last`, counted from 0, before or after it is `carried_out`."""
 
-    def __init__(self) -> None:
-        numbers = count()
-        self.sandbox = Sandbox(clock=lambda: 1e9, new_uid=lambda: f"uid-{next(numbers)}")
+    def __init__(self, before: Door | None = None) -> None:
+        """As it stands `before`; what happens here does not happen there."""
+        self._numbers: count[int] = copy(before._numbers) if before else count()
+        self.sandbox: Sandbox = Sandbox(
+            clock=lambda: 1e9,
+            new_uid=lambda: f"uid-{next(self._numbers)}",
+            store=deepcopy(before.sandbox.state.store) if before else None,
+        )
         self.writes = 0
         self.last: int | None = None
         self.carried_out = False
