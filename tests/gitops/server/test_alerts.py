@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final, cast
 
 import pytest
@@ -27,6 +28,7 @@ OVERDUE: Final = {"LevelgateStandsStill"}
 """What fires besides where nothing passes for a day."""
 
 
+@cache
 def rules() -> dict[str, str]:
     found = yaml.safe_load((DEPLOY / "prometheus-rules.yaml").read_text())
     return {rule["alert"]: rule["expr"] for group in found["groups"] for rule in group["rules"]}

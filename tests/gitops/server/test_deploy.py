@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Set
@@ -53,15 +54,20 @@ class Asked:
     where: str
 
 
-@pytest.fixture
-async def scraped(monkeypatch: pytest.MonkeyPatch) -> Scraped:
+@pytest.fixture(scope="module")
+def scraped() -> Scraped:
     """What a daemon that has seen everything tells."""
-    monkeypatch.setattr(Seen, "_caches", lambda _: {"renderings": 7})
-    async with scene(names=("i0",)) as seen:
-        await held(seen)
-        seen.seen.metrics.hook("github", "accepted")
-        seen.seen.report(Result(KEY, KEY, "healed"))
-        return Scraped.of(await seen.metrics(), VALUES)
+
+    async def told() -> str:
+        async with scene(names=("i0",)) as seen:
+            await held(seen)
+            seen.seen.metrics.hook("github", "accepted")
+            seen.seen.report(Result(KEY, KEY, "healed"))
+            return await seen.metrics()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Seen, "_caches", lambda _: {"renderings": 7})
+        return Scraped.of(asyncio.run(told()), VALUES)
 
 
 def panels() -> list[Asked]:
@@ -86,7 +92,7 @@ def shown(pattern: str, text: str) -> frozenset[str]:
     return frozenset(re.findall(pattern, text))
 
 
-async def test_every_query_has_an_answer(scraped: Scraped) -> None:
+def test_every_query_has_an_answer(scraped: Scraped) -> None:
     """Names, types and labels are those of a daemon, and what is shown of a result is in it."""
     asked = panels() + alerts()
     assert len(asked) > 25
@@ -102,7 +108,7 @@ def test_every_metric_is_seen() -> None:
     assert unseen == {"levelgate_build_info", "levelgate_rollout_miscounts_total"}
 
 
-async def test_the_choices_of_the_dashboard_are_labels(scraped: Scraped) -> None:
+def test_the_choices_of_the_dashboard_are_labels(scraped: Scraped) -> None:
     board: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
     asked = [one["definition"] for one in board["templating"]["list"] if "definition" in one]
     assert asked
@@ -130,7 +136,7 @@ async def test_the_choices_of_the_dashboard_are_labels(scraped: Scraped) -> None
         ("levelgate_source_readable{", "unexpected"),
     ],
 )  # fmt: skip
-async def test_a_query_that_has_none_is_found(scraped: Scraped, expression: str, mistake: str) -> None:
+def test_a_query_that_has_none_is_found(scraped: Scraped, expression: str, mistake: str) -> None:
     with pytest.raises(ValueError, match=mistake):
         scraped.labels(expression)
 
