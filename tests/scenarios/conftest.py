@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 from uuid import uuid4
 
 import pytest
@@ -19,6 +22,9 @@ from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Platform, Repository
 
+Ask: TypeAlias = Callable[[str, str, object], int]
+"""Method, path and body of a request to its status: for what is prepared and put away, where a process of kubectl would show nothing."""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -28,6 +34,27 @@ class Server:
     kubeconfig: Path
     kubectl: Kubectl
     audit: AuditLog | None
+    ask: Ask
+
+
+def of_real(server: ControlPlane) -> Ask:
+    return lambda method, path, body: server.request(method, path, body).code
+
+
+def of_sandbox(api: ServedApi) -> Ask:
+    def ask(method: str, path: str, body: object) -> int:
+        with closing(api.connect()) as connection:  # A kept one would be closed after a while.
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, sent, {"Content-Type": "application/json"})
+            return connection.getresponse().status
+
+    return ask
+
+
+def new_namespace(ask: Ask) -> str:
+    name = f"t-{uuid4().hex[:8]}"
+    assert ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}) == 201
+    return name
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -53,7 +80,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     api = ServedApi(Sandbox(evaluate=evaluate))
     kubeconfig = directory / "kubeconfig"
     write_kubeconfig(kubeconfig, api.url)
-    yield Server("", kubeconfig, Kubectl(kubeconfig, directory / "kubectl"), None)
+    yield Server("", kubeconfig, Kubectl(kubeconfig, directory / "kubectl"), None, of_sandbox(api))
     api.close()
 
 
@@ -61,12 +88,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def server(request: pytest.FixtureRequest) -> Server:
     """The API server of a scenario, with a namespace of its own."""
     if request.param == "real":
-        names = ("namespace", "kubeconfig", "kubectl", "audit")
-        return Server(*(request.getfixturevalue(name) for name in names))
+        value = request.getfixturevalue
+        plane: ControlPlane = value("control_plane")
+        return Server(value("namespace"), value("kubeconfig"), value("kubectl"), value("audit"), of_real(plane))
     found: Server = request.getfixturevalue("sandbox")
-    namespace = f"t-{uuid4().hex[:8]}"
-    found.kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}")
-    return Server(namespace, found.kubeconfig, found.kubectl, None)
+    return replace(found, namespace=new_namespace(found.ask))
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +107,13 @@ def alone(request: pytest.FixtureRequest, repository: Repository, tmp_path: Path
     """A platform that has its API server for itself: the real one, and a sandbox over HTTP."""
     if request.param == "sandbox":
         api = ServedApi(Sandbox(evaluate=evaluate))
-        kubeconfig, audit = tmp_path / "kubeconfig", None
+        kubeconfig, audit, ask = tmp_path / "kubeconfig", None, of_sandbox(api)
         write_kubeconfig(kubeconfig, api.url)
     else:
         api, plane = None, request.getfixturevalue("lone_control_plane")
-        kubeconfig, audit = plane.kubeconfig("levelgate"), AuditLog(plane.audit_log)
+        kubeconfig, audit, ask = plane.kubeconfig("levelgate"), AuditLog(plane.audit_log), of_real(plane)
     kubectl = Kubectl(kubeconfig, tmp_path / "kubectl")
-    namespace = f"t-{uuid4().hex[:8]}"
-    kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}")
-    yield _platform(Server(namespace, kubeconfig, kubectl, audit), repository, tmp_path)
+    yield _platform(Server(new_namespace(ask), kubeconfig, kubectl, audit, ask), repository, tmp_path)
     if api:
         api.close()
 
@@ -113,5 +137,5 @@ def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator
     """A platform; what it leaves in the cluster is taken away without waiting."""
     found = _platform(server, repository, tmp_path)
     yield found
-    source = f"source-{found.name}"
-    server.kubectl("-n", "levelgate-system", "delete", "configmap", source, "--ignore-not-found", check=False)
+    record = f"/api/v1/namespaces/levelgate-system/configmaps/source-{found.name}"
+    assert server.ask("DELETE", record, None) in {200, 404}
