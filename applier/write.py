@@ -12,11 +12,21 @@ from dataclasses import dataclass, field
 from applier import member
 from applier.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, Cluster, Object
-from applier.errors import Altered, ClusterError, Differs, FieldConflict, Immutable, Invalid, KindNotServed, StaleWrite
+from applier.errors import (
+    Altered,
+    ClusterError,
+    Differs,
+    FieldConflict,
+    Immutable,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    StaleWrite,
+)
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey, version_of
-from renderer.kinds import CRD, scopes_of
+from renderer.kinds import CRD, NAMESPACE, scopes_of
 
 _NO_DRY_RUN = "does not support dry run"
 _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD)
@@ -59,10 +69,14 @@ class Writer:
     async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
         """Ask the server what it would say to every change, as dry runs. Nothing is written.
 
-        Kept are the answers that would be the same later: a conflict, a refusal, a kind that neither the server nor this plan knows. That something
-        is missing which may be made before a new object is none of these. An object whose kind changes with it is not asked about.
+        Kept are the answers that would be the same later: a conflict, a refusal, a kind or namespace that neither the server nor this plan knows.
+        That something else is missing which may be made before a new object is none of these. An object whose kind changes with it is not asked
+        about.
         """
         changing = set(redefined(plan))
+        coming = {
+            key.name for one in plan.sets for it in one.nodes if (key := it.node.key) and key.group_kind == NAMESPACE
+        }
         nodes = [
             (one, node)
             for one in plan.sets
@@ -73,7 +87,11 @@ class Writer:
         ]
         answers = await asyncio.gather(*(self._answer(one, node) for one, node in nodes))
         told = {node.node.key: answer for (_, node), answer in zip(nodes, answers, strict=True) if node.node.key}
-        refused = {key: answer for key, answer in told.items() if isinstance(answer, ClusterError)}
+        refused = {
+            key: answer
+            for key, answer in told.items()
+            if isinstance(answer, ClusterError) and not (isinstance(answer, NotFound) and key.namespace in coming)
+        }
         return Rehearsal(
             observed.failed(refused), {key: answer for key, answer in told.items() if isinstance(answer, tuple)}
         )
@@ -86,6 +104,8 @@ class Writer:
             wanted = await self.write(plan, node, dry_run=True)
         except (Altered, FieldConflict, Immutable, Differs, KindNotServed) as error:
             return error
+        except NotFound as error:  # of a new object: its namespace
+            return None if node.live else error
         except Invalid as error:
             return error if _would_say_it_again(error, node) else None
         except ClusterError:

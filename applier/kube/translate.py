@@ -50,6 +50,7 @@ _RBAC = re.compile(
     r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*"| at the cluster scope)?'
 )
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
+_NO_NAMESPACE = re.compile(r'namespaces "([\w.-]+)" not found')
 _TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
 _HARMLESS = (
     _TOO_LARGE,
@@ -64,7 +65,7 @@ _HARMLESS = (
     re.compile(r"Precondition failed: (\w+) in precondition: [\w-]+, \1 in object meta: [\w-]*"),
     re.compile(r"the object has been modified"),
     re.compile(r"uid mismatch"),
-    re.compile(r'namespaces "[\w.-]+" not found'),
+    _NO_NAMESPACE,
 )
 """Parts of server messages that name fields, managers, policies and versions, but cannot quote what a Secret holds."""
 
@@ -99,6 +100,8 @@ def _advice(kind: type[ClusterError], message: str) -> str:
     """What to do about it, where the server does not say; empty where it does."""
     if kind is Denied and (refused := _RBAC.search(message)):
         return _grant(refused["user"])
+    if missing := _NO_NAMESPACE.search(message):
+        return f"write Namespace {missing[1]} into Git, where it comes before all that is in it, or make it by hand"
     if kind is NamespaceTerminating and (going := re.search(r"in namespace (\S+) because", message)):
         return f"what keeps it: `kubectl describe namespace {going[1]}`"
     if _WEBHOOK_SILENT.search(message):

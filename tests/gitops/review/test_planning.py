@@ -148,20 +148,32 @@ def test_a_new_instance_of_a_definition_that_is_rolled_out_waits_for_nobody() ->
 
 
 def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
-    """A kind that nobody serves, and what the server refuses whatever comes before it; a namespace that is new as well is no reason."""
+    """A kind that nobody serves, a namespace that nobody makes, and what the server refuses whatever comes before it; a namespace that is new as well
+    is no reason.
+    """
     widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n"
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: new}\nspec: {type: Nothing, ports: [{port: 80}]}\n"
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: new}\n"
-    inside = (MAP % ("inside", "x")).replace("default", "new")
-    files = {"w.yaml": widget, "s.yaml": service.replace("new", "default"), "n.yaml": namespace, "i.yaml": inside}
+    inside, lost = (
+        (MAP % (name, "x")).replace("default", place) for name, place in (("inside", "new"), ("lost", "nowhere"))
+    )
+    files = {
+        "w.yaml": widget,
+        "s.yaml": service.replace("new", "default"),
+        "n.yaml": namespace,
+        "i.yaml": inside,
+        "l.yaml": lost,
+    }
     report = planned_beside({"a.yaml": MAP % ("a", "one")}, {"a.yaml": MAP % ("a", "one"), **files}, {})
     assert told(report) == [
+        "failed 0 ConfigMap/nowhere/lost",
         "create 0 Namespace/new",
         "failed 0 Service/default/s",
         "failed 0 Widget.free.example.com/default/w",
         "create 1 ConfigMap/new/inside",
     ]
-    refused, unserved = (change.why for change in report.changes if change.action is Action.FAILED)
+    nowhere, refused, unserved = (change.why for change in report.changes if change.action is Action.FAILED)
+    assert 'namespaces "nowhere" not found; write Namespace nowhere into Git' in nowhere
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
 
