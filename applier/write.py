@@ -22,6 +22,7 @@ from applier.errors import (
     KindNotServed,
     NotFound,
     StaleWrite,
+    Unavailable,
 )
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
@@ -71,7 +72,7 @@ class Writer:
 
         Kept are the answers that would be the same later: a conflict, a refusal, a kind or namespace that neither the server nor this plan knows.
         That something else is missing which may be made before a new object is none of these. An object whose kind changes with it is not asked
-        about.
+        about. Raises Unavailable where the server is not reached at all.
         """
         changing = set(redefined(plan))
         coming = {
@@ -85,8 +86,13 @@ class Writer:
             and node.node.group_kind not in changing
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
-        answers = await asyncio.gather(*(self._answer(one, node) for one, node in nodes))
-        told = {node.node.key: answer for (_, node), answer in zip(nodes, answers, strict=True) if node.node.key}
+        asked = [asyncio.ensure_future(self._answer(one, node)) for one, node in nodes]
+        try:
+            answers = await asyncio.gather(*asked)
+        finally:  # each would try for itself until its patience is at an end
+            for answer in asked:
+                answer.cancel()
+        told = {node.node.key: found for (_, node), found in zip(nodes, answers, strict=True) if node.node.key}
         refused = {
             key: answer
             for key, answer in told.items()
@@ -108,6 +114,10 @@ class Writer:
             return None if node.live else error
         except Invalid as error:
             return error if _would_say_it_again(error, node) else None
+        except Unavailable as error:
+            if error.again and not error.status:
+                raise
+            return None
         except ClusterError:
             return None
         return (live, wanted) if live else None

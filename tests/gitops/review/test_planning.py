@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from applier.errors import Invalid
+from applier.cluster import Object
+from applier.errors import Invalid, Unavailable
 from gitops.review.recorded import Judging
 from gitops.review.report import Action, Difference
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
@@ -176,6 +179,31 @@ def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
     assert 'namespaces "nowhere" not found; write Namespace nowhere into Git' in nowhere
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
+
+
+@pytest.mark.parametrize("status", [0, 503], ids=["not reached", "one kind is not served now"])
+def test_a_plan_is_given_up_at_once_where_nobody_answers_any_more(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a thousand objects would else be tried for half a minute."""
+    ended: list[str] = []
+
+    async def apply(manifest: Object, **_: object) -> Object:
+        if manifest["metadata"]["name"] == "first":
+            raise Unavailable("apply: cannot connect", status=status, again=True)
+        try:
+            await asyncio.sleep(0 if status else math.inf)
+        finally:
+            ended.append(manifest["metadata"]["name"])
+        return manifest
+
+    with Platform() as platform:
+        platform.commit({"a.yaml": MAP % ("first", "one"), "b.yaml": MAP % ("second", "one")})
+        monkeypatch.setattr(platform.cluster, "apply", apply)
+        if status:
+            assert told(platform.plan()) == ["create 0 ConfigMap/default/first", "create 0 ConfigMap/default/second"]
+        else:
+            with pytest.raises(Unavailable, match="cannot connect"):
+                platform.plan()
+    assert ended == ["second"]
 
 
 @pytest.mark.parametrize("live", [{}, {"a.yaml": MAP % ("a", "one")}], ids=["new", "changed"])
