@@ -147,8 +147,12 @@ class Said:
     late: set[str]
 
     @classmethod
-    def of(cls, report: Report, *, is_slow: bool) -> Said:
-        """Where a rollout `is_slow` nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more."""
+    def of(cls, report: Report, files: Files) -> Said:
+        """Under a policy of these files nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more.
+        But whom that makes unhealthy may move at once where the policy governs all.
+        """
+        policy = files.get("policy.json")
+        is_slow, repairs = policy is not None, policy is not None and json.loads(policy)["spec"].get("governs") == "All"
         known = {one.key: one.parts[0] if is_slow or _is_held(one) else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
         if is_slow:
@@ -156,7 +160,8 @@ class Said:
             never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - items
             unclear = items | {key for key, one in known.items() if one.action is Action.UNKNOWN}
             now = {key: one.action for key, one in known.items() if key not in never | unclear}
-            return cls(now, never, unclear, set())
+            first = {one.instance for one in report.changes if one.instance and one.meanwhile} if repairs else set()
+            return cls(now, never, unclear, set(map(applyset_id, first)))
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
         never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
@@ -225,7 +230,7 @@ def test_the_run_does_what_the_plan_says_and_nothing_else(story: list[Turn]) -> 
             platform.commit(turn.files, approved=not turn.is_braked)
             source = replace(platform.sources["platform"], adoption=Adoption.parse(turn.adopt))
             platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if turn.is_braked else source
-            agree(Said.of(platform.plan(), is_slow="policy.json" in turn.files), run(platform))
+            agree(Said.of(platform.plan(), turn.files), run(platform))
 
 
 @examples(3)
@@ -241,7 +246,7 @@ def test_so_it_does_where_definitions_and_rules_are_in_another_source(story: lis
             here = {name: text for name, text in turn.files.items() if name not in there}
             for source, files in (("platform", there), ("team", here)):
                 platform.commit(files, source=source)
-                said = Said.of(platform.plan(source), is_slow="policy.json" in turn.files)
+                said = Said.of(platform.plan(source), turn.files)
                 writes = [one for one in run(platform) if (_set_of(one) in theirs) == (source == "platform")]
                 agree(said, writes)
 
