@@ -19,6 +19,7 @@ from gitops.review.differences import differences, made
 from gitops.review.masking import Masks
 from gitops.review.report import Action, Change, Difference, Meanwhile
 from renderer.identity import ObjectKey
+from renderer.model import RenderedNode
 
 _GONE = frozenset({Action.DELETE, Action.RELEASE})
 _NEW = frozenset({Action.CREATE, Action.ADOPT, Action.REPLACE})
@@ -143,7 +144,7 @@ def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterato
         if one.rendered.before and plan.node.key and plan.verb is not Verb.LOOK
     }
     wanted = {plan.node.key: plan.node for one in preview.due.plan.sets for plan in one.nodes if plan.node.writable}
-    for change in changes:
+    for change in _with_lost(changes, preview, masks):
         revision, plan = repairs.get(change.key, (0, None)) if change.key else (0, None)
         if plan is None:
             yield change
@@ -156,6 +157,21 @@ def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterato
         then = Action.UPDATE if change.action is Action.CREATE else change.action
         found = replace(change, meanwhile=(early, *change.meanwhile))
         yield found if change.meanwhile else replace(found, then=then, rest=rest)
+
+
+def _with_lost(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterator[Change]:
+    """Before an instance that goes, but not yet, what somebody deleted of it: that is made again, and goes with it."""
+    told, lost = {change.key for change in changes}, dict[ObjectKey, list[RenderedNode]]()
+    for one in preview.first.plan.sets:
+        for node in (plan.node for plan in one.repairs if plan.verb is Verb.CREATE):
+            if node.key and masks.key(node.key) not in told:
+                lost.setdefault(one.rendered.parent, []).append(node)
+    for change in changes:
+        for node in lost.get(change.key, ()) if change.key and change.action in _GONE else ():
+            key, origin = node.key and masks.key(node.key), node.origin
+            place = (str(node.group_kind), change.key, node.id, node.level, origin.file, origin.line)
+            yield Change(change.action, key, *place, gates=change.gates)
+        yield change
 
 
 def _is_nothing(change: Change) -> bool:

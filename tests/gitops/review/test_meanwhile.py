@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from applier.plan import Brake
 from gitops.review.report import Action, Change
 from renderer.identity import ObjectKey
 from tests.gitops.review.commits import brief
@@ -299,6 +301,24 @@ def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
         assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
         assert done(run(platform))[key] is (Action.CREATE if is_gone else Action.UPDATE)
         assert platform.cluster.objects[key]["data"]["text"] == "one"
+
+
+def test_what_somebody_deleted_of_an_instance_that_may_not_go_yet_is_made_again_and_goes_with_it() -> None:
+    with Platform() as platform:
+        files = {"link.json": definition("Link", list(map(config_map, "ab")), spec=FIELDS)}
+        platform.commit({**files, "x.json": instance("Link", "x"), "y.json": instance("Link", "y")})
+        run(platform)
+        key = next(key for key in platform.cluster.objects if key.name == "y-a")
+        platform.cluster.take_away(key)
+        platform.commit(files, approved=False)
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(0, 0))
+        report = platform.plan()
+        assert parts(tuple(one for one in report.changes if one.key == key)) == [
+            ("create 0 ConfigMap/default/y-a", ("data: None -> {'text': 'one'}",), []),
+            ("delete 0 ConfigMap/default/y-a", (), ["BrakeEngaged"]),
+        ]
+        assert report.summary["delete"] == 6
+        assert done(run(platform)) == {key: Action.CREATE}
 
 
 def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_more() -> None:
