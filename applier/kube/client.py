@@ -145,8 +145,16 @@ class Client:
         """The answer, 2xx or 304. Raises ClusterError.
 
         What is refused for now waits without a slot, since it may be a matter of one object. Where nobody is served it keeps it: fewer in flight is
-        what an overloaded server asks for.
+        what an overloaded server asks for. Then each waits for its next try until all others had theirs, so the seconds for which nobody is served
+        count as those of each.
         """
+        self._load.begun()
+        try:
+            return await self._insisting(call)
+        finally:
+            self._load.ended()
+
+    async def _insisting(self, call: Call) -> Answer:
         spent = 0.0
         slots = self._watch_slots if call.begins_watch else self._list_slots if call.verb == "list" else self._slots
         for attempt in count():
@@ -159,7 +167,7 @@ class Client:
                 wait = self._wait(attempt, outcome.wait)
                 spent += outcome.cost + wait
                 budget = call.budget if outcome.reached else min(call.budget, self._patience)
-                is_last = not outcome.again or spent > budget
+                is_last = not outcome.again or max(spent, self._load.silence) > budget
                 if not outcome.again and outcome.error.status:
                     self._load.served()
                 keeps = self._load.refused() if outcome.again else 0

@@ -12,19 +12,38 @@ SLOW = 1.0
 
 @dataclass(slots=True)
 class Load:
-    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none."""
+    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none. `asking` are the requests
+    that are waited for, and `refused_since` the second of the event loop since which all were refused while there were any.
+    """
 
     most: int
     answers: int = 0
     refusals: int = 0
+    asking: int = 0
+    refused_since: float | None = None
 
     def served(self) -> None:
-        self.answers, self.refusals = self.answers + 1, 0
+        self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None
 
     def refused(self) -> int:
         """One more. How often by now as many as there are slots were refused, one after the other."""
         self.refusals += 1
+        if self.refused_since is None:
+            self.refused_since = asyncio.get_running_loop().time()
         return self.refusals // (self.most + 1)
+
+    @property
+    def silence(self) -> float:
+        """Seconds for which nobody has been served who asked."""
+        return 0.0 if self.refused_since is None else asyncio.get_running_loop().time() - self.refused_since
+
+    def begun(self) -> None:
+        self.asking += 1
+
+    def ended(self) -> None:
+        self.asking -= 1
+        if not self.asking:
+            self.refused_since = None
 
 
 class Slots:

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ from aiohttp import ClientTimeout
 from applier.cluster import Object, Subject
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
+from applier.kube.client import BUDGET, LONGEST_WAIT
 from applier.kube.cluster import KubeCluster
 from applier.kube.configuration import Endpoint, Kubeconfig
 from applier.sandbox.api import Sandbox
@@ -289,11 +292,14 @@ async def test_who_asks_in_the_name_of_somebody_takes_no_other_name_along(tmp_pa
 
 @dataclass
 class Shop:
-    """A server behind which some requests take long (by name), or are refused with 429, in virtual time; `seen` is when each came."""
+    """A server behind which some requests take long (by name), or are refused with 429, in virtual time; `seen` is when each came, `given_up` when
+    one was not tried again.
+    """
 
     slow: Mapping[str, float] = field(default_factory=dict)
     busy: Callable[[str], bool] = field(default=lambda _: False)
     seen: dict[str, list[float]] = field(default_factory=dict)
+    given_up: list[float] = field(default_factory=list)
 
     def serve(self, names: Sequence[str], *, concurrency: int) -> dict[str, float]:
         """Ask for all of these at once; when each was answered."""
@@ -303,8 +309,9 @@ class Shop:
             try:
                 await cluster.apply({**OBJECT, "metadata": {**OBJECT["metadata"], "name": name}}, manager="levelgate")
             except Unavailable:
-                return
-            done[name] = loop.time()
+                self.given_up.append(loop.time())
+            else:
+                done[name] = loop.time()
 
         async def story() -> None:
             sandbox = Sandbox()
@@ -389,6 +396,37 @@ def test_a_server_that_refuses_all_is_asked_less() -> None:
     assert shop.serve([f"one{number}" for number in range(100)], concurrency=4) == {}
     sent = sorted(when for times in shop.seen.values() for when in times)
     assert sum(when < 10 for when in sent) < 60
+
+
+def test_a_server_that_refuses_all_is_given_up_as_soon_for_many_as_for_one() -> None:
+    """Each waits for its next try until all others had theirs, which may take as long as there are requests."""
+    shop = Shop(busy=lambda _: True)
+    shop.serve([f"one{number}" for number in range(400)], concurrency=4)
+    assert min(shop.given_up) == pytest.approx(BUDGET + LONGEST_WAIT, abs=LONGEST_WAIT)
+
+
+def test_time_in_which_nobody_asks_counts_for_no_server_that_is_down() -> None:
+    loop, sandbox, tries = VirtualLoop(), Sandbox(), Counter[str]()
+
+    async def door(request: Request) -> Response:
+        name = request.target.partition("?")[0].rpartition("/")[2]
+        tries[name] += request.method == "PATCH"
+        if request.method == "PATCH" and (name == "first" or tries[name] == 1):
+            return Refusal(429, "TooManyRequests", "slow down", details={}).response
+        return await sandbox.answer(request)
+
+    async def story() -> None:
+        cluster = cluster_of(door)
+        for name in ("first", "second"):
+            with pytest.raises(Unavailable) if name == "first" else nullcontext():
+                await cluster.apply({**OBJECT, "metadata": {"name": name, "namespace": "default"}}, manager="levelgate")
+            await asyncio.sleep(1000)
+
+    try:
+        loop.run_until_complete(story())
+    finally:
+        loop.close()
+    assert tries["second"] == 2
 
 
 async def test_the_time_of_the_server_is_that_of_its_last_answer(tmp_path: Path) -> None:
