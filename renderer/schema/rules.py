@@ -55,9 +55,12 @@ def broken_rules(
 ) -> Iterator[Broken]:
     """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
     unchanged = unchanged or (old is not None and value == old)
-    for rule in schema.get("x-kubernetes-validations") or ():
-        if not unchanged or _OLD.search(rule["rule"]):
-            yield from _judged(rule, schema, value, old, path, evaluate)
+    rules = schema.get("x-kubernetes-validations") or ()
+    if due := [rule for rule in rules if not unchanged or _OLD.search(rule["rule"])]:
+        typed = _typing(schema)
+        seen = typed(value)
+        for rule in due:
+            yield from _judged(rule, seen, old, typed, path, evaluate)
     match value:
         case dict():
             properties = schema.get("properties") or {}
@@ -74,15 +77,16 @@ def broken_rules(
 
 
 def _judged(
-    rule: Mapping[str, Any], schema: Schema, value: Any, old: Any, path: str, evaluate: Evaluate
+    rule: Mapping[str, Any], seen: Any, old: Any, typed: Callable[[Any], Any], path: str, evaluate: Evaluate
 ) -> Iterator[Broken]:
+    """`seen` is the value as rules see it, `typed` makes that of what it was."""
     text = rule["rule"]
-    variables: dict[str, Any] = {"self": _typed(schema, value)}
+    variables: dict[str, Any] = {"self": seen}
     if _OLD.search(text):
         optional = rule.get("optionalOldSelf")
         if old is None and not optional:
             return
-        before = NONE if old is None else _typed(schema, old)
+        before = NONE if old is None else typed(old)
         variables["oldSelf"] = Optional(before) if optional and old is not None else before
     try:
         held = evaluate(text, variables)
@@ -95,10 +99,10 @@ def _judged(
         yield Broken(f"{path}{rule.get('fieldPath') or ''}", rule, message)
 
 
-def _typed(schema: Schema, value: Any) -> Any:
-    """A value as rules see it: a double where the schema says `number`, a time where it says so; names of fields are escaped."""
+def _typing(schema: Schema) -> Callable[[Any], Any]:
+    """Makes of values what rules see: a double where the schema says `number`, a time where it says so; names of fields are escaped."""
     view = view_of(from_openapi(schema), [()])
-    return _with_escaped_names(schema, view(value) if view else value)
+    return lambda value: _with_escaped_names(schema, view(value) if view else value)
 
 
 def _with_escaped_names(schema: Schema, value: Any) -> Any:
