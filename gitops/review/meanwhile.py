@@ -7,11 +7,11 @@ alike to an object is done at once, and all else in two steps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from applier.cluster import Object
-from applier.plan import SetPlan, Verb
+from applier.plan import NodePlan, SetPlan, Verb
 from applier.reasons import Blocked
 from gitops.passes.known import Preview, Prospect
 from gitops.review.changes import gate_of, intended
@@ -19,7 +19,7 @@ from gitops.review.differences import differences, made
 from gitops.review.masking import Masks
 from gitops.review.report import Action, Change, Difference, Meanwhile
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode
+from renderer.model import RenderedNode, RenderedSet
 
 _GONE = frozenset({Action.DELETE, Action.RELEASE})
 _NEW = frozenset({Action.CREATE, Action.ADOPT, Action.REPLACE})
@@ -138,20 +138,20 @@ class Turns:
 def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterator[Change]:
     """The changes; what waits at a gate, or may not be deleted yet, is brought back to what was applied meanwhile, where somebody changed it."""
     repairs = {
-        masks.key(plan.node.key): (one.rendered.before.revision, plan)
+        masks.key(plan.node.key): (one.rendered.before, plan)
         for one in preview.first.plan.sets
         for plan in one.repairs
         if one.rendered.before and plan.node.key and plan.verb is not Verb.LOOK
     }
     wanted = {plan.node.key: plan.node for one in preview.due.plan.sets for plan in one.nodes if plan.node.writable}
-    for change in _with_lost(changes, preview, masks):
-        revision, plan = repairs.get(change.key, (0, None)) if change.key else (0, None)
-        if plan is None:
+    for change in _with_lost(changes, repairs):
+        if change.key not in repairs:
             yield change
             continue
+        before, plan = repairs[change.key]
         action = Action.UPDATE if plan.live else Action.CREATE
         wrong = intended(plan.live, plan.node.manifest, masks) if plan.live else made(masks.object(plan.node.manifest))
-        early = Meanwhile(revision, action, wrong, heals=True)
+        early = Meanwhile(before.revision, action, wrong, heals=True)
         later = wanted.get(plan.node.key)
         rest = differences(masks.object(plan.node.manifest), masks.object(later.manifest)) if later else change.diff
         then = Action.UPDATE if change.action is Action.CREATE else change.action
@@ -159,17 +159,17 @@ def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterato
         yield found if change.meanwhile else replace(found, then=then, rest=rest)
 
 
-def _with_lost(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterator[Change]:
+def _with_lost(
+    changes: Sequence[Change], repairs: Mapping[ObjectKey, tuple[RenderedSet, NodePlan]]
+) -> Iterator[Change]:
     """Before an instance that goes, but not yet, what somebody deleted of it: that is made again, and goes with it."""
-    told, lost = {change.key for change in changes}, dict[ObjectKey, list[RenderedNode]]()
-    for one in preview.first.plan.sets:
-        for node in (plan.node for plan in one.repairs if plan.verb is Verb.CREATE):
-            if node.key and masks.key(node.key) not in told:
-                lost.setdefault(one.rendered.parent, []).append(node)
+    told, lost = {change.key for change in changes}, dict[ObjectKey, list[tuple[ObjectKey, RenderedNode]]]()
+    for key, (before, plan) in repairs.items():
+        if key not in told and plan.verb is Verb.CREATE:
+            lost.setdefault(before.parent, []).append((key, plan.node))
     for change in changes:
-        for node in lost.get(change.key, ()) if change.key and change.action in _GONE else ():
-            key, origin = node.key and masks.key(node.key), node.origin
-            place = (str(node.group_kind), change.key, node.id, node.level, origin.file, origin.line)
+        for key, node in lost.get(change.key, ()) if change.key and change.action in _GONE else ():
+            place = (str(node.group_kind), change.key, node.id, node.level, node.origin.file, node.origin.line)
             yield Change(change.action, key, *place, gates=change.gates)
         yield change
 
