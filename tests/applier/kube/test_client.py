@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -290,6 +290,16 @@ async def test_who_asks_in_the_name_of_somebody_takes_no_other_name_along(tmp_pa
         assert other == {"Impersonate-User": "system:serviceaccount:shop:s"}
 
 
+def _run(story: Coroutine[None, None, None]) -> None:
+    """In virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(story)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 @dataclass
 class Shop:
     """A server behind which some requests take long (by name), or are refused with 429, in virtual time; `seen` is when each came, `given_up` when
@@ -303,15 +313,15 @@ class Shop:
 
     def serve(self, names: Sequence[str], *, concurrency: int) -> dict[str, float]:
         """Ask for all of these at once; when each was answered."""
-        loop, done = VirtualLoop(), dict[str, float]()
+        done = dict[str, float]()
 
         async def ask(cluster: KubeCluster, name: str) -> None:
             try:
                 await cluster.apply({**OBJECT, "metadata": {**OBJECT["metadata"], "name": name}}, manager="levelgate")
             except Unavailable:
-                self.given_up.append(loop.time())
+                self.given_up.append(_now())
             else:
-                done[name] = loop.time()
+                done[name] = _now()
 
         async def story() -> None:
             sandbox = Sandbox()
@@ -319,7 +329,7 @@ class Shop:
             async def door(request: Request) -> Response:
                 name = request.target.partition("?")[0].rpartition("/")[2]
                 if request.method == "PATCH":
-                    self.seen.setdefault(name, []).append(loop.time())
+                    self.seen.setdefault(name, []).append(_now())
                     await asyncio.sleep(self.slow.get(name, 0.01))
                     if self.busy(name):
                         return Refusal(429, "TooManyRequests", "slow down", details={}).response
@@ -330,10 +340,7 @@ class Shop:
             await cluster.discover()
             await asyncio.gather(*(ask(cluster, name) for name in names))
 
-        try:
-            loop.run_until_complete(story())
-        finally:
-            loop.close()
+        _run(story())
         return done
 
 
@@ -348,7 +355,7 @@ def test_requests_that_take_long_give_their_slots_away() -> None:
 
 def test_watches_that_do_not_begin_take_no_places_of_lists() -> None:
     """I9: however many kinds do not answer."""
-    loop, sandbox = VirtualLoop(), Sandbox()
+    sandbox = Sandbox()
 
     async def door(request: Request) -> Response:
         await asyncio.sleep(1e6 if request.target.startswith("/api/v1/secrets") else 0.01)
@@ -363,15 +370,12 @@ def test_watches_that_do_not_begin_take_no_places_of_lists() -> None:
         watches = [asyncio.ensure_future(begin(cluster)) for _ in range(40)]
         for _ in range(100):
             await cluster.list(GroupKind("", "ConfigMap"))
-        assert loop.time() < 2
+        assert _now() < 2
         for one in watches:
             one.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
 
-    try:
-        loop.run_until_complete(story())
-    finally:
-        loop.close()
+    _run(story())
 
 
 def test_no_more_are_sent_to_a_server_that_answers_nobody() -> None:
@@ -406,7 +410,7 @@ def test_a_server_that_refuses_all_is_given_up_as_soon_for_many_as_for_one() -> 
 
 
 def test_time_in_which_nobody_asks_counts_for_no_server_that_is_down() -> None:
-    loop, sandbox, tries = VirtualLoop(), Sandbox(), Counter[str]()
+    sandbox, tries = Sandbox(), Counter[str]()
 
     async def door(request: Request) -> Response:
         name = request.target.partition("?")[0].rpartition("/")[2]
@@ -422,10 +426,7 @@ def test_time_in_which_nobody_asks_counts_for_no_server_that_is_down() -> None:
                 await cluster.apply({**OBJECT, "metadata": {"name": name, "namespace": "default"}}, manager="levelgate")
             await asyncio.sleep(1000)
 
-    try:
-        loop.run_until_complete(story())
-    finally:
-        loop.close()
+    _run(story())
     assert tries["second"] == 2
 
 
