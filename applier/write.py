@@ -89,7 +89,7 @@ class Writer:
         asked = [asyncio.ensure_future(self._answer(one, node)) for one, node in nodes]
         try:
             answers = await asyncio.gather(*asked)
-        finally:  # each would try for itself until its patience is at an end
+        finally:  # where one reaches nobody, each of the others would be tried once more
             for answer in asked:
                 answer.cancel()
         told = {node.node.key: found for (_, node), found in zip(nodes, answers, strict=True) if node.node.key}
