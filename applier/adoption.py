@@ -7,7 +7,6 @@ first apply, and fields removed from Git later do not stay for ever (KEP-2155, "
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -21,6 +20,7 @@ from applier.ownership import apply_entry, ownership
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
+from renderer.values import dataclass
 
 HANDS = ("kubectl", "before-first-apply")
 """Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""

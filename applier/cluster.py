@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, NewType, Protocol
 
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 ClusterName = NewType("ClusterName", str)
 Object = dict[str, Any]

@@ -8,7 +8,6 @@ recorded: once it is gone it is made again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -19,6 +18,7 @@ from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
 from renderer.stored import carries
+from renderer.values import dataclass
 
 JOB: Final = GroupKind("batch", "Job")
 

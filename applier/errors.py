@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
+
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

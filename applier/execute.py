@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 
@@ -31,6 +31,7 @@ from applier.write import Writer
 from renderer import keys
 from renderer.discretion import Discretion
 from renderer.identity import Manifest, ObjectKey
+from renderer.values import dataclass
 
 MOST_CONFLICTS = 3
 """So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass

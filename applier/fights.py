@@ -6,7 +6,6 @@ What is remembered here bounds the rate of writes and names the other side. Noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from applier.ownership import Lost
@@ -14,6 +13,7 @@ from applier.patience import waits
 from applier.reasons import Blocked, Reason
 from applier.results import Result
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 PATIENCE = 3
 """Repairs of the same fields in a row that follow at once."""

@@ -7,7 +7,6 @@ write of a pass, and the scope shrinks only when what leaves it is gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from applier import kro
@@ -17,6 +16,7 @@ from applier.observed import annotation, label, number
 from applier.ownership import apply_entry
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.values import dataclass
 
 TOOL = "levelgate"
 

@@ -7,7 +7,6 @@ metadata list that finds the members, so that pruning needs nothing but the clus
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import orjson
 
@@ -18,6 +17,7 @@ from renderer import keys
 from renderer.identity import ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
 from renderer.stored import carries, without_nulls
+from renderer.values import dataclass
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""

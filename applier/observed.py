@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.implied import claims
 from renderer.kinds import CRD, defined_kind
 from renderer.selection import Selection
+from renderer.values import dataclass
 
 TOO_MANY_DIGITS = 19
 """Of numbers that we write none has so many; Python itself refuses to read some thousands."""

@@ -12,13 +12,13 @@ of a Secret (recorded as ours for ever, and not what is stored; send `data`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
 
 from applier.cluster import Object
+from renderer.values import dataclass
 
 Fields = Mapping[str, Any]
 """FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the thing itself.

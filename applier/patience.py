@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from renderer.values import dataclass
 
 
 def waits(until: datetime, longest: timedelta, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from applier import status
@@ -21,6 +21,7 @@ from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
 from renderer.listing import listed
 from renderer.model import RenderedSet, Unreadable
+from renderer.values import dataclass
 
 
 class Fate(StrEnum):

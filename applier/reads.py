@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -19,6 +19,7 @@ from applier.cluster import Cluster, Discovery, Object
 from applier.errors import Unavailable
 from applier.patience import Patience
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

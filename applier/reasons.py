@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -22,6 +22,7 @@ from applier.errors import (
 )
 from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 class Reason(StrEnum):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
 from applier.sandbox.selectors import label_selector
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass

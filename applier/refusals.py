@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from applier.plan.refused import Place, Refused, essence
 from applier.results import Result
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.values import dataclass
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
 """How long the next try waits: doubled after each, and up to half of it taken off by chance."""

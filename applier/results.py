@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.ownership import Lost
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from applier.cluster import CONTENT, PARENT, PEOPLE, STATUS, Cluster, Discovery, Object
@@ -16,6 +15,7 @@ from applier.inventory import TOOL, tool_of
 from applier.observed import annotation, label
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 MANAGERS = frozenset({CONTENT, PARENT, STATUS, PEOPLE})
 PREFIXES = ("levelgate.dev/", "internal.levelgate.dev/")

@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from applier.errors import ClusterError, Unanswered, Unavailable
 from applier.patience import Patience
 from applier.results import Answer, Result
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.values import dataclass
 
 BEGUN = 256
 """So many actions are begun at once; how many requests are in flight is for the cluster to say."""

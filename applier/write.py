@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from applier import member
 from applier.adoption import AdoptPolicy, differences, migrated
@@ -28,6 +28,7 @@ from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
 from renderer.identity import GroupKind, ObjectKey, version_of
 from renderer.kinds import CRD, NAMESPACE, scopes_of
+from renderer.values import dataclass
 
 _NO_DRY_RUN = "does not support dry run"
 _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD)

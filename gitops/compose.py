@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from gitops.source import (
 from renderer.catalog import Catalog, follow, load
 from renderer.errors import Problem
 from renderer.object_types import ObjectTypes
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from gitops.forge.connect import Place

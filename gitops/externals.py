@@ -7,7 +7,7 @@ operator allows. What was never answered, or is too old, is not known, and a gat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +15,7 @@ from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.propagation.gates import Fact
+from renderer.values import dataclass
 
 _LARGEST: Final = 64 * 1024
 _OFTEN: Final = 3

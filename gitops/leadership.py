@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from uuid import uuid4
@@ -26,6 +26,7 @@ from gitops.errors import GitopsError
 from gitops.records.installation import ensure_namespace
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.values import dataclass
 
 KIND: Final = GroupKind("coordination.k8s.io", "Lease")
 LEASE: Final = ObjectKey(*KIND, OWN_NAMESPACE, "levelgate")

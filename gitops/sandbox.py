@@ -9,7 +9,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.store import Store
 from applier.sandbox.workloads import Behaviour, Script
 from gitops.errors import GitopsError
+from renderer.values import dataclass
 
 SCRIPT: Final = Script(otherwise=Behaviour(seconds=3.0))
 """Everything gets ready, slowly enough to be watched."""

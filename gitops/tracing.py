@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from applier.cluster import Object
@@ -19,6 +18,7 @@ from gitops.errors import GitopsError
 from gitops.stages import Stage, untold
 from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor

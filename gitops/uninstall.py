@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Collection, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
 from applier.cluster import PARENT, PEOPLE, STATUS, Cluster, Object
@@ -29,6 +28,7 @@ from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
+from renderer.values import dataclass
 
 ROUNDS = 5
 """What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""

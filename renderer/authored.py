@@ -8,13 +8,13 @@ They replace kro's own conditions in an instance's status. They may read those, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel import Meter, NoSuchKey, Program, to_json
 from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
 from renderer.errors import ExpressionError
 from renderer.expressions import parse_expression
+from renderer.values import dataclass
 
 KROS: Final = ("InstanceManaged", "GraphResolved", "ResourcesReady", "Ready")
 OURS: Final = ("Healthy", "Propagated")

@@ -6,7 +6,7 @@ What definitions say of one another's kinds, and of those of CRDs in the commit,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
@@ -19,6 +19,7 @@ from renderer.identity import GroupKind, Manifest, version_of
 from renderer.kinds import CRD
 from renderer.model import Origin, Unreadable
 from renderer.object_types import ObjectTypes
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ is not ready. One condition that is false decides for the whole list, whatever t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from renderer.cel import Meter, NoSuchKey, Optional, Program, compile_expression, type_name
 from renderer.errors import ExpressionError
 from renderer.model import Ready
+from renderer.values import dataclass
 
 CanArrive = Callable[[ExpressionError], bool]
 """Can the data that an expression misses still come?"""

@@ -7,7 +7,7 @@ refused is kept as `refused` (it is *not* "removed from Git"), a definition that
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from renderer.kinds import OWN_GROUP, RGD, RULES
 from renderer.model import Origin, RenderedNode
 from renderer.protected import why_protected
 from renderer.stored import without_servers_own
+from renderer.values import dataclass
 
 CALENDAR_SUFFIX = ".ics"
 

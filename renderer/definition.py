@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any
 
@@ -28,6 +28,7 @@ from renderer.object_types import instance_type
 from renderer.resources import Node, build_nodes
 from renderer.status import compile_status
 from renderer.template import Template
+from renderer.values import dataclass
 from renderer.views import View
 
 _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")

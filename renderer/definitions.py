@@ -7,7 +7,7 @@ what is stored, gets no new revision: its last one serves on, and nothing else o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from renderer import crd, keys, schema, static
@@ -18,6 +18,7 @@ from renderer.identity import GroupKind
 from renderer.model import Live, Origin
 from renderer.object_types import ObjectTypes
 from renderer.revision import Revision, Stored, definition_of
+from renderer.values import dataclass
 
 
 @dataclass

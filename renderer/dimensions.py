@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel import Meter, Program, type_name
 from renderer.errors import ExpressionError
 from renderer.findings import Findings
 from renderer.scope import not_a_name
+from renderer.values import dataclass
 
 MAX_DIMENSIONS: Final = 10
 MAX_ITEMS: Final = 1000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from renderer.cel import Program, compile_expression
 from renderer.errors import ExpressionError
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ and of the ground that is common to all. Live objects are compared by identity, 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from operator import is_
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from renderer.model import Live, RenderedNode, RenderedSet, Selected
 from renderer.object_types import ObjectTypes
 from renderer.resolve import read_back
 from renderer.revision import AppliedPair, Revision
+from renderer.values import dataclass
 
 
 class Place(NamedTuple):

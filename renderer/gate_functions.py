@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, NamedTuple
 
 from renderer.cel import tree
@@ -20,6 +20,7 @@ from renderer.cel.faults import Fault
 from renderer.cel.functions import find_function
 from renderer.cel.tree import Call, Index, Macro, Name, Node, Select, with_children
 from renderer.listing import suggestion
+from renderer.values import dataclass
 
 WINDOWS: Final = "@windows"
 EXTERNALS: Final = "@externals"

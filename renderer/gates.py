@@ -7,7 +7,7 @@ reads of the world (windows, external facts, counters, the rate) is bound by who
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from renderer.expressions import Expression, scan
 from renderer.findings import Findings
 from renderer.gate_functions import COMMON, COUNTERS, EXTERNALS, METHODS, RATES, WINDOWS, Bindings, Rate, Scope, of_item
 from renderer.model import Origin
+from renderer.values import dataclass
 from renderer.views import View
 
 _FIXED: Final = COMMON | {WINDOWS, EXTERNALS}

@@ -8,13 +8,13 @@ API server calls: webhooks and aggregated APIs. Everybody else asks for a ready 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from renderer import keys
 from renderer.errors import RendererError
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import CRD, scopes_of
+from renderer.values import dataclass
 
 _RBAC = "rbac.authorization.k8s.io"
 _POD_SPECS = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from renderer.model import Bundle, Origin, RenderedSet
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node
 from renderer.template import keys_with_expressions, path_text, strings
+from renderer.values import dataclass
 
 _ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
 """What the static check says already, or cannot be told while values are not known."""

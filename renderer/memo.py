@@ -7,7 +7,7 @@ instance with all that are nested in it likewise (`renderer.families`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from renderer.catalog import Catalog
@@ -22,6 +22,7 @@ from renderer.order import Order, Uses
 from renderer.resolve import with_defaults
 from renderer.schema import SchemaMistake
 from renderer.sets import KnownSet, Surroundings
+from renderer.values import dataclass
 
 K = TypeVar("K")
 V = TypeVar("V")

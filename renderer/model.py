@@ -6,7 +6,7 @@ Held, waiting, excluded and failed are values with reasons. Nothing here knows a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.selection import Selection
 from renderer.stored import render_hash
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from renderer.definition import Definition

@@ -6,7 +6,7 @@ A kind that is none of these is not known; expressions may read anything of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from renderer import schemas
 from renderer.cel.openapi import Reader, from_openapi
 from renderer.cel.types import STRING, ListOf, Record, Type
 from renderer.identity import GroupKind, Manifest
+from renderer.values import dataclass
 
 Schema = Mapping[str, Any]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from renderer import graph, implied
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Origin, RenderedNode, RenderedSet
+from renderer.values import dataclass
 
 Uses = Mapping[ObjectKey, frozenset[tuple[GroupKind, str]]]
 """Of instances: kind and namespace of their children, nested ones too. The namespace is empty where there is none, or none yet."""

@@ -8,7 +8,7 @@ never removes anything. Each item of a collection is a node of its own, `workers
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from renderer.resources import Node
 from renderer.selection import Selection, SelectorError
 from renderer.stored import carries, strip_nulls
 from renderer.template import TemplateError
+from renderer.values import dataclass
 
 MAX_NODES = 10_000
 """Objects that one instance may come to, those of nested instances counted: a few lines could otherwise become millions."""

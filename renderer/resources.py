@@ -6,7 +6,7 @@ Names, shapes and fields as kro checks them (its graph validation and builder); 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from renderer import graph
@@ -24,6 +24,7 @@ from renderer.schema.validation import shown
 from renderer.scope import not_a_name
 from renderer.stored import without_servers_own
 from renderer.template import Template
+from renderer.values import dataclass
 
 _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "includeWhen", "forEach", "propagateWhen"})
 

@@ -8,7 +8,7 @@ cluster, so that an instance can be healed without Git, without its own object a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 import orjson
@@ -16,6 +16,7 @@ import orjson
 from renderer import documents
 from renderer.definition import Definition, build
 from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

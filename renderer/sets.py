@@ -8,13 +8,13 @@ counts, so that its own status does not have it rendered again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from renderer.definition import Definition
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.model import Live, RenderedSet, Selected
 from renderer.resolve import read_back, resolve
+from renderer.values import dataclass
 
 _Version = tuple[str | int, ...] | None
 """Of a live object: its uid, its resourceVersion, in which API version it was read, and how much of it (metadata alone, or all); of the instance

@@ -7,7 +7,7 @@ Names were checked before, when the definition was compiled. What is not known i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from renderer.findings import Findings, join
 from renderer.gates import LIFECYCLE, TYPES, Gate
 from renderer.object_types import Described, ObjectTypes
 from renderer.resources import Node, scope_of
+from renderer.values import dataclass
 from renderer.views import Path, holds_bytes, views_of
 
 _SELECTOR: Final = Record(

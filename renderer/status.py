@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from renderer import scope
@@ -17,6 +17,7 @@ from renderer.findings import Findings, join
 from renderer.object_types import ObjectTypes
 from renderer.resources import Node, scope_of
 from renderer.template import Template, compile_template
+from renderer.values import dataclass
 
 _PATH: Final = "spec.schema.status"
 _OWN: Final = frozenset({"state", "conditions"})

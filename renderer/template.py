@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from renderer.cel import OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
 from renderer.cel.conversion import encoded
 from renderer.errors import ExpressionError, RendererError
 from renderer.expressions import scan
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from renderer.cel.compose import Composer

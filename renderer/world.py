@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from renderer.families import Place
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import Live, Selected
 from renderer.object_types import ObjectTypes
 from renderer.revision import Stored
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from applier.errors import ConfigurationError
 from applier.kube import package
 from applier.proxy import proxy_of
+from renderer.values import dataclass
 
 IN_CLUSTER = "in-cluster"
 

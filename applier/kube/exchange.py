@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from renderer.values import dataclass
 
 
 class NotSentError(Exception):

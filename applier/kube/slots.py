@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from itertools import takewhile
+
+from renderer.values import dataclass
 
 SLOW = 1.0
 """Seconds after which a request that is not answered, while others are, gives its slot away."""

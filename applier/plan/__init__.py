@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import filterfalse
 
@@ -41,6 +41,7 @@ from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import ObjectKey, applyset_id
 from renderer.model import Bundle, RenderedSet
+from renderer.values import dataclass
 
 __all__ = [
     "BRAKE",

@@ -9,7 +9,7 @@ another, that lose members or of which something failed are planned anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import is_
 
 from applier.adoption import Adoption
@@ -22,6 +22,7 @@ from applier.reasons import Blocked
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedSet
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

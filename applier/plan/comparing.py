@@ -6,7 +6,7 @@ Invariant: with or without what is remembered the answer is the same. A live obj
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from applier import member
@@ -18,6 +18,7 @@ from applier.plan.values import NodePlan, SetPlan, Verb
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet
+from renderer.values import dataclass
 
 Verdict = tuple[Verb, tuple[Lost, ...]]
 """What it takes, and which fields are to be healed."""

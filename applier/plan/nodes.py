@@ -7,7 +7,6 @@ branches go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 
@@ -26,6 +25,7 @@ from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
 from renderer.model import RenderedNode, RenderedSet
 from renderer.stored import carries
+from renderer.values import dataclass
 
 BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
 """What waits for ancestors. Repairs do not."""

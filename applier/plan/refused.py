@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from applier.cluster import Object
 from applier.errors import ClusterError
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 Place = tuple[ObjectKey, ObjectKey]
 """The parent of the set for which something is written, and the object."""

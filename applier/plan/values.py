@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet, Unreadable
+from renderer.values import dataclass
 
 
 class Verb(StrEnum):

@@ -6,10 +6,10 @@ Pure text: whether the kind exists is the registry's question.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote
 
 from applier.sandbox.wire import Request, UnknownPathError, not_allowed
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

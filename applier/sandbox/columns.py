@@ -5,7 +5,6 @@ name and age. Source: Kubernetes `pkg/printers`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from applier.sandbox.cells import (
@@ -34,6 +33,7 @@ from applier.sandbox.cells import (
     used,
 )
 from applier.sandbox.kinds import Column
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 
 import orjson
@@ -18,6 +18,7 @@ import orjson
 from applier.sandbox.addresses import Address, address
 from applier.sandbox.transport import Door
 from applier.sandbox.wire import DroppedError, Refusal, Request, Response, UnknownPathError
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

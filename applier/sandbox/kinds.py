@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from applier.sandbox.merge import Type
 from applier.sandbox.store import Key
 from applier.sandbox.structures import Form
 from applier.sandbox.wire import Mistake, Subject
+from renderer.values import dataclass
 
 Object = dict[str, Any]
 

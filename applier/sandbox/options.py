@@ -6,7 +6,6 @@ Source: CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -22,6 +21,7 @@ from applier.sandbox.wire import (
     too_long,
     unsupported,
 )
+from renderer.values import dataclass
 
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _POLICIES = ("Foreground", "Background", "Orphan")

@@ -14,7 +14,6 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Self
@@ -24,6 +23,7 @@ import orjson
 from applier.errors import ConfigurationError
 from applier.sandbox.store import Event, Key, Store
 from applier.sandbox.wire import Refusal
+from renderer.values import dataclass
 
 HEADER = b"levelgate sandbox 1\n"
 COMPACT_AFTER = 64 * 1024 * 1024

@@ -11,7 +11,6 @@ import binascii
 import builtins
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -32,6 +31,7 @@ from applier.sandbox.wire import (
     not_found,
     unsupported,
 )
+from renderer.values import dataclass
 
 SNAPSHOTS = 32
 """Lists that are being read in pages, kept at once."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
+
+from renderer.values import dataclass
 
 Object = dict[str, Any]
 Patches = Mapping[str, Object]

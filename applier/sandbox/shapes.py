@@ -7,7 +7,6 @@ apiVersion and kind put in front; nothing is parsed to serve them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
@@ -16,6 +15,7 @@ from applier.sandbox.kinds import Kind
 from applier.sandbox.store import Stored
 from applier.sandbox.table import columns_of, row
 from applier.sandbox.wire import Refusal
+from renderer.values import dataclass
 
 Shape = Literal["whole", "metadata", "table"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from applier.sandbox.kinds import Kind, Registry
 from applier.sandbox.store import Key, Store, Stored
+from renderer.values import dataclass
 
 Object = dict[str, Any]
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import orjson
+
+from renderer.values import dataclass
 
 Object = dict[str, Any]
 

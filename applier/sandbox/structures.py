@@ -5,12 +5,12 @@ protobuf means.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from renderer.schemas import Bundle
 from renderer.schemas import Structures as Published
+from renderer.values import dataclass
 
 Schema = Mapping[str, Any]
 

@@ -7,10 +7,12 @@ the API server: Kubernetes API conventions, "Response Status Kind".
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
+
+from renderer.values import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 LARGEST_BODY = 3 * 1024 * 1024

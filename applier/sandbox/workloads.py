@@ -7,7 +7,6 @@ clock allows, so that a rollout can be watched and waited for, and can be made t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
@@ -18,6 +17,7 @@ from applier.sandbox.reports import STATUS, Object, Progress
 from applier.sandbox.state import State
 from applier.sandbox.store import Key
 from applier.sandbox.wire import Request, Response
+from renderer.values import dataclass
 
 Outcome = Literal["ready", "fail", "hang", "flap"]
 

@@ -8,7 +8,6 @@ would change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from applier.sandbox import metadata as rules
@@ -55,6 +54,7 @@ from applier.sandbox.wire import (
     not_found,
     shown,
 )
+from renderer.values import dataclass
 
 Object = dict[str, Any]
 

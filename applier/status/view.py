@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple
 
 from applier.cluster import Object
+from renderer.values import dataclass
 
 
 class Status(Enum):

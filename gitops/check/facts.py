@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from gitops.records.record import SourceRecord, read_records
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -28,6 +28,7 @@ from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import defined_kind, is_built_in
 from renderer.listing import counted
+from renderer.values import dataclass
 
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from gitops.words.text import age, described
 from renderer.catalog import Catalog
 from renderer.identity import source_parent
 from renderer.scope import suggestion
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from gitops.config import Config

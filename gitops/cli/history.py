@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -27,6 +27,7 @@ from gitops.records.refs import SOURCE, Ref, locate
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @click.command()

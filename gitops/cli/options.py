@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from applier.adoption import Adoption
 from applier.errors import ConfigurationError
 from gitops.cli.terminal import echo
 from gitops.durations import duration
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from typing import Any
@@ -28,6 +27,7 @@ from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 from renderer.scope import suggestion
+from renderer.values import dataclass
 
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""

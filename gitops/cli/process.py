@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from math import inf
@@ -34,6 +33,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.stages import told as all_told
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon

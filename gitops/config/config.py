@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from gitops.errors import GitopsError
 from gitops.externals import External
 from gitops.notifications.receivers import Receiver
 from renderer.errors import Problem
+from renderer.values import dataclass
 
 RESYNC: Final = timedelta(minutes=10)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,6 +12,7 @@ from gitops.durations import duration
 from gitops.errors import RefusedUrl
 from gitops.propagation.mistakes import Mistakes
 from gitops.source.target import parts_of
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import count
 from pathlib import Path
@@ -35,6 +35,7 @@ from renderer.errors import Problem
 from renderer.listing import counted
 from renderer.model import Origin
 from renderer.scope import suggestion
+from renderer.values import dataclass
 
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 

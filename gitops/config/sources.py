@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from gitops.config.fields import Fields, interval, web_url
 from gitops.forge.connect import Place, UnknownForge
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
 from renderer.identity import OWN_NAMESPACE
+from renderer.values import dataclass
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _REFS: Final[Mapping[str, Callable[[str], Ref]]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Self
 
 from applier.cluster import Change, Cluster, Subject
@@ -25,6 +25,7 @@ from gitops.passes.topology import Topology
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
+from renderer.values import dataclass
 
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Final
 from gitops.config import Config, ConfigErrors, read
 from gitops.daemon.schedule import Schedule
 from gitops.daemon.watch import FileWatch
+from renderer.values import dataclass
 
 NOTICE: Final = "configuration"
 """Under this name it is told what becomes of the file."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from gitops.daemon.workqueue import OPENING, RESYNC
 from gitops.externals import External, Externals
 from gitops.notifications import Delivery
 from gitops.passes.known import Pass
+from renderer.values import dataclass
 
 _FIRST_ANSWERS: Final = 2.0
 """Seconds that the first pass waits for external facts; a later answer wakes the next one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from gitops.passes.parts import Wider, admitted
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState, revisions_of
 from renderer.identity import ObjectKey, source_parent
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gitops.compose import SourceConfig
 from gitops.leadership import LEASE
@@ -17,6 +17,7 @@ from gitops.passes.share import COMMON
 from gitops.passes.sources import SourceState
 from renderer.catalog import Catalog
 from renderer.identity import digest
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster
@@ -29,6 +29,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
+from renderer.values import dataclass
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from gitops.clock import Clock, any_of
@@ -28,6 +28,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.source import Mirror
 from gitops.stages import Stage, untold
+from renderer.values import dataclass
 
 FIRST_ANSWERS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""

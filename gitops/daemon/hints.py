@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from applier.cluster import STATUS, Cluster
 from gitops.clock import Clock
@@ -16,6 +15,7 @@ from gitops.records.orders import sync_value
 from gitops.records.standing import everything_suspended
 from renderer import keys
 from renderer.identity import source_parent
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

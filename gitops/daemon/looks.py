@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.plan import SetPlan
 from applier.reasons import Reason
 from gitops.passes.accounts import Account
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""

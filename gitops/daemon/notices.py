@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gitops.passes.known import Pass
+from renderer.values import dataclass
 
 
 @dataclass(slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
 from applier.patience import waits
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
+from renderer.values import dataclass
 
 FREE: Final = 3
 LONGEST_REST: Final = 300.0

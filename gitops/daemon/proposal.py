@@ -6,7 +6,6 @@ What people, commits and servers say is written as code, and without values of S
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -17,6 +16,7 @@ from gitops.review.markdown import code
 from renderer.definition import Definition
 from renderer.discretion import Discretion
 from renderer.identity import GroupKind
+from renderer.values import dataclass
 
 _MOST: Final = 5
 """Instances that are named with what is wrong with them."""

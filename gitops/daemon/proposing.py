@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,6 +24,7 @@ from gitops.passes.known import Pass
 from gitops.records.rollouts import rollout_key
 from gitops.source import Branch, Credentials, Head, Irreversible, Mirror, Reversal, Tip
 from renderer import keys
+from renderer.values import dataclass
 
 _log = logging.getLogger(__name__)
 

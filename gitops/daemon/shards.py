@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NoReturn
 
 from applier.cluster import Cluster, Object
@@ -22,6 +22,7 @@ from gitops.daemon.division import Division, holder_among
 from gitops.leadership import KIND, LEASE, Leadership, Leases, NotLeading, Timing, holder_of, leases_of
 from gitops.passes.sources import SourceState
 from renderer.identity import OWN_NAMESPACE, ObjectKey, digest
+from renderer.values import dataclass
 
 _DIVISION: Final = "internal.levelgate.dev/division"
 _REPLICA: Final = f"{LEASE.name}-replica-"

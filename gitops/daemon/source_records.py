@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -25,6 +25,7 @@ from gitops.records.record import Unreadable, is_approval, untaken_body
 from gitops.records.standing import everything_suspended
 from renderer import keys
 from renderer.identity import source_parent
+from renderer.values import dataclass
 
 _NUMBER: Final = re.compile(r"\d+")
 

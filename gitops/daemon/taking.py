@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from applier.cluster import Cluster, Object
 from gitops.clock import Clock
@@ -14,6 +14,7 @@ from gitops.passes.history import Offer, Stand, objection, unsigned
 from gitops.passes.sources import SourceState, lost, state_of
 from gitops.records.record import SourceRecord, is_approved
 from gitops.source import Mirror
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from applier.cluster import ClusterName
 from applier.observe import FEW
 from gitops.daemon.workqueue import WorkQueue
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 class Work(StrEnum):

@@ -11,12 +11,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, Generic, TypeVar
 
 from gitops.errors import GitopsError
+from renderer.values import dataclass
 
 PEOPLE: Final = 100
 """A person asked for it, or broke the glass."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
 from gitops.source.target import Server, is_loopback, parts_of, redact
+from renderer.values import dataclass
 
 
 class Kind(StrEnum):

@@ -6,12 +6,12 @@ Sources: the REST references of GitHub ("Pulls", "Issue comments", "Commit statu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gitops.forge.port import Comment, PullRequest, PullState, TooMany
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

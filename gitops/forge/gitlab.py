@@ -6,13 +6,14 @@ Source: GitLab's REST reference ("Merge requests", "Notes", "Commits", "Rate lim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from gitops.forge.port import Comment, PullRequest, PullState
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
+from renderer.values import dataclass
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 

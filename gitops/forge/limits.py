@@ -7,12 +7,12 @@ IP rate limits".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 from applier.patience import waits
+from renderer.values import dataclass
 
 _PATIENCE: Final = timedelta(minutes=1)
 """How long to wait where no time is named; twice as long each time that it was too short."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
 from gitops.errors import GitopsError
 from gitops.forge.statuses import Status
+from renderer.values import dataclass
 
 
 class ForgeError(GitopsError):

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -20,6 +20,7 @@ from gitops.clock import Clock
 from gitops.forge.limits import Limits
 from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
 from gitops.secret_file import secret_in
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     import aiohttp

@@ -5,9 +5,10 @@ Sources: GitHub, REST API, "Create a commit status", whose words and path Gitea 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote
+
+from renderer.values import dataclass
 
 
 class Verdict(StrEnum):

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from gitops.notifications.messages import Message, grouped
 from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
 from renderer.listing import counted
+from renderer.values import dataclass
 
 _log = logging.getLogger(__name__)
 

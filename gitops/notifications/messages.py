@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey
 from renderer.listing import listed
+from renderer.values import dataclass
 
 NAMED: Final = 3
 """Instances that a text names; a webhook gets up to `LARGEST` of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from string import Formatter
@@ -20,6 +19,7 @@ from gitops.records.causes import timestamp
 from gitops.records.standing import State
 from gitops.records.transitions import Transition
 from gitops.secret_file import secret_in
+from renderer.values import dataclass
 
 FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 """What a template may name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 
@@ -19,6 +19,7 @@ from gitops.records.causes import Row, blocked_rows
 from gitops.records.instance_status import is_waiting
 from gitops.records.record import Scopes
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster
@@ -23,6 +23,7 @@ from gitops.passes.known import Known
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.stages import Stage
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,7 @@ from gitops.records.transitions import About, Transition, bounded, of_instance, 
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

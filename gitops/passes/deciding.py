@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from applier import observe
@@ -30,6 +30,7 @@ from renderer.object_types import ObjectTypes, of_crds
 from renderer.render import render
 from renderer.resolve import laid_over
 from renderer.stored import carries
+from renderer.values import dataclass
 from renderer.world import World
 
 MOST_ROUNDS = 8

@@ -8,7 +8,7 @@ everything, which counts from scratch. Decides, and changes nothing but the coll
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from applier.observed import Observed
@@ -25,6 +25,7 @@ from gitops.propagation.stays import Rollout
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.object_types import ObjectTypes
+from renderer.values import dataclass
 
 Moved = Mapping[ObjectKey, tuple[Account | None, Account]]
 """The accounts of sets, before and after something has happened."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from applier.reasons import Blocked, Reason
 from gitops.passes.accounts import Account
 from gitops.passes.known import Moved, Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ everything anew. So what a part rests on may be old without harm.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from applier.observe import FEW
@@ -24,6 +24,7 @@ from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.implied import outline
 from renderer.model import Bundle, RenderedSet
 from renderer.order import uses_of
+from renderer.values import dataclass
 
 SHARE: Final = 40
 """What a commit changes is looked at in parts of FEW, one after the other, up to this fraction of all objects: beyond it a pass over everything,

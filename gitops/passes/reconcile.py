@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -44,6 +44,7 @@ from renderer.catalog import Catalog, written_versions
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.memo import Memo
 from renderer.model import Bundle, Issued
+from renderer.values import dataclass
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""

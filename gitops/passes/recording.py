@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from gitops.passes import events
 from gitops.records.transitions import MOST, Transition
 from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 MOST_EVENTS: Final = 2 * MOST
 """So many Events wait to be written at most; the rest is left out."""

@@ -7,7 +7,7 @@ writes the sets of its own sources alone, and their records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from applier.cluster import Object
@@ -20,6 +20,7 @@ from gitops.records.rollouts import rollout_key
 from renderer import keys
 from renderer.identity import SOURCE_PREFIX, ObjectKey, applyset_id, source_parent
 from renderer.model import Bundle
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

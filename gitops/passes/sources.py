@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from applier.adoption import NEVER, Adoption
 from applier.plan import BRAKE, Brake
@@ -16,6 +16,7 @@ from renderer.catalog import Catalog
 from renderer.content import FileContent
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

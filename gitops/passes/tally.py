@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from gitops.passes.accounts import Account, Ledger
 from gitops.records.causes import timestamp
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

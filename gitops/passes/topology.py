@@ -8,11 +8,12 @@ the same index, so that its creation is an event like any other. Only these forw
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from renderer.identity import GroupKind, ObjectKey
 from renderer.selection import Selection
+from renderer.values import dataclass
 
 Nodes = frozenset[str]
 """Ids of nodes; the empty text is the parent of a set itself."""

@@ -7,7 +7,6 @@ revision that it is at. What only Git says, and no pass has brought to the clust
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from applier.cluster import Cluster
 from gitops.clock import Clock
@@ -23,6 +22,7 @@ from gitops.records.revisions import Archive
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.model import Origin, RenderedSet
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ cannot be told from here, begins with a pass over everything.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Object
@@ -28,6 +28,7 @@ from renderer.content import Declared, located
 from renderer.identity import ObjectKey, applyset_id
 from renderer.kinds import CRD, is_namespaced
 from renderer.model import RenderedNode, RenderedSet
+from renderer.values import dataclass
 
 Place = tuple[str, ObjectKey]
 """A source, and an object that it declares."""

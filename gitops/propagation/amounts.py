@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from renderer.values import dataclass
 
 _PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
 

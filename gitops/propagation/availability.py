@@ -7,7 +7,6 @@ period that begins when a piece ends or gets too short, or that ends when a piec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,6 +15,7 @@ from gitops.propagation.judge import Reading, judge
 from gitops.propagation.policy import Availability
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Target
+from renderer.values import dataclass
 
 AHEAD: Final = timedelta(days=366)
 _MOMENT: Final = timedelta(seconds=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from operator import add, sub
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from gitops.propagation.ordered import Ordered
 from gitops.propagation.policy import Order, Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.waits import Wait
+from renderer.values import dataclass
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 _OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})

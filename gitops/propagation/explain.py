@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -16,6 +16,7 @@ from gitops.propagation.policy import Policy, Wave
 from gitops.propagation.rollout import Situation
 from gitops.propagation.state import State, WaveProgress
 from gitops.propagation.waits import MOST, MOST_STARTS, Ahead, Other, Position, Start, Wait, ordinal
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

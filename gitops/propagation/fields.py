@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -26,6 +26,7 @@ from renderer.errors import Problem
 from renderer.kinds import OWN_API_VERSION, WINDOW
 from renderer.model import Origin
 from renderer.schema.form import fields, one_of
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

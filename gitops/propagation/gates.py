@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -32,6 +32,7 @@ from renderer.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, o
 from renderer.gates import SECRET_FIELDS, Gate, key_of
 from renderer.identity import group_kind
 from renderer.kinds import SECRET
+from renderer.values import dataclass
 
 TICK: Final = timedelta(minutes=1)
 """A gate that reads `now` is judged again after this: when it changes nobody can know before."""

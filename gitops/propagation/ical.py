@@ -9,11 +9,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from gitops.propagation import texts, zones
+from renderer.values import dataclass
 
 _REPEATS = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
 _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property, partial
 
@@ -18,6 +18,7 @@ from gitops.propagation.waits import Wait
 from renderer.gates import Gate
 from renderer.identity import ObjectKey
 from renderer.resolve import laid_over, schema_value
+from renderer.values import dataclass
 
 
 @dataclass(repr=False)

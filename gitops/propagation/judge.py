@@ -8,7 +8,7 @@ out. Invariant: between an instant and the `until` of its verdict the answer sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.occurrences import HORIZON
 from gitops.propagation.window import Drain, Kind, Openness, Target, Window
+from renderer.values import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
 MAX_APART: Final = timedelta(seconds=30)

@@ -6,7 +6,6 @@ Warnings are values; nothing is refused for them. They depend on the time: what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Final
@@ -16,6 +15,7 @@ from gitops.propagation.judge import State, next_change, startable
 from gitops.propagation.occurrences import Repeating, WallClock
 from gitops.propagation.window import Kind, Selector, Window
 from renderer.model import Origin
+from renderer.values import dataclass
 
 AHEAD: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)

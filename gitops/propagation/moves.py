@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from applier.observed import annotation, is_terminating
@@ -27,6 +27,7 @@ from renderer.errors import Problem
 from renderer.families import Place
 from renderer.identity import GroupKind, ObjectKey
 from renderer.keys import HALT
+from renderer.values import dataclass
 
 Labels = Mapping[str, str]
 

@@ -6,7 +6,7 @@ The removal of a node is a change of it: the gate that it was last applied with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from renderer.gates import Gate
 from renderer.listing import listed
 from renderer.model import id_in_definition
 from renderer.resolve import schema_value
+from renderer.values import dataclass
 
 
 @dataclass

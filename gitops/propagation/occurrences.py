@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from gitops.propagation import zones
 from gitops.propagation.recurrence import Days
+from renderer.values import dataclass
 
 HORIZON: Final = timedelta(days=3653)
 """How far edges are looked for: ten years, since 29 February can be eight years away."""

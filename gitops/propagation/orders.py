@@ -7,7 +7,7 @@ once: the write that records it takes it away. Where one thing is asked and its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from gitops.propagation.people import asked_by
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import HALTED, MOST_TEXT, PROPOSED, Approval, Entry, Halt, RefusedOrder, Revert, State
 from renderer import keys
+from renderer.values import dataclass
 
 REQUESTS: Final = (keys.PROPOSED, keys.RESUME, keys.APPROVE, keys.HALT)
 """Annotations of a record that are orders, in the order in which they are carried out; the first is the program's own word."""

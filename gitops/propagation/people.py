@@ -7,7 +7,7 @@ suspension still holds or suspends; what cannot be read of a break-glass opens n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from gitops.propagation.waits import Wait
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import Manifest
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from renderer.content import Declared

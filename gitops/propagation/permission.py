@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from applier.plan import Change, Effect
@@ -18,6 +18,7 @@ from gitops.propagation.verdicts import Verdicts, instance_of
 from gitops.propagation.waits import Wait
 from gitops.propagation.window import Drain
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 _CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""

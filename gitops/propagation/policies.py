@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeVar
 
 from applier.plan import Barrier
@@ -39,6 +39,7 @@ from renderer.content import Declared
 from renderer.errors import Problem
 from renderer.kinds import OWN_API_VERSION, POLICY
 from renderer.model import Origin
+from renderer.values import dataclass
 
 _T = TypeVar("_T")
 

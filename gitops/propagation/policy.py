@@ -7,7 +7,7 @@ wave: one that fits no wave, or several, goes last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ from gitops.propagation.shapes import Exponential, Shape, Unpaced
 from gitops.propagation.window import Openness
 from renderer.errors import Problem
 from renderer.model import Origin
+from renderer.values import dataclass
 
 REST: Final = "rest"
 """The wave of instances that fit no declared wave, or several."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from gitops.propagation.policy import Policy, governing
 from renderer.errors import Problem
 from renderer.model import Bundle
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

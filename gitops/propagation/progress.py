@@ -7,11 +7,13 @@ waits for a window, a hold or an approval, and does not run while it is healthy:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 import msgspec
+
+from renderer.values import dataclass
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 _STORED: Final = {

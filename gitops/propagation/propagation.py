@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from gitops.propagation.stays import Counted, Rollout
 from renderer.errors import Problem
 from renderer.families import Place
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from calendar import monthrange
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import takewhile
@@ -17,6 +17,8 @@ from typing import Final
 
 from cronsim import CronSim, CronSimError
 from dateutil import rrule
+
+from renderer.values import dataclass
 
 FREQUENCIES: Final = {"DAILY": rrule.DAILY, "WEEKLY": rrule.WEEKLY, "MONTHLY": rrule.MONTHLY, "YEARLY": rrule.YEARLY}
 _WEEKDAYS: Final = {

@@ -9,7 +9,7 @@ Levels and latches: pace, waves, windows, approvals and availability are asked e
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from applier.reasons import Reason
@@ -21,6 +21,7 @@ from gitops.propagation.shapes import frontier
 from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, Revert, State, Target
 from gitops.propagation.waits import Wait
 from renderer.listing import listed
+from renderer.values import dataclass
 
 Pace = Callable[[Item, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""

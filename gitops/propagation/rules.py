@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from renderer.errors import Problem
 from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
 from renderer.model import Origin
+from renderer.values import dataclass
 
 _MAY_HOLD_RULES: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
 """Annotations of ours stand in files without rules as well, so the prefix alone says nothing."""

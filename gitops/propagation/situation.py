@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.model import Bundle
 from renderer.revision import Stored
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ cannot be read is halted, because a halt may be what it said.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ import orjson
 
 from gitops.errors import GitopsError
 from gitops.propagation.waits import Ahead
+from renderer.values import dataclass
 
 KEPT_DECISIONS: Final = 50
 OURSELVES: Final = "levelgate"

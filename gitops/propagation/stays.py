@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from gitops.propagation.state import State, Target
 from gitops.propagation.waits import Ahead, Wait
 from gitops.propagation.window import Window
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 class Rollout(NamedTuple):

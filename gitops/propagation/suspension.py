@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from renderer.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.kinds import defined_kind
 from renderer.model import Bundle, RenderedSet
+from renderer.values import dataclass
 
 
 def everything(observed: Observed, now: datetime) -> Wait | None:

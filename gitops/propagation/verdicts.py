@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from gitops.propagation.window import Target, Window
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 from renderer.model import RenderedSet, id_in_definition
+from renderer.values import dataclass
 
 
 @dataclass(repr=False)

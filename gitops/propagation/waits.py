@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from applier.reasons import Because, Blocked, Reason
+from renderer.values import dataclass
 
 MOST = 10
 """Items that a report names one by one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from gitops.propagation.labels import LabelSelector
 from gitops.propagation.occurrences import Timeline
 from renderer.identity import GroupKind
 from renderer.model import Origin
+from renderer.values import dataclass
 
 
 class Kind(StrEnum):

@@ -6,7 +6,7 @@ Written by a pass from its plan, read back by whoever asks the cluster; the rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.people import moment
 from gitops.propagation.state import WaveProgress
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 MAX_ROWS = 50
 """Causes of waiting listed in one status; the rest are counted."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -25,6 +24,7 @@ from gitops.records.refs import Ref
 from renderer import keys
 from renderer.documents.writer import dump
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 _LAPSES: Final = "lapses with the next {}; nothing takes it back before"
 

@@ -6,7 +6,7 @@ A pass that did nothing, met nothing new and heard of nothing new leaves no trac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -19,6 +19,7 @@ from applier.results import Result
 from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 KEPT: Final = 50
 LARGEST: Final = 256 * 1024

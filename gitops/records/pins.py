@@ -7,7 +7,6 @@ commit at which it was before, or from the pinned one. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +16,7 @@ from applier.reasons import Blocked, Reason
 from gitops.propagation.people import asked_by, moment
 from gitops.records.causes import timestamp
 from renderer import keys
+from renderer.values import dataclass
 
 REVISION: Final = re.compile(r"[0-9a-f]{7,64}")
 """What one can be pinned to: the id of a commit, or so much of it that no other can be meant."""

@@ -7,7 +7,7 @@ cannot be read counts as empty, because everything in it can be found again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -19,6 +19,7 @@ from applier.reads import Reader
 from applier.reasons import Reason
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
+from renderer.values import dataclass
 
 SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""

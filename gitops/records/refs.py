@@ -7,7 +7,6 @@ TYPE is a kind, plural or short name of the cluster, with its group after a dot 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from applier.cluster import Cluster, Discovery, Resource
@@ -20,6 +19,7 @@ from renderer import keys
 from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
 from renderer.listing import suggestion
+from renderer.values import dataclass
 
 SOURCE: Final = "source"
 ROLLOUT: Final = "rollout"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from renderer.definition import Definition, DefinitionErrors
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, digest, key_hash
 from renderer.model import Issued, RenderedSet
 from renderer.revision import AppliedPair, Revision, Stored, definition_of
+from renderer.values import dataclass
 
 KIND = GroupKind("apps", "ControllerRevision")
 DEFINITION, APPLIED, RULES = "definition", "applied", "rules"

@@ -7,7 +7,7 @@ write that records what became of people's requests takes these away.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -18,6 +18,7 @@ from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import TOLD, State
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.values import dataclass
 
 PREFIX = "rollout-"
 ROLLOUT = "rollout"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -20,6 +19,7 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.values import dataclass
 
 _NONE: Final[Mapping[str, Rollout]] = {}
 

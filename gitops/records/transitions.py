@@ -7,7 +7,7 @@ restart, and a world at rest tells nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.standing import State
 from renderer.identity import ObjectKey, source_parent
 from renderer.listing import listed
+from renderer.values import dataclass
 
 MOST: Final = 100
 """Transitions that one pass tells; warnings come first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import resource
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -22,6 +22,7 @@ from gitops.review import planning
 from gitops.review.report import Report
 from gitops.source import Snapshot, Target
 from renderer.errors import RendererError
+from renderer.values import dataclass
 
 CPU_SECONDS: Final = 120
 SECONDS: Final = 600

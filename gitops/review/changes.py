@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from applier import adoption
@@ -25,6 +25,7 @@ from renderer import keys
 from renderer.identity import Manifest, ObjectKey, key_hash
 from renderer.listing import listed
 from renderer.model import Origin, RenderedNode
+from renderer.values import dataclass
 
 _ACTIONS = {
     Verb.CREATE: Action.CREATE,

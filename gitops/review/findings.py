@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gitops.review.report import Action, Report
 from gitops.words.text import one_line
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from gitops.review.report import Action, Change, Report
 from renderer.identity import ObjectKey
 from renderer.model import id_in_definition
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

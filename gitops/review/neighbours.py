@@ -6,13 +6,13 @@ Invariant: nothing is guessed. What another source wants is known once a pass ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gitops.passes.known import Preview
 from gitops.records.causes import MAX_ROWS
 from gitops.review.report import Action, Caution, Change, Hazard
 from renderer.identity import GroupKind, ObjectKey
 from renderer.listing import listed
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

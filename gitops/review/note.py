@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from gitops.forge.port import Comment, PullState
@@ -17,6 +16,7 @@ from gitops.forge.statuses import Verdict
 from gitops.review import markdown
 from gitops.review.report import Report
 from renderer.listing import counted
+from renderer.values import dataclass
 
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL: Final = " seal="

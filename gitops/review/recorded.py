@@ -8,7 +8,7 @@ by the fields that the record says are ours. Nothing can be written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
@@ -18,6 +18,7 @@ from applier.recorded import Recorded
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 from renderer.schema.plurals import plural
+from renderer.values import dataclass
 
 NOTHING_SERVED: Final = Discovery({})
 _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")

@@ -6,7 +6,7 @@ Invariant: two plans of the same content against the same state are equal but fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,7 @@ from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 from renderer.listing import counted
+from renderer.values import dataclass
 
 
 class Action(StrEnum):

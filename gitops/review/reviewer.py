@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
@@ -32,6 +32,7 @@ from gitops.review.apart import Question, Unplannable, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.source import Mirror, Tip
+from renderer.values import dataclass
 
 STATE_NAME: Final = "levelgate/plan"
 _SHORTER: Final = 4

@@ -8,7 +8,7 @@ wave after wave; all else goes side by side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from gitops.propagation.verdicts import Verdicts
 from gitops.review.report import Action, Change, Room
 from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 _EFFECTS = {Action.CREATE: Effect.CREATE, Action.DELETE: Effect.PRUNE}
 

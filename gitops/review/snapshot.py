@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -30,6 +30,7 @@ from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, SECRET, defined_kind
 from renderer.object_types import ObjectTypes, of_crds
+from renderer.values import dataclass
 
 FORMAT: Final = 1
 LARGEST: Final = 64 * 1024 * 1024

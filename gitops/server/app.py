@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from gitops.server import health, hooks, page
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import Monitor
 from gitops.server.receiver import PATH, Receiver
+from renderer.values import dataclass
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

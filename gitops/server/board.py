@@ -6,7 +6,6 @@ The same records and words as `levelgate status`, `windows` and `explain` have; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -23,6 +22,7 @@ from gitops.status.explain import explain
 from gitops.status.explanation import Explanation
 from gitops.status.overview import Overview
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ Whoever sends them has proven nothing yet. So each is bounded by size and by tim
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
 from gitops.server.hooks import LARGEST
+from renderer.values import dataclass
 
 TOGETHER: Final = 16 * LARGEST
 """Bytes that all bodies under way may hold."""

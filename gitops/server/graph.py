@@ -6,12 +6,12 @@ Lengths are in the units of the picture. Items of a collection are one box; what
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from applier.plan import NodePlan
 from gitops.records.standing import State
 from renderer.model import id_in_definition
+from renderer.values import dataclass
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MOST: Final = 120

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from gitops.server.monitor import Monitor
+from renderer.values import dataclass
 
 STUCK: Final = 900.0
 """Seconds: a pass that lasts longer does not end any more, and the process is better started anew."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -19,6 +19,7 @@ import orjson
 
 from gitops.compose import SourceConfig
 from gitops.source.target import canonical
+from renderer.values import dataclass
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""

@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from gitops.clock import Clock
@@ -18,6 +18,7 @@ from gitops.passes.known import Pass
 from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.server.board import Board
+from renderer.values import dataclass
 
 KEPT = 50
 """Passes that are remembered. Those that changed nothing are one line together, until something happens again."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -28,6 +28,7 @@ from gitops.words.reasons import actions, blocker, links
 from gitops.words.text import age, place
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from applier.errors import ClusterError
 from gitops.compose import SourceConfig
 from gitops.server import hooks
 from gitops.server.bodies import Bodies, busy
+from renderer.values import dataclass
 
 PATH: Final = "/hooks/{provider}"
 _PATIENCE: Final = 5.0

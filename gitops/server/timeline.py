@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Final
@@ -13,6 +12,7 @@ from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Kind, Window
 from gitops.words.calendar import governs, next_change
 from gitops.words.times import Times
+from renderer.values import dataclass
 
 DAYS: Final = 7
 SCALE: Final = 1000

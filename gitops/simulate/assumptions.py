@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from applier.sandbox.store import Key
 from applier.sandbox.workloads import Behaviour, Outcome
 from gitops.durations import duration
+from renderer.values import dataclass
 
 _STEPS: Final = 1 << 32
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Final
+
+from renderer.values import dataclass
 
 QUIET: Final = 8
 """A stretch without an event is drawn no longer than so many of those of the shortest quarter: where little happens, most are nights."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gitops.simulate.timeline import Arrival, Span, Stage, Timeline
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

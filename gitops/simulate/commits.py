@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tre
 from renderer.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.kinds import POLICY, WINDOW
+from renderer.values import dataclass
 
 
 class RulesRefused(GitopsError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,6 +30,7 @@ from gitops.simulate.world import VirtualClock, World
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.listing import listed
+from renderer.values import dataclass
 
 BEFORE: Final = timedelta(days=30)
 """So long before the first commit the base is brought about."""

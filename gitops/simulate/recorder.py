@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import takewhile
 
@@ -31,6 +31,7 @@ from gitops.simulate.timeline import (
 )
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.kinds import CRD
+from renderer.values import dataclass
 
 _CONTENT = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
 

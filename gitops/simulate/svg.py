@@ -7,7 +7,6 @@ run or fetched, so it can stand in a review.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Final
@@ -17,6 +16,7 @@ from gitops.propagation.items import name_of
 from gitops.simulate.axis import Axis
 from gitops.simulate.recorder import called, length
 from gitops.simulate.timeline import Calendar, Span, Stage, Timeline, Track
+from renderer.values import dataclass
 
 WIDTH: Final = 1200
 _LEFT, _RIGHT, _ROW, _STRIP, _TOP = 210, 24, 22, 18, 92

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from renderer import keys
 from renderer.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.schema.plurals import plural
+from renderer.values import dataclass
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _AT_ONCE: Final = Script()

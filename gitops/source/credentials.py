@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from gitops.errors import Unauthorized
 from gitops.secret_file import secret_in
 from gitops.source.target import Target
+from renderer.values import dataclass
 
 _ASKPASS = """\
 #!/bin/sh

@@ -15,11 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 from gitops.errors import SourceError
+from renderer.values import dataclass
 
 _INHERITED = frozenset({"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO"})
 _FOREIGN = ("GIT_", "SSH_ASKPASS", "GCM_")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gitops.errors import GitopsError
 from gitops.source.process import Git, GitError
+from renderer.values import dataclass
 
 _NO_MODE: Final = b"000000"
 _FILES: Final = frozenset({b"100644", b"100755"})

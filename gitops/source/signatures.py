@@ -14,12 +14,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gitops.errors import SourceError
 from gitops.source.process import Git, GitError
+from renderer.values import dataclass
 
 MOST: Final = 10_000
 """Commits that are checked at once; a longer history since the last one has to be approved."""

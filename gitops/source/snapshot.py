@@ -7,10 +7,12 @@ cannot be had, an error is raised instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
+
+from renderer.values import dataclass
 
 SUFFIXES = (".yaml", ".yml", ".json", ".ics")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"

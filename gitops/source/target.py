@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
 from gitops.source.versions import Range
+from renderer.values import dataclass
 
 SCHEMES = ("https", "ssh", "http", "file")
 

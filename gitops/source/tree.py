@@ -9,10 +9,11 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
+from renderer.values import dataclass
 
 _REGULAR = frozenset({b"100644", b"100755", b"100664"})
 _SYMLINK = b"120000"

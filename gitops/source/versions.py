@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from renderer.cel.faults import Fault
 from renderer.cel.functions.versions import Semver, is_semver, semver
+from renderer.values import dataclass
 
 _PART: Final = re.compile(r"\s*(?P<sign>>=|<=|!=|[=<>~^]?)\s*v?(?P<version>[0-9xX*][0-9A-Za-z.*+-]*)\s*,?")
 _WRITTEN: Final = re.compile(

@@ -6,13 +6,13 @@ Applied: everything was written as Git says. Settled: besides, it is healthy and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from applier.cluster import Object
 from gitops.records.record import SourceRecord
 from gitops.records.standing import Standing, State
+from renderer.values import dataclass
 
 
 class Goal(StrEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster, Object
@@ -33,6 +33,7 @@ from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 from renderer.listing import listed
+from renderer.values import dataclass
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:

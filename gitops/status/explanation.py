@@ -6,7 +6,7 @@ One link waits for the next: an instance for its pace because of another instanc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from itertools import islice
 
@@ -18,6 +18,7 @@ from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
 from gitops.records.standing import Standing, State
 from renderer.identity import ObjectKey
+from renderer.values import dataclass
 
 OPENINGS = 3
 

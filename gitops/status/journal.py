@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from applier.cluster import Cluster, Object
@@ -20,6 +19,7 @@ from gitops.records.passes import Passed
 from gitops.records.record import SourceRecord, read_records
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
+from renderer.values import dataclass
 
 SELECTOR = f"{keys.MANAGED_BY}={CONTROLLER}"
 

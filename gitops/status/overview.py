@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from applier.cluster import Cluster
@@ -19,6 +19,7 @@ from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
 from renderer import keys
 from renderer.identity import ObjectKey, source_parent
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from applier.cluster import Cluster, Object, Permission
 from applier.errors import Denied
@@ -17,6 +17,7 @@ from gitops.records.record import SourceRecord, read_records
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
 from renderer.listing import listed
+from renderer.values import dataclass
 
 _FORBIDDEN = 403
 

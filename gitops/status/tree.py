@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from applier import inventory
@@ -21,6 +21,7 @@ from gitops.records.standing import Standing
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.kinds import CRD, is_built_in
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

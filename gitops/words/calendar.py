@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from gitops.records.causes import timestamp
 from gitops.words.text import aligned
 from gitops.words.times import Times, length
 from renderer.gates import Gate
+from renderer.values import dataclass
 
 _AHEAD = timedelta(days=60)
 _USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import click
+
+from renderer.values import dataclass
 
 _YEARS = range(1970, 2490)
 

@@ -8,7 +8,6 @@ literals, operators and functions are those that evaluation has; functions decla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel.analysis import call_mistake
@@ -50,6 +49,7 @@ from renderer.cel.types import (
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
 from renderer.listing import suggestion
+from renderer.values import dataclass
 
 Scope = Mapping[str, Type]
 

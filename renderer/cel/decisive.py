@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from renderer.cel.program import Program
 from renderer.cel.tree import Binary, Conditional, Logic, Node, Unary
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
+from renderer.values import dataclass
 
 _LONGEST: Final = 60
 _COMPARED: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))

@@ -6,8 +6,9 @@ by whether it is called on a target, and by how many arguments it has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

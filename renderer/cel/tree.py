@@ -7,8 +7,10 @@ that everything that walks a tree may recurse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
+
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

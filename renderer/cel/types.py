@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

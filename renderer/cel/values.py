@@ -14,11 +14,11 @@ plain dict has string keys only, which is all that JSON has; maps with other key
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 
 from renderer.cel.precise import Instant, Span
+from renderer.values import dataclass
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

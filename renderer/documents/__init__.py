@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from yaml.error import YAMLError
@@ -21,6 +21,7 @@ from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NOD
 from renderer.documents.syntax import complaint
 from renderer.documents.writer import dump
 from renderer.errors import Problem
+from renderer.values import dataclass
 
 __all__ = [
     "MAX_DEPTH",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from yaml._yaml import CParser
@@ -17,6 +17,8 @@ from yaml.events import (
     ScalarEvent,
     SequenceStartEvent,
 )
+
+from renderer.values import dataclass
 
 _STEP = re.compile(r"[.\[]")
 _INDEX = re.compile(r"\[(\d+)\]")

@@ -6,10 +6,10 @@ Breaking is what can make a stored or committed instance invalid, or lose a part
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.schema.mistakes import child
+from renderer.values import dataclass
 
 Schema = Mapping[str, Any]
 

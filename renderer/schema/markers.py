@@ -12,11 +12,11 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from renderer.listing import suggestion
 from renderer.surrogates import mended
+from renderer.values import dataclass
 
 REPEATABLE: Final = frozenset({"validation", "listMapKey"})
 KEYS: Final = (

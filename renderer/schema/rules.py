@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
 from renderer.schema.correlation import items_before
 from renderer.schema.mistakes import SchemaMistake, child
+from renderer.values import dataclass
 from renderer.views import view_of
 
 Schema = Mapping[str, Any]

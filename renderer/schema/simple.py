@@ -8,7 +8,6 @@ default gets the default `{}`, so that the children's defaults reach instances t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from renderer.listing import suggestion
@@ -30,6 +29,7 @@ from renderer.schema.typespec import (
     parse_type,
 )
 from renderer.schema.validation import validate
+from renderer.values import dataclass
 
 MAX_NODES: Final = 10_000
 """Custom types are expanded in place; a few lines could otherwise become a schema of any size."""

@@ -6,8 +6,9 @@ Grammar: atomic | `object` | `[]` type | `map[string]` type | name of a custom t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from renderer.values import dataclass
 
 MAX_NESTING: Final = 16
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 import orjson
+
+from renderer.values import dataclass
 
 FILE: Final = "kinds.json.gz"
 STRUCTURES: Final = "structures.json.gz"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from applier.sandbox.merge.entries import Owner
 from applier.sandbox.merge.fields import Path, text_of
+from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

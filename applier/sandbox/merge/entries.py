@@ -7,7 +7,7 @@ An owner is a manager with an operation and a subresource; of updates, each API 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -15,6 +15,7 @@ import orjson
 from applier.cluster import Object
 from applier.sandbox.merge.elements import InvalidFields
 from applier.sandbox.merge.fields import Fields, decode, encode, union
+from renderer.values import dataclass
 
 Operation = Literal["Apply", "Update"]
 

@@ -10,10 +10,12 @@ Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from renderer.values import dataclass
 
 Schema = Mapping[str, Any]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from applier.sandbox.merge.entries import Operation, Owner
 from applier.sandbox.merge.reset import Reset
 from applier.sandbox.merge.types import Type
+from renderer.values import dataclass
 
 _UNKNOWN: Final = "unknown"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 
@@ -15,6 +14,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.functions.table import overload
 from renderer.cel.functions.urls import is_url
 from renderer.cel.values import NONE, Optional, register_type
+from renderer.values import dataclass
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -6,12 +6,12 @@ Texts are read as Go's net/netip reads them: no leading zeros, no zones; IPv4 ad
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.values import register_type
+from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address

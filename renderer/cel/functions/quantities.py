@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
 from renderer.quantity import nanos
+from renderer.values import dataclass
 
 _BILLION: Final = 10**9
 

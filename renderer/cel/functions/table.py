@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from renderer.cel.budget import Meter
 from renderer.cel.faults import OverloadFault
 from renderer.cel.values import python_types, type_name
+from renderer.values import dataclass
 
 Implementation = Any
 _F = TypeVar("_F", bound=Implementation)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.values import register_type
+from renderer.values import dataclass
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.values import INT_MAX, register_type
+from renderer.values import dataclass
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,19})"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"

@@ -1,0 +1,117 @@
+"""`dataclass` as the standard library has it, at a part of its price where a class is frozen and has slots, as nearly all here are.
+
+The standard library compiles six functions for each such class, which takes 0.5 ms and more: with three hundred classes a fifth of the time of a
+short command, which uses few of them. Here a function is compiled when it is first called, and the initialiser fills the slots themselves instead of
+passing by its own `__setattr__` for each. Type checkers see the standard library's decorator; `fields`, `replace` and `match` work as they do there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, FrozenInstanceError
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # for others to import
+else:
+
+    def dataclass(cls=None, /, *, eq=True, **others):
+        if others != {"frozen": True, "slots": True}:
+            return dataclasses.dataclass(cls, eq=eq, **others)
+        return _value(cls, eq) if cls is not None else lambda made: _value(made, eq)
+
+
+def _value(cls: type, eq: bool) -> type:
+    """What the class defines itself stays."""
+    own = {name for name, defined in vars(cls).items() if defined is not None}
+    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=True)(cls)
+    methods = {
+        "__init__": _compiled(made, "__init__", _initialiser),
+        "__repr__": _shown,
+        "__setattr__": _refuse_to_set,
+        "__delattr__": _refuse_to_delete,
+        "__setstate__": _restore,
+    }
+    if eq:
+        methods["__eq__"] = _compiled(made, "__eq__", _comparison)
+        methods["__hash__"] = _compiled(made, "__hash__", _digest)
+    for name in methods.keys() - own:
+        setattr(made, name, methods[name])
+    return made
+
+
+def _compiled(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
+    """Takes its own place when it is first called. `write` gives the lines of the function and adds the values that they name."""
+
+    def first(self: Any, *arguments: Any, **named: Any) -> Any:
+        known: dict[str, Any] = {}
+        exec("\n ".join(write(cls, known)), known)
+        function = known[name]
+        function.__qualname__ = f"{cls.__qualname__}.{name}"  # as a call with wrong arguments names it
+        setattr(cls, name, function)
+        return function(self, *arguments, **named)
+
+    return first
+
+
+def _initialiser(cls: type, known: dict[str, Any]) -> Iterable[str]:
+    known["MISSING"] = MISSING
+    positional, keyword, lines = ["self"], ["*"], []
+    for field in dataclasses.fields(cls):
+        name = value = field.name
+        default = fallback = ""
+        if field.default_factory is not MISSING:
+            known[f"default_{name}"], fallback, default = field.default_factory, f"default_{name}()", "=MISSING"
+            value = f"{fallback} if {name} is MISSING else {name}"
+        elif field.default is not MISSING:
+            known[f"default_{name}"], fallback, default = field.default, f"default_{name}", f"=default_{name}"
+        if field.init:
+            (keyword if field.kw_only else positional).append(name + default)
+        else:
+            value = fallback
+        if value:
+            known[f"set_{name}"] = getattr(cls, name).__set__
+            lines.append(f"set_{name}(self, {value})")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    parameters = ", ".join(positional + (keyword if len(keyword) > 1 else []))
+    return f"def __init__({parameters}):", *lines, "pass"
+
+
+def _comparison(cls: type, known: dict[str, Any]) -> Iterable[str]:
+    compared = [field for field in dataclasses.fields(cls) if field.compare]
+    yield "def __eq__(self, other):"
+    yield "if other.__class__ is not self.__class__: return NotImplemented"
+    yield f"return {_tuple('self', compared)} == {_tuple('other', compared)}"
+
+
+def _digest(cls: type, known: dict[str, Any]) -> Iterable[str]:
+    fields = dataclasses.fields(cls)
+    yield "def __hash__(self):"
+    yield f"return hash({_tuple('self', [each for each in fields if (each.compare if each.hash is None else each.hash)])})"
+
+
+def _tuple(of: str, fields: Iterable[Field[Any]]) -> str:
+    return f"({''.join(f'{of}.{field.name}, ' for field in fields)})"
+
+
+@recursive_repr()
+def _shown(self: Any) -> str:
+    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _refuse_to_set(self: Any, name: str, value: object) -> NoReturn:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(self: Any, name: str) -> NoReturn:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
+    """What was copied or sent to another process."""
+    for name, value in state[1].items():
+        object.__setattr__(self, name, value)
