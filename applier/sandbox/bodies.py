@@ -100,12 +100,23 @@ def read_object(kind: Kind, obj: Object, options: WriteOptions, body: bytes) -> 
     told = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     if fitted.mistake:
         raise bad_request(f"{told}: {fitted.mistake}")
+    repeated = _repeated_owners(fitted.obj, "")
     if options.validation == "Ignore":
-        return fitted.obj, ()
+        return fitted.obj, repeated
     strange = [*duplicates(body, obj), *(f'unknown field "{path}"' for path in fitted.unknown)]
     if strange and options.validation == "Strict":
         raise bad_request(f"{told}: strict decoding error: {', '.join(strange)}")
-    return fitted.obj, tuple(strange)
+    return fitted.obj, (*strange, *repeated)
+
+
+def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
+    """Drops owner references that stand there twice; the warning that says so."""
+    if not (repeated := rules.drop_repeated_owners(obj["metadata"])):
+        return ()
+    return (
+        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and "
+        f"may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated)}",
+    )
 
 
 def fit(kind: Kind, obj: Object, *, merged: bool = False) -> Fitted:
@@ -250,4 +261,5 @@ def read_patched(kind: Kind, patched: Object, options: WriteOptions) -> tuple[Ob
         raise _unreadable_patch(patched, fitted.mistake)
     if fitted.unknown and options.validation == "Strict":
         raise _unreadable_patch(patched, f"strict decoding error: {_unknown_fields(fitted.unknown)}")
-    return fitted.obj, _warnings(fitted.unknown, options)
+    repeated = _repeated_owners(fitted.obj, " after mutating admission happens")
+    return fitted.obj, (*_warnings(fitted.unknown, options), *repeated)

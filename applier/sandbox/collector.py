@@ -127,14 +127,15 @@ class Collector:
         kind, stored = self._kind(key), self._state.store.get(key)
         if kind is None or stored is None:
             return False
-        obj = opened(kind, stored)
-        owners = obj["metadata"]["ownerReferences"]
-        if not stored.deleting and len(owners) == 1:
+        if not stored.deleting and stored.owners == (owner,):
             self._deleting.delete(kind, key.namespace, key.name, DeleteOptions(propagation="Foreground"))
         elif not stored.deleting:
             self._forget_owner(key, owner)
-        reference = next(one for one in owners if one["uid"] == owner)
-        return bool(reference.get("blockOwnerDeletion")) and self._state.store.get(key) is not None
+        blocks = any(
+            one["uid"] == owner and one.get("blockOwnerDeletion")
+            for one in stored.object()["metadata"]["ownerReferences"]
+        )
+        return blocks and self._state.store.get(key) is not None
 
     def _forget_owner(self, key: Key, uid: str) -> None:
         kind, stored = self._kind(key), self._state.store.get(key)

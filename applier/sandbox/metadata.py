@@ -105,6 +105,20 @@ def read(metadata: Any) -> tuple[Object, list[str], str]:
     return kept, unknown, ""
 
 
+def drop_repeated_owners(metadata: Object) -> list[str]:
+    """Leave one of owner references that are equal; answers the uids of the others."""
+    kept: list[Object] = []
+    repeated: list[str] = []
+    for owner in metadata.get("ownerReferences", ()):
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if repeated:
+        metadata["ownerReferences"] = kept
+    return repeated
+
+
 def _misfit(name: str, value: Any) -> str:
     match name:
         case "labels" | "annotations":

@@ -217,6 +217,7 @@ def _stored(key: Key, version: int, obj: Object) -> Stored:
         metadata["uid"],
         orjson.dumps(obj),
         metadata.get("labels") or {},
-        tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
+        # References that differ otherwise may name one uid.
+        tuple({owner["uid"]: None for owner in metadata.get("ownerReferences") or ()}),
         "deletionTimestamp" in metadata,
     )

@@ -122,6 +122,24 @@ def test_a_dependent_with_another_owner_stays(api: Api, configs: str) -> None:
     assert api.eventually(left)
 
 
+def test_an_owner_is_named_by_two_references(api: Api, configs: str) -> None:
+    """Equal ones are one; others are kept, and the dependent is still that of one owner."""
+    owner = made(api, configs, "owner")
+    once, blocking = owned_by(owner), owned_by(owner, blocks=True)
+    answer = api.post(configs, {"metadata": {"name": "child", "ownerReferences": once + once + blocking}})
+    assert answer.body["metadata"]["ownerReferences"] == once + blocking
+    assert "contains duplicate entries; " in answer.headers["warning"]
+    patch = {"metadata": {"ownerReferences": blocking + blocking + once, "finalizers": ["x.test/y"]}}
+    patched = api.merge(f"{configs}/child", patch)
+    assert patched.body["metadata"]["ownerReferences"] == blocking + once
+    assert "contains duplicate entries after mutating admission happens; " in patched.headers["warning"]
+    api.delete(f"{configs}/owner", {"propagationPolicy": "Foreground"})
+    assert api.eventually(lambda: "deletionTimestamp" in api.get(f"{configs}/child").body["metadata"])
+    assert api.get(f"{configs}/owner").code == 200
+    api.merge(f"{configs}/child", {"metadata": {"finalizers": None}})
+    assert api.eventually(lambda: is_gone(api, f"{configs}/child") and is_gone(api, f"{configs}/owner"))
+
+
 def test_a_namespace_takes_its_content_along(api: Api, home: str, configs: str) -> None:
     made(api, configs, "a")
     made(api, configs, "held", finalizers=["x.test/y"])
