@@ -60,7 +60,6 @@ Object = dict[str, Any]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
-
 _CONDITIONAL: Final = frozenset(
     "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
     " runtimeclasses.node.k8s.io csidrivers.storage.k8s.io"
@@ -69,6 +68,13 @@ _CONDITIONAL: Final = frozenset(
     " mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
 )
 """Built-in kinds whose update has to say which version it replaces, as that of every custom kind (`AllowUnconditionalUpdate`)."""
+
+_CREATED_BY_UPDATE: Final = frozenset(
+    "endpoints events events.events.k8s.io leases.coordination.k8s.io limitranges runtimeclasses.node.k8s.io services"
+    " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
+    " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
+)
+"""Built-in kinds whose update creates what is not there (`AllowCreateOnUpdate`), whatever version it says to replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +117,10 @@ class Writing:
         check_place(metadata, address, name="")
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
-        if kind.namespaced:
-            metadata["namespace"] = address.namespace
         uid = self._state.new_uid()
         if not metadata.get("name") and (prefix := metadata.get("generateName")):
             metadata["name"] = generated_name(prefix, uid)
-        obj = kind.model.default(obj, None)
-        obj = track_update(None, obj, self._writer(kind, address, options))
-        return self._created(kind, obj, uid, options, warnings)
+        return self._new(kind, address, obj, uid, options, warnings)
 
     def update(self, kind: Kind, address: Address, request: Request) -> Written:
         options = write_options(request, address.query, "update")
@@ -127,20 +129,23 @@ class Writing:
         check_place(obj["metadata"], address, name=address.name)
         key = kind.key(address.namespace, address.name)
         live = self._state.read(kind, key)
-        if live is None:
+        if live is None and (kind.resource not in _CREATED_BY_UPDATE or address.subresource):
             raise not_found(kind.subject(address.name))
         sent = obj["metadata"]
-        if (kind.custom or kind.resource in _CONDITIONAL) and not sent.get("resourceVersion"):
+        if live and (kind.custom or kind.resource in _CONDITIONAL) and not sent.get("resourceVersion"):
             subject = Subject(kind.group, kind.plural, kind.plural, address.name)
             raise invalid_object(subject, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
         _check_version(kind, sent, live)
-        if sent.get("uid") not in (None, live["metadata"]["uid"]):
+        uid = live["metadata"]["uid"] if live else ""
+        if sent.get("uid", uid) != uid:
             record = (
                 f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{address.namespace}/{address.name}, "
                 f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent['uid']}, "
-                f"UID in object meta: {live['metadata']['uid']}"
+                f"UID in object meta: {uid}"
             )
             raise conflict(kind.subject(address.name), record)
+        if live is None:
+            return self._new(kind, address, obj, self._state.new_uid(), options, warnings)
         return self._updated(kind, address, live, obj, options, warnings)
 
     def patch(self, kind: Kind, address: Address, request: Request) -> Written:
@@ -207,16 +212,24 @@ class Writing:
             fitted.obj["metadata"]["namespace"] = address.namespace
         if live is None:
             obj = kind.model.default(fitted.obj, None)
-            obj["metadata"].pop("resourceVersion", None)
             return self._created(kind, obj, self._state.new_uid(), options, ())
         _check_version(kind, sent, live)
         return self._finish(kind, address, live, kind.model.default(fitted.obj, live), options, ())
 
     # ---- the common path
 
+    def _new(
+        self, kind: Kind, address: Address, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
+    ) -> Written:
+        if kind.namespaced:
+            obj["metadata"]["namespace"] = address.namespace
+        obj = kind.model.default(obj, None)
+        obj = track_update(None, obj, self._writer(kind, address, options))
+        return self._created(kind, obj, uid, options, warnings)
+
     def _created(self, kind: Kind, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]) -> Written:
         metadata = obj["metadata"]
-        for name in SERVERS_OWN:
+        for name in (*SERVERS_OWN, "resourceVersion"):
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = uid, self._state.now()
         if kind.model.generation:
@@ -322,11 +335,11 @@ def _patched(change: Callable[[Object], Any], live: Object) -> Object:
     return patched
 
 
-def _check_version(kind: Kind, sent: Object, live: Object) -> None:
+def _check_version(kind: Kind, sent: Object, live: Object | None) -> None:
     version = sent.get("resourceVersion")
     if not version or version == "0":
         return
     if not version.isdecimal():
         raise Refusal(500, "", f"strconv.ParseUint: parsing {shown(version)}: invalid syntax")
-    if version != live["metadata"]["resourceVersion"]:
+    if live and version != live["metadata"]["resourceVersion"]:
         raise conflict(kind.subject(live["metadata"]["name"]), _MODIFIED)

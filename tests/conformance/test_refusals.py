@@ -327,3 +327,24 @@ def test_an_update_that_does_not_say_of_what(both: tuple[Api, Api], path: str, b
         answers.append(api.put(f"{path}/{name}", {"metadata": {"name": name}, **body}))
     real, ours = answers
     assert (ours.code, ours.causes) == (real.code, real.causes)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "answer"),
+    [
+        ({}, (201, "")),
+        ({"resourceVersion": "5"}, (201, "")),
+        ({"resourceVersion": "x"}, (500, "")),
+        ({"uid": "x"}, (409, "Conflict")),
+        ({"labels": {"a b": "c"}}, (422, "Invalid")),
+        ({"namespace": "other"}, (400, "BadRequest")),
+    ],
+)
+def test_an_update_creates_what_is_of_some_kinds(api: Api, metadata: Any, answer: tuple[int, str]) -> None:
+    name = f"u-{uuid4().hex[:8]}"
+    updated = api.put(f"{LEASES}/{name}", {"metadata": {"name": name, **metadata}, "spec": {"holderIdentity": "a"}})
+    assert updated.refusal == answer
+    if updated.code == 201:
+        (entry,) = updated.body["metadata"]["managedFields"]
+        assert entry["operation"] == "Update"
+        assert api.get(f"{LEASES}/{name}").body == updated.body
