@@ -27,14 +27,20 @@ _CONFIG_KEY_RULE = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
+_NOT_HELD = re.compile(r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value")
+"""Fields that the schema calls required and the server takes without: an empty LimitRange is one, a sysctl may be set to
+nothing, and a source of data that is none is dropped.
+"""
+
 
 def by_schema(form: Form, value: Any, path: str = "") -> Iterator[Mistake]:
     """Required fields and enumerations that the published schema names, but for those of statuses."""
     match value:
         case dict():
             for name in form.schema.get("required", ()):
-                if value.get(name) in (None, "", []):
-                    yield required(f"{path}.{name}" if path else name)
+                place = f"{path}.{name}" if path else name
+                if value.get(name) in (None, "", []) and not _NOT_HELD.fullmatch(place):
+                    yield required(place)
             for name, item in value.items():
                 field = form.fields.get(name)
                 inner = field.form if field else form.items

@@ -206,6 +206,15 @@ def test_the_status_of_some_kinds_is_written_with_labels(api: Api, home: str) ->
         assert "n" not in found["spec"]["selector"]
 
 
+def test_what_the_schema_requires_and_the_server_does_not(api: Api, home: str) -> None:
+    limits = api.post(f"/api/v1/namespaces/{home}/limitranges", {"metadata": {"name": "x"}})
+    create(api, home, "PersistentVolumeClaim", spec={**CLAIM, "dataSource": {}})
+    spec = copy.deepcopy(SELECTED)
+    spec["template"]["spec"]["securityContext"] = {"sysctls": [{"name": "net.ipv4.ip_local_reserved_ports"}]}
+    create(api, home, "Deployment", spec=spec)
+    assert limits.code == 201
+
+
 PORTS = [{"containerPort": 70000, "name": "toolongtoolongtoolong"}, {"containerPort": 0}]
 BOTH = [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
 
