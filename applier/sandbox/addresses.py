@@ -34,6 +34,11 @@ def query_of(target: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True, max_num_fields=100).items()}
 
 
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """A parameter that is yes or no, as the API server takes it: what is given is yes, but for `false` and `0`."""
+    return query.get(name, "0").lower() not in ("false", "0")
+
+
 def segments(target: str) -> list[str]:
     path = target.partition("?")[0]
     return [unquote(part) for part in path.strip("/").split("/")]
@@ -74,7 +79,7 @@ def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) ->
         case "GET", True:
             return "get"
         case "GET", False:
-            return "watch" if query.get("watch") in ("1", "true") else "list"
+            return "watch" if flag(query, "watch") else "list"
         case "POST", False:
             return "create"
         case "PUT", True:

@@ -178,20 +178,19 @@ class Sandbox:
     def _kind(self, where: Address) -> Kind:
         """Raises UnknownPathError, Refusal (404, 405)."""
         kind = self.state.kinds.find(where.group, where.version, where.plural)
-        if kind is None:
-            # A built-in group knows its resources; what serves custom kinds has never heard of the others.
-            if any(not known.custom for known in self.state.kinds.kinds(where.group, where.version)):
-                raise not_served()
-            raise UnknownPathError
+        if kind is None or (where.namespace and not kind.namespaced):
+            raise self._unknown(where.group)
         if where.subresource and where.subresource not in kind.subresources:
             raise not_served()
-        if where.name and kind.namespaced is not bool(where.namespace):
-            raise not_served()
-        if not kind.namespaced and where.namespace:
-            raise not_served()
-        if where.verb == "create" and kind.namespaced and not where.namespace:
-            raise not_allowed()
+        if kind.namespaced and not where.namespace and where.verb not in ("list", "watch"):
+            raise self._unknown(where.group) if where.name or kind.custom else not_allowed()
         return kind
+
+    def _unknown(self, group: str) -> Refusal | UnknownPathError:
+        """A built-in group knows its resources; what serves custom kinds has never heard of the others."""
+        kinds = self.state.kinds
+        known = (kind for version in kinds.versions(group) for kind in kinds.kinds(group, version))
+        return UnknownPathError() if all(kind.custom for kind in known) else not_served()
 
     def _read(self, kind: Kind, where: Address, request: Request) -> Response:
         many = where.verb != "get"

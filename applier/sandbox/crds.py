@@ -107,6 +107,7 @@ class Definitions:
                 tuple(_column(one) for one in version.get("additionalPrinterColumns") or ()),
                 custom=True,
                 scale=_scale((version.get("subresources") or {}).get("scale")),
+                selectable=tuple(one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()),
             )
             for version in spec["versions"]
             if version.get("served")

@@ -113,6 +113,8 @@ class Kind:
     columns: tuple[Column, ...] = ()
     custom: bool = False
     scale: ScalePaths | None = None
+    selectable: tuple[str, ...] = ()
+    """Dotted paths that field selectors may name, of a custom kind."""
 
     @property
     def api_version(self) -> str:

@@ -249,6 +249,8 @@ def _key(key: str, field: str) -> Iterator[Mistake]:
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         yield invalid(field, key, "prefix part must be non-empty")
+    elif len(prefix) > 253:
+        yield invalid(field, key, "prefix part must be no more than 253 bytes")
     elif prefix and not _SUBDOMAIN.fullmatch(prefix):
         yield invalid(field, key, f"prefix part {_RULES['subdomain']}")
     if not name:

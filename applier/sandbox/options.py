@@ -1,17 +1,20 @@
-"""Options of write requests: query parameters, and for deletions the body.
+"""Options of requests: query parameters, and for deletions the body.
 
-Source: CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s.io/v1, with apimachinery's validation.
+Source: ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s.io/v1, with apimachinery's validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from applier.sandbox.addresses import flag
 from applier.sandbox.wire import (
     Mistake,
+    Refusal,
     Request,
     Subject,
     bad_request,
@@ -23,9 +26,10 @@ from applier.sandbox.wire import (
 )
 from renderer.values import dataclass
 
-_TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _POLICIES = ("Foreground", "Background", "Orphan")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_MATCH = "resourceVersionMatch"
+_MATCHES = ("Exact", "NotOlderThan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def write_options(request: Request, query: Mapping[str, str], verb: str, *, appl
     if mistakes:
         raise invalid_object(Subject("meta.k8s.io", "", f"{verb.capitalize()}Options"), mistakes)
     manager = named or request.headers.get("user-agent", "").partition("/")[0][:128] or "unknown"
-    return WriteOptions(manager, "dryRun" in query, asked or "Warn", query.get("force", "") in _TRUE)
+    return WriteOptions(manager, "dryRun" in query, asked or "Warn", flag(query, "force"))
 
 
 def _dry_run(query: Mapping[str, str]) -> list[Mistake]:
@@ -112,3 +116,69 @@ def _delete_body(body: bytes) -> dict[str, Any]:
     if kind not in (None, "DeleteOptions"):
         raise bad_request(f'{kind} in version "{options.get("apiVersion", "")}" cannot be handled as DeleteOptions')
     return options
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Of a list or a watch. `version` is None where none is given; `limit` 0 is none, as are `seconds`; `initial` is
+    whether a watch begins with what is there, None if that is left to the version.
+    """
+
+    version: int | None = None
+    exact: bool = False
+    limit: int = 0
+    token: str = ""
+    seconds: int = 0
+    initial: bool | None = None
+    bookmarks: bool = False
+
+
+def list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
+    """Raises Refusal (400, 422; 500 for the version of a watch)."""
+    limit, seconds = _number(query, "limit"), _number(query, "timeoutSeconds")
+    initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    text, match, token = (query.get(name, "") for name in ("resourceVersion", _MATCH, "continue"))
+    if mistakes := list(_of_watch(match, initial) if watching else _of_list(match, text, token, initial)):
+        raise invalid_object(Subject("meta.k8s.io", "", "ListOptions"), mistakes)
+    if token and text not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    version = version_of(text, told="" if watching else "invalid resource version: ", code=500 if watching else 400)
+    return ListOptions(version, match == "Exact", limit, token, seconds, initial, flag(query, "allowWatchBookmarks"))
+
+
+def _of_list(match: str, version: str, token: str, initial: bool | None) -> Iterator[Mistake]:
+    if match and not version:
+        yield forbidden(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided")
+    if match and token:
+        yield forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided")
+    if match == "Exact" and version == "0":
+        yield forbidden(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
+    if match not in ("", *_MATCHES):
+        yield unsupported(_MATCH, match, (*_MATCHES, ""))
+    if initial is not None:
+        yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+
+
+def _of_watch(match: str, initial: bool | None) -> Iterator[Mistake]:
+    if initial is not None and match != "NotOlderThan":
+        yield forbidden(_MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan")
+    if initial is None and match:
+        yield forbidden(_MATCH, f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided")
+
+
+def version_of(text: str, *, told: str = "", code: int = 500) -> int | None:
+    """A resourceVersion, None for none. Raises Refusal with `code` and a message that begins with `told`."""
+    if not text:
+        return None
+    if not re.fullmatch("[0-9]{1,20}", text) or int(text) >= 2**64:
+        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise Refusal(code, "BadRequest" if code == 400 else "", told + message)
+    return int(text)
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    """A parameter that is a whole number of 64 bits, 0 if it is not given. Raises Refusal (400)."""
+    text = query.get(name, "0")
+    if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)

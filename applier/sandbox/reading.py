@@ -16,45 +16,51 @@ from typing import Any
 import orjson
 
 from applier.sandbox.addresses import Address
+from applier.sandbox.jsonpath import at
 from applier.sandbox.kinds import Kind
+from applier.sandbox.options import list_options, version_of
 from applier.sandbox.selectors import field_selector, label_selector
 from applier.sandbox.shapes import Look, list_bytes
 from applier.sandbox.state import State
 from applier.sandbox.store import Stored
-from applier.sandbox.wire import (
-    Refusal,
-    Subject,
-    bad_request,
-    expired,
-    forbidden,
-    invalid_object,
-    not_found,
-    unsupported,
-)
+from applier.sandbox.wire import Refusal, bad_request, expired, not_found
 from renderer.values import dataclass
 
 SNAPSHOTS = 32
 """Lists that are being read in pages, kept at once."""
 
-_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "configmaps": (),
-    "events": (
-        "involvedObject.kind",
-        "involvedObject.name",
-        "involvedObject.namespace",
-        "involvedObject.uid",
-        "reason",
-        "type",
+_METADATA = {"metadata.name": "", "metadata.namespace": ""}
+_EVENT = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "certificatesigningrequests.certificates.k8s.io": {"spec.signerName": ""},
+    "events": dict.fromkeys(
+        (*(f"involvedObject.{name}" for name in _EVENT), "reason", "reportingComponent", "type"), ""
     ),
-    "jobs.batch": ("status.successful",),
-    "namespaces": ("status.phase",),
-    "nodes": ("spec.unschedulable",),
-    "pods": ("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase", "status.podIP"),
-    "secrets": ("type",),
-    "services": ("spec.clusterIP", "spec.type"),
+    "events.events.k8s.io": dict.fromkeys(
+        (*(f"regarding.{name}" for name in _EVENT), "reason", "reportingController", "type"), ""
+    ),
+    "jobs.batch": {"status.successful": "0"},
+    "namespaces": {"status.phase": ""},
+    "nodes": {"spec.unschedulable": "false"},
+    "pods": {
+        "spec.hostNetwork": "false",
+        "spec.nodeName": "",
+        "spec.restartPolicy": "",
+        "spec.schedulerName": "",
+        "spec.serviceAccountName": "",
+        "status.nominatedNodeName": "",
+        "status.phase": "",
+        "status.podIP": "",
+    },
+    "replicationcontrollers": {"status.replicas": "0"},
+    "secrets": {"type": ""},
+    "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""What field selectors may ask for beside name and namespace."""
+"""What field selectors may ask for beside name and namespace, and what is found where there is nothing."""
 
+_WITHOUT_NAMESPACE = frozenset({"namespaces", "nodes"})
+
+_TOKEN = "meta.k8s.io/v1"
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
@@ -68,39 +74,29 @@ def selection(kind: Kind, address: Address) -> tuple[Match, bool]:
     labels, fields = address.query.get("labelSelector", ""), address.query.get("fieldSelector", "")
     matches_labels = label_selector(labels)
     terms = field_selector(fields)
+    known = {**_METADATA, **_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
+    if kind.resource in _WITHOUT_NAMESPACE:
+        del known["metadata.namespace"]
     for path, _, _ in terms:
-        if path not in ("metadata.name", "metadata.namespace", *_FIELDS.get(kind.resource, ())):
-            allowed = '"metadata.name", "metadata.namespace"'
-            raise bad_request(f'"{path}" is not a known field selector: only {allowed}')
+        if path not in known:
+            raise bad_request(f"field label not supported: {path}")
 
     def matches(stored: Stored) -> bool:
         return matches_labels(stored.labels) and all(
-            (_field(stored, path) == value) is equal for path, value, equal in terms
+            (_field(stored, path, known[path]) == value) is equal for path, value, equal in terms
         )
 
     return matches, bool(labels.strip() or terms)
 
 
-def _field(stored: Stored, path: str) -> str:
+def _field(stored: Stored, path: str, absent: str) -> str:
     match path:
         case "metadata.name":
             return stored.key.name
         case "metadata.namespace":
             return stored.key.namespace
-    value: Any = stored.object()
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return "" if value is None else str(value)
-
-
-def number(query: Mapping[str, str], name: str) -> int:
-    """A parameter that is a whole number, 0 if it is not given. Raises Refusal (400)."""
-    text = query.get(name, "")
-    if not text:
-        return 0
-    if not text.removeprefix("-").isdecimal() or len(text) > 18:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    value = at(stored.object(), path)
+    return absent if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ class _Token:
 
     @property
     def text(self) -> str:
-        document = {"v": "meta.k8s.io/v1", "rv": self.version, "start": "/".join(self.start) + "\0"}
+        document = {"v": _TOKEN, "rv": self.version, "start": "/".join(self.start) + "\0"}
         return base64.urlsafe_b64encode(orjson.dumps(document)).decode().rstrip("=")
 
     @classmethod
@@ -120,7 +116,7 @@ class _Token:
         try:
             document = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
             namespace, _, name = document["start"].removesuffix("\0").rpartition("/")
-            if type(document["rv"]) is int:
+            if document["v"] == _TOKEN and type(document["rv"]) is int and document["rv"] > 0:
                 return cls(document["rv"], (namespace, name))
         except (binascii.Error, ValueError, KeyError, TypeError, AttributeError):
             pass
@@ -135,8 +131,8 @@ class Reading:
         self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[Stored]] = OrderedDict()
 
     def find(self, kind: Kind, address: Address) -> Stored:
-        """Raises Refusal (404, 400, 504)."""
-        self._check_version(address.query)
+        """Raises Refusal (404, 500, 504)."""
+        self._check_version(version_of(address.query.get("resourceVersion", "")))
         stored = self._state.store.get(kind.key(address.namespace, address.name))
         if stored is None:
             raise not_found(kind.subject(address.name))
@@ -149,18 +145,17 @@ class Reading:
 
     def list(self, kind: Kind, address: Address, look: Look) -> bytes:
         """Raises Refusal (400, 410, 422, 504)."""
-        query = address.query
         matches, partial = selection(kind, address)
-        limit, token = number(query, "limit"), query.get("continue", "")
-        version, items = self._state.store.version, None
-        if token:
-            if query.get("resourceVersion", "0") not in ("", "0"):
-                raise bad_request("specifying resource version is not allowed when using continue")
-            version, items = self._resume(kind, address, _Token.parse(token))
+        options = list_options(address.query)
+        limit, version = options.limit, self._state.store.version
+        if options.token:
+            version, items = self._resume(kind, address, _Token.parse(options.token))
         else:
-            self._check_match(query)
-            self._check_version(query)
-        if items is None:
+            self._check_version(options.version)
+            if options.exact and options.version != version:
+                raise expired("The resourceVersion for the provided list is too old.")
+            if options.version == 0:  # Served from a cache, which knows no pages.
+                limit = 0
             items = self._all(kind, address.namespace)
         page, rest = _page((item for item in items if matches(item)), limit)
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
@@ -187,29 +182,12 @@ class Reading:
             while len(self._snapshots) > SNAPSHOTS:
                 self._snapshots.popitem(last=False)
 
-    def _check_version(self, query: Mapping[str, str]) -> None:
-        text = query.get("resourceVersion", "")
-        if text and not (text.isdecimal() and len(text) < 19):
-            told = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-            raise bad_request(f"invalid resource version: {told}")
-        if text and int(text) > self._state.store.version:
+    def _check_version(self, version: int | None) -> None:
+        present = self._state.store.version
+        if version is not None and version > present:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-            message = f"Timeout: Too large resource version: {text}, current: {self._state.store.version}"
+            message = f"Timeout: Too large resource version: {version}, current: {present}"
             raise Refusal(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
-
-    def _check_match(self, query: Mapping[str, str]) -> None:
-        asked = query.get("resourceVersionMatch", "")
-        options = Subject("meta.k8s.io", "", "ListOptions")
-        if not asked:
-            return
-        if not query.get("resourceVersion"):
-            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            raise invalid_object(options, [forbidden("resourceVersionMatch", why)])
-        if asked not in ("Exact", "NotOlderThan"):
-            mistake = unsupported("resourceVersionMatch", asked, ("Exact", "NotOlderThan", ""))
-            raise invalid_object(options, [mistake])
-        if asked == "Exact" and query["resourceVersion"] != str(self._state.store.version):
-            raise expired("The resourceVersion for the provided list is too old.")
 
 
 def _page(items: Iterator[Stored], limit: int) -> tuple[list[Stored], Iterator[Stored] | None]:

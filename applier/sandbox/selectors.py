@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from applier.sandbox import metadata
 from applier.sandbox.wire import bad_request
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
 
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|>|<|[^\s=!,()<>]+)")
-_NAME = re.compile(r"([A-Za-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
 
 
@@ -27,6 +26,8 @@ def label_selector(text: str) -> Predicate:
         requirements.append(_requirement(tokens))
         if tokens.peek and tokens.take() != ",":
             raise bad_request(f"unable to parse requirement: found '{tokens.last}', expected: ',' or 'end of string'")
+        if tokens.last == "," and not tokens.peek:
+            raise bad_request("found '', expected: identifier after ','")
     match requirements:
         case []:
             return lambda _: True
@@ -53,8 +54,7 @@ class _Tokens:
 def _requirement(tokens: _Tokens) -> Predicate:
     negated = tokens.peek == "!" and bool(tokens.take())
     key = tokens.take()
-    if not _NAME.fullmatch(key):
-        raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": is not a label\'s name')
+    _check(key, "")
     if negated:
         return lambda labels: key not in labels
     match tokens.peek:
@@ -78,17 +78,20 @@ def _requirement(tokens: _Tokens) -> Predicate:
 
 def _comparison(key: str, tokens: _Tokens) -> Predicate:
     greater, text = tokens.take() == ">", tokens.take()
-    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+    bound = _integer(text)
+    if bound is None:
         raise bad_request(f'unable to parse requirement: values[0][{key}]: Invalid value: "{text}": must be an integer')
-    bound = int(text)
 
     def matches(labels: Labels) -> bool:
-        value = labels.get(key, "")
-        if not re.fullmatch(r"-?[0-9]{1,18}", value):
-            return False
-        return int(value) > bound if greater else int(value) < bound
+        value = _integer(labels.get(key, ""))
+        return value is not None and (value > bound if greater else value < bound)
 
     return matches
+
+
+def _integer(text: str) -> int | None:
+    """A number of 64 bits; a label's value has no sign."""
+    return int(text) if re.fullmatch("[0-9]{1,63}", text) and int(text) < 2**63 else None
 
 
 def _value(tokens: _Tokens) -> str:
@@ -96,9 +99,14 @@ def _value(tokens: _Tokens) -> str:
     if tokens.peek in ("", ","):
         return ""
     value = tokens.take()
-    if not _VALUE.fullmatch(value):
-        raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{value}": is not a label\'s value')
+    _check("key", value)
     return value
+
+
+def _check(key: str, value: str) -> None:
+    """Raises Refusal (400) for what is no label."""
+    for mistake in metadata.labels({key: value}):
+        raise bad_request(f"unable to parse requirement: <nil>: {mistake.message}")
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:
@@ -124,14 +132,26 @@ def _values(tokens: _Tokens) -> frozenset[str]:
 FieldTerms = tuple[tuple[str, str, bool], ...]
 """Path, value, and whether they must be equal."""
 
+_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
+_SPECIAL = re.compile(r"\\(.?)|=", re.DOTALL)
+
 
 def field_selector(text: str) -> FieldTerms:
     """The terms of `metadata.name=x,status.phase!=Running`. Raises Refusal (400)."""
     terms: list[tuple[str, str, bool]] = []
-    for term in filter(None, text.split(",")):
-        found = re.fullmatch(r"([^=!]*)(==|!=|=)(.*)", term)
+    for term in _TERM.findall(text):
+        found = re.fullmatch(r"(.*?)(==|!=|=)(.*)", term, re.DOTALL)
         if not found:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         path, operator, value = found.groups()
-        terms.append((path.strip(), value.strip(), operator != "!="))
+        terms.append((path, _SPECIAL.sub(_meant, value), operator != "!="))
     return tuple(terms)
+
+
+def _meant(found: re.Match[str]) -> str:
+    """What a backslash and what follows it stand for. Raises Refusal (400), for `=` without one too."""
+    if found[1] is None:
+        raise bad_request("invalid field selector: unescaped character in value: 61")
+    if found[1] not in ("\\", ",", "="):
+        raise bad_request(f"invalid field selector: invalid escape sequence: {found[0]}")
+    return found[1]

@@ -27,7 +27,9 @@ _CONFIG_KEY_RULE = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
-_NOT_HELD = re.compile(r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value")
+_NOT_HELD = re.compile(
+    r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value"
+)
 """Fields that the schema calls required and the server takes without: an empty LimitRange is one, a sysctl may be set to
 nothing, and a source of data that is none is dropped.
 """

@@ -15,16 +15,15 @@ import orjson
 
 from applier.sandbox.addresses import Address
 from applier.sandbox.kinds import Kind
-from applier.sandbox.reading import Match, number, selection
+from applier.sandbox.options import list_options
+from applier.sandbox.reading import Match, selection
 from applier.sandbox.shapes import Look, object_bytes
 from applier.sandbox.state import State
 from applier.sandbox.store import Event, Stored
-from applier.sandbox.wire import Refusal, Subject, expired, forbidden, invalid_object
+from applier.sandbox.wire import Refusal, expired
 
 LONGEST, BOOKMARK_EVERY = 3600.0, 60.0
 """Seconds: the most that a watch lasts, and between two bookmarks of one that nothing happens to."""
-
-_TRUE = ("1", "true")
 
 
 class Watching:
@@ -36,19 +35,16 @@ class Watching:
 
     def watch(self, kind: Kind, address: Address, look: Look) -> AsyncIterator[bytes]:
         """The events, as lines of JSON. Raises Refusal (400, 422, 500) at once."""
-        query = address.query
         matches, _ = selection(kind, address)
-        seconds = number(query, "timeoutSeconds")
-        initial = _initial_events(query)
-        version = _version(query)
+        options = list_options(address.query, watching=True)
         cursor = _Cursor(self._state, kind, address.namespace, matches, look)
-        bookmarks = query.get("allowWatchBookmarks") in _TRUE
-        if initial or (initial is None and version == 0):
-            first = cursor.present(mark=bookmarks and bool(initial))
+        if options.initial or (options.initial is None and not options.version):
+            first = cursor.present(mark=options.bookmarks and bool(options.initial))
         else:
-            cursor.position = version or self._state.store.version
+            cursor.position = options.version or self._state.store.version
             first = []
-        return self._stream(cursor, first, seconds=min(seconds or LONGEST, LONGEST), bookmarks=bookmarks)
+        seconds = min(options.seconds or LONGEST, LONGEST)
+        return self._stream(cursor, first, seconds=seconds, bookmarks=options.bookmarks)
 
     async def _stream(
         self, cursor: _Cursor, first: list[bytes], *, seconds: float, bookmarks: bool
@@ -146,28 +142,3 @@ def _last_seen(event: Event) -> Stored:
 
 def _line(kind: bytes, obj: bytes) -> bytes:
     return b'{"type":"' + kind + b'","object":' + obj + b"}\n"
-
-
-def _initial_events(query: Mapping[str, str]) -> bool | None:
-    """Whether the state at the beginning is asked for; None if the client leaves that to the version. Raises Refusal
-    (422).
-    """
-    asked, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch", "")
-    options = Subject("meta.k8s.io", "", "ListOptions")
-    if asked is None:
-        if match:
-            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            raise invalid_object(options, [forbidden("resourceVersionMatch", why)])
-        return None
-    if match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid_object(options, [forbidden("resourceVersionMatch", why)])
-    return asked in _TRUE
-
-
-def _version(query: Mapping[str, str]) -> int:
-    text = query.get("resourceVersion", "") or "0"
-    if not text.isdecimal() or len(text) > 18:
-        told = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise Refusal(500, "", told)
-    return int(text)

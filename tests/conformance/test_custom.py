@@ -56,6 +56,7 @@ def definition(group: str, *, scope: str = "Namespaced") -> Json:
     first = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     first |= {"subresources": {"status": {}}, "additionalPrinterColumns": columns}
     open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    first["selectableFields"] = [{"jsonPath": ".spec.mode"}, {"jsonPath": ".spec.size"}]
     second = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": open_schema}}
     names = {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]}
     return {
@@ -279,6 +280,20 @@ def test_printer_columns(api: Api, widgets: str, widget: Any) -> None:
     assert columns == [("Name", "string", 0), ("Size", "integer", 0), ("Ports", "string", 0), ("Note", "string", 1)]
     assert table["rows"][0]["cells"][:2] == ["a", 1]
     assert table["rows"][0]["cells"][3] == "web"
+
+
+def test_fields_that_a_definition_lets_select_by(api: Api, widgets: str, widget: Any) -> None:
+    for name, size in (("a", 1), ("b", 2)):
+        api.post(widgets, widget(name, size=size))
+    for selector, found in (("spec.size%3D2", ["b"]), ("spec.mode%3Dx,spec.size!%3D2", ["a"]), ("spec.word%3D", None)):
+        answer = api.get(f"{widgets}?fieldSelector={selector}")
+        assert found == ([one["metadata"]["name"] for one in answer.body["items"]] if answer.code == 200 else None)
+
+
+def test_addresses_of_custom_kinds(api: Api, group: str) -> None:
+    """Where a namespace is missing nothing is served, and nothing is deleted."""
+    for method, path in (("POST", "widgets"), ("DELETE", "widgets"), ("GET", "widgets/a")):
+        assert api.request(method, f"/apis/{group}/v1/{path}", {}).body == "404 page not found\n"
 
 
 def test_discovery_shows_a_custom_kind(api: Api, group: str) -> None:

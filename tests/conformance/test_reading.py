@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
 import pytest
 
 from tests.conformance.servers import Api, Json
@@ -63,6 +67,91 @@ def test_fields_that_only_some_kinds_can_be_selected_by(api: Api, home: str) -> 
     for name, kind in (("a", "example.com/x"), ("b", "Opaque")):
         assert api.post(secrets, {"metadata": {"name": name}, "type": kind}).code == 201
     assert names(api.get(f"{secrets}?fieldSelector=type%3DOpaque").body) == ["b"]
+
+
+LABELS = [
+    *(
+        "tier,",
+        "tier=web,",
+        ",tier",
+        ",",
+        "  ",
+        " tier = web ",
+        "tier==web,n>4",
+        "tier\t=\nweb",
+        "tier=web db",
+        "n gt 4",
+    ),
+    *("n>9223372036854775807", "n>9223372036854775808", "n>-1", "n>+4", "n>4 5", "n>", "n>5,n<11", "n>5,"),
+    *("in in (x)", "!in", "tier=in", "tier in (in,notin)", "tier notin (in),tier=db", "tier in (web) n", "(tier)"),
+    *(
+        "tier in (web,)",
+        "tier in (,web)",
+        "tier in (,,web)",
+        "tier in ()",
+        "tier in (web",
+        "tier in (web),",
+        "tier!web",
+    ),
+    *("a.b/c", "A.b/c", "a.b/", "/c", "a.b/c/d", "a" * 254 + "/b", "x" * 63, "x" * 64, "tier=" + "x" * 64, "tier=-a"),
+]
+FIELDS = [
+    *("metadata.name=n1,", "metadata.name = n1", " metadata.name=n1", "metadata.name=n1 ", "metadata.name=n1=n2"),
+    *(r"metadata.name=n\1", r"metadata.name=n1\,", r"metadata.name!=a\=b", "metadata.name===n1", "metadata.name!n1"),
+    *("=x", "!metadata.name=n1", "metadata.name=n1,metadata.name=n2", "metadata.uid=x", ","),
+]
+PODS = [
+    *("spec.schedulerName=own", "spec.hostNetwork=true", "spec.hostNetwork=false", "spec.restartPolicy=Never"),
+    *("status.nominatedNodeName=", "status.phase!=Pending", "spec.priority=0"),
+]
+OPTIONS = [
+    *("limit=", "limit=-1", "limit=99999999999999999999", "limit=1e1", "limit=1&resourceVersion=0", "timeoutSeconds=x"),
+    *("resourceVersionMatch=Exact&resourceVersion=0", "resourceVersion=18446744073709551615", "resourceVersion=-1"),
+    *("resourceVersion=18446744073709551616", "sendInitialEvents=false", "watch=FALSE", "watch=0", "continue=e30"),
+    *("resourceVersionMatch=NotOlderThan&resourceVersion=0&limit=2", "continue=x&resourceVersionMatch=NotOlderThan"),
+    *(f"continue={token}" for token in ("eyJ2IjoibWV0YS5rOHMuaW8vdjIiLCJydiI6MSwic3RhcnQiOiJhXFx1MDAwMCJ9", "e30")),
+]
+SELECTED = [
+    *(f"configmaps?labelSelector={quote(selector)}" for selector in LABELS),
+    *(f"configmaps?fieldSelector={quote(selector)}" for selector in FIELDS),
+    *(f"pods?fieldSelector={quote(selector)}" for selector in PODS),
+    *(f"configmaps?{options}" for options in OPTIONS),
+    *("replicationcontrollers?fieldSelector=status.replicas%3D0", "configmaps/n1?resourceVersion=abc", "foos"),
+]
+EVERYWHERE = [
+    *("/api/v1/namespaces?fieldSelector=metadata.namespace%3Dx", "/api/v1/nodes?fieldSelector=metadata.namespace%3Dx"),
+    *("/apis/apps/v9/deployments", "/api/v2/pods", "/apis/nope/v1/nopes", "/api/v1/namespaces/default/nodes"),
+    "/apis/events.k8s.io/v1/events?fieldSelector=regarding.name%3Dx",
+]
+
+
+def answered(api: Api, path: str) -> tuple[Any, ...]:
+    answer = api.get(path)
+    if not isinstance(answer.body, dict):
+        return answer.code, answer.body
+    found = [name for name in names(answer.body) if name != "kube-root-ca.crt"] if "items" in answer.body else []
+    return *answer.refusal, answer.causes, found, bool(answer.body.get("metadata", {}).get("continue"))
+
+
+@pytest.mark.cluster
+def test_what_a_list_takes(both: tuple[Api, Api]) -> None:
+    labels: list[Json] = [{"tier": "web", "n": "5", "in": "x"}, {"tier": "db", "n": "10", "a.b/c": "1"}, {}]
+    specs: list[Json] = [{}, {"hostNetwork": True, "schedulerName": "own", "restartPolicy": "Never"}]
+    home = f"l-{uuid4().hex[:8]}"
+    for api in both:
+        assert api.post("/api/v1/namespaces", {"metadata": {"name": home}}).code == 201
+        for number, found in enumerate(labels):
+            config: Json = {"metadata": {"name": f"n{number}", "labels": found}}
+            assert api.post(f"/api/v1/namespaces/{home}/configmaps", config).code == 201
+        for number, spec in enumerate(specs):
+            pod: Json = {
+                "metadata": {"name": f"p{number}"},
+                "spec": {"containers": [{"name": "c", "image": "c"}], **spec},
+            }
+            assert api.post(f"/api/v1/namespaces/{home}/pods", pod).code == 201
+    paths = [*(f"/api/v1/namespaces/{home}/{path}" for path in SELECTED), *EVERYWHERE]
+    real, ours = ({path: answered(api, path) for path in paths} for api in both)
+    assert ours == real
 
 
 def test_pages_show_one_state(api: Api, five: str) -> None:

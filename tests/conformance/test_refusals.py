@@ -211,6 +211,7 @@ def test_a_list(api: Api, configs: str, query: str, refusal: tuple[int, str]) ->
         ("PUT", "/api/v1/namespaces/default/configmaps", 405),
         ("POST", "/api/v1/namespaces/default/configmaps/a", 405),
         ("DELETE", "/api/v1/namespaces", 405),
+        ("DELETE", "/api/v1/configmaps", 405),
         ("GET", "/api/v1/namespaces/default/configmaps/a/status", 404),
         ("DELETE", "/api/v1/namespaces/default", 403),
         ("GET", "/api/v1/namespaces/default/configmaps/absent", 404),
