@@ -11,13 +11,17 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import IO
+from shutil import which
+from typing import IO, Any
 
 from gitops.errors import SourceError
 from renderer.values import dataclass
@@ -144,15 +148,14 @@ class Git:
         return True
 
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
-        try:
-            import git
-        except ImportError:  # GitPython looks for git when it is imported
-            raise _not_installed() from None
+        if which("git") is None:
+            raise _not_installed()
+        runner = _runner()
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
-        program = [*_without_foreign_variables(), git.Git.GIT_PYTHON_GIT_EXECUTABLE, "--no-pager"]
+        program = [*_without_foreign_variables(), "git", "--no-pager"]
         try:
-            started = git.Git(str(self.directory)).execute(
+            started = runner.Git(str(self.directory)).execute(
                 [*program, *settings, *place, *arguments],
                 istream=source,
                 as_process=True,
@@ -160,7 +163,7 @@ class Git:
                 start_new_session=True,
                 pass_fds=self.held,
             )
-        except git.GitCommandNotFound:
+        except runner.GitCommandNotFound:
             raise _not_installed() from None
         process: subprocess.Popen[bytes] = started.proc
         started.proc = None
@@ -187,6 +190,23 @@ class Git:
                     raise GitTimeoutError(-1, f"no end after {self.timeout:g} s")
                 self.tick()
         return bytes(output), bytes(errors)
+
+
+def _runner() -> Any:
+    """`git.cmd`, without the rest of GitPython: importing all of it costs four times as much, and two processes that ask Git for its version. Who
+    asks the package for more gets it whole.
+    """
+    if "git" not in sys.modules and (spec := find_spec("git")) and (loader := spec.loader):
+        package = module_from_spec(spec)
+
+        def whole(name: str) -> Any:
+            del vars(package)["__getattr__"]
+            loader.exec_module(package)
+            return getattr(package, name)
+
+        vars(package)["__getattr__"] = whole
+        sys.modules["git"] = package
+    return import_module("git.cmd")
 
 
 def _source(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:

@@ -209,6 +209,20 @@ def test_importing_costs_no_library() -> None:
     assert done.stdout.strip() == "set()"
 
 
+def test_git_is_run_without_the_rest_of_its_package(work: Work) -> None:
+    """It would be four times as much to import, and ask Git for its version. Who asks for it gets it."""
+    commit = work.commit(a="1")
+    code = (
+        "import sys; from pathlib import Path; from gitops.source import LocalRepository; "
+        f"print(LocalRepository(Path({str(work.path)!r})).head(), *{{'git.repo', 'git.remote'}} & set(sys.modules)); "
+        f"import git; print(git.Repo({str(work.path)!r}).head.commit, git.cmd.Git is git.Git)"
+    )
+    done = subprocess.run(
+        (sys.executable, "-c", code), capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3]
+    )
+    assert done.stdout.split() == [commit, commit, "True"], done.stderr
+
+
 def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: Work, tmp_path: Path) -> None:
     """Else what came to the base since would count as taken back by the head."""
     work.commit(a="1")
