@@ -1,8 +1,9 @@
-"""`dataclass` as the standard library has it, at a part of its price where a class is frozen and has slots, as nearly all here are.
+"""`dataclass` as the standard library has it, at a part of its price.
 
-The standard library compiles six functions for each such class, which takes 0.5 ms and more: with three hundred classes a fifth of the time of a
-short command, which uses few of them. Here a function is compiled when it is first called, and the initialiser fills the slots themselves instead of
-passing by its own `__setattr__` for each. Type checkers see the standard library's decorator; `fields`, `replace` and `match` work as they do there.
+The standard library compiles six functions for a frozen class, which takes 0.5 ms and more: with three hundred classes a fifth of the time of a short
+command, which uses few of them. Here a function is compiled when it is first called, and the initialiser of a frozen class fills the slots themselves
+instead of passing by its own `__setattr__` for each. Type checkers see the standard library's decorator; `fields`, `replace` and `match` work as they
+do there.
 """
 
 from __future__ import annotations
@@ -10,33 +11,36 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import partial
 from reprlib import recursive_repr
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # for others to import
 else:
 
-    def dataclass(cls=None, /, *, eq=True, **others):
-        if others != {"frozen": True, "slots": True}:
-            return dataclasses.dataclass(cls, eq=eq, **others)
-        return _value(cls, eq) if cls is not None else lambda made: _value(made, eq)
+    def dataclass(cls=None, /, *, order=False, kw_only=False, **others):
+        if order or kw_only:
+            return dataclasses.dataclass(cls, order=order, kw_only=kw_only, **others)
+        return _made(cls, **others) if cls is not None else lambda plain: _made(plain, **others)
 
 
-def _value(cls: type, eq: bool) -> type:
+def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True) -> type:  # noqa: A002 - its name there
     """What the class defines itself stays."""
     own = {name for name, defined in vars(cls).items() if defined is not None}
-    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=True)(cls)
-    methods = {
-        "__init__": _compiled(made, "__init__", _initialiser),
-        "__repr__": _shown,
-        "__setattr__": _refuse_to_set,
-        "__delattr__": _refuse_to_delete,
-        "__setstate__": _restore,
-    }
+    cls.__doc__ = cls.__doc__ or cls.__name__  # or its signature would be looked for
+    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots)(cls)
+    methods: dict[str, Any] = {"__init__": _compiled(made, "__init__", partial(_initialiser, frozen))}
+    if repr:
+        methods["__repr__"] = _shown
     if eq:
         methods["__eq__"] = _compiled(made, "__eq__", _comparison)
-        methods["__hash__"] = _compiled(made, "__hash__", _digest)
+        methods["__hash__"] = _compiled(made, "__hash__", _digest) if frozen else None
+    if frozen:
+        methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+        if slots:
+            methods["__setstate__"] = _restore
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
     return made
@@ -56,7 +60,7 @@ def _compiled(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iter
     return first
 
 
-def _initialiser(cls: type, known: dict[str, Any]) -> Iterable[str]:
+def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str]:
     known["MISSING"] = MISSING
     positional, keyword, lines = ["self"], ["*"], []
     for field in dataclasses.fields(cls):
@@ -72,12 +76,19 @@ def _initialiser(cls: type, known: dict[str, Any]) -> Iterable[str]:
         else:
             value = fallback
         if value:
-            known[f"set_{name}"] = getattr(cls, name).__set__
-            lines.append(f"set_{name}(self, {value})")
+            known[f"set_{name}"] = _setter(cls, name)
+            lines.append(f"set_{name}(self, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(positional + (keyword if len(keyword) > 1 else []))
     return f"def __init__({parameters}):", *lines, "pass"
+
+
+def _setter(cls: type, name: str) -> Callable[[Any, Any], None]:
+    slot = getattr(cls, name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return slot.__set__
+    return lambda self, value: object.__setattr__(self, name, value)
 
 
 def _comparison(cls: type, known: dict[str, Any]) -> Iterable[str]:

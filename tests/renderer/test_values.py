@@ -1,4 +1,4 @@
-"""A value behaves as a frozen dataclass of the standard library does."""
+"""Our dataclasses behave as those of the standard library do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pytest
@@ -81,8 +82,27 @@ def _classes(dataclass: Callable[..., Any]) -> tuple[Any, ...]:
     @dataclass
     class Open:
         name: str
+        tags: list[str] = field(default_factory=list)
+        note: str = field(default="", init=False)
 
-    return Empty, One, Many, Below, Derived, Own, Same, Named, Ordered, Open
+    @dataclass(slots=True)
+    class OpenSlots(Open):
+        size: int = 0
+
+    @dataclass(frozen=True)
+    class Loose:
+        name: str
+        size: int = 3
+
+        @cached_property
+        def long(self) -> str:
+            return self.name * self.size
+
+    @dataclass(repr=False, eq=False)
+    class Bare:
+        name: str
+
+    return Empty, One, Many, Below, Derived, Own, Same, Named, Ordered, Open, OpenSlots, Loose, Bare
 
 
 OURS, THEIRS = _classes(values.dataclass), _classes(dataclasses.dataclass)
@@ -107,6 +127,11 @@ CASES: list[tuple[int, tuple[Any, ...], dict[str, Any]]] = [
     (7, ("a", 1), {}),
     (8, ("a",), {}),
     (9, ("a",), {}),
+    (9, ("a", ["b"]), {}),
+    (10, ("a", [], 4), {}),
+    (11, ("a",), {}),
+    (11, (["a"],), {"size": 1}),
+    (12, ("a",), {}),
 ]
 
 
@@ -140,6 +165,7 @@ def _behaviour(cls: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> d
         "set": told(lambda: setattr(made, names[0], 1)) if names else None,
         "deleted": told(lambda: delattr(made, names[0])) if names else None,
         "unknown": told(lambda: setattr(made, "unknown", 1)) is None,
+        "long": getattr(made, "long", None),
         "copied": told(lambda: [getattr(copy.deepcopy(made), name) for name in names]),
         "dict": dataclasses.asdict(again),
     }
