@@ -109,14 +109,17 @@ class Turns:
         return found is not None and found.revision != found.aim
 
     def _undone(self, first: Change) -> Change | None:
-        """What is done to an object that in the end is as it is now."""
+        """What is done to an object that in the end is as it is now; or that goes in the end, and is no member of the set before."""
         waits = self._waiting(first.instance or first.key)
-        if waits is None or first.key is None or not first.action.is_change or _is_nothing(first):
+        is_wanted = first.key in self._at_last
+        if waits is None or first.key is None or not first.action.is_change or (is_wanted and _is_nothing(first)):
             return None
-        action = then = Action.UPDATE if first.key in self._at_last else Action.DELETE
+        action = then = Action.UPDATE if is_wanted else Action.DELETE
         if first.action in _GONE:
             action, then = Action.REPLACE, Action.CREATE
-        change = replace(first, action=action, diff=(), gates=(gate_of(self._stays[waits]),), why="", is_undone=True)
+        is_undone = action is not Action.DELETE or first.action is Action.CREATE
+        gates = (gate_of(self._stays[waits]),)
+        change = replace(first, action=action, diff=(), gates=gates, why="", is_undone=is_undone)
         return self._before(change, first, waits, then)
 
     def _before(self, change: Change, first: Change, instance: ObjectKey, then: Action | None = None) -> Change:

@@ -10,6 +10,7 @@ import pytest
 
 from applier.plan import Brake
 from gitops.review.report import Action, Change
+from renderer import keys
 from renderer.identity import ObjectKey
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
@@ -88,6 +89,24 @@ def test_what_somebody_deleted_comes_again_as_it_was() -> None:
             ("update 1 ConfigMap/default/y-last", ("data.revision: 1 -> 2",), ["PaceReached"]),
         ]
         assert done(run(platform))[key] is Action.CREATE
+
+
+def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_revision_has_it_no_more() -> None:
+    """Nothing else differs of it, and the cluster does not know it as a member: it is in no list of what goes."""
+    with Platform() as platform:
+        platform.commit(files("1", policy="", x={}, y={}))
+        run(platform)
+        key = ObjectKey("", "ConfigMap", "default", "y-last")
+        platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(keys.PART_OF))
+        link = definition("Link", [config_map("first")], spec=FIELDS)
+        platform.commit({**files("2", x={}, y={}), "link.json": link})
+        (change,) = (change for change in platform.plan().changes if change.key == key)
+        assert (change.action, change.is_undone) == (Action.DELETE, False)
+        assert parts((change,)) == [
+            ("update 1 ConfigMap/default/y-last", (), []),
+            ("delete 1 ConfigMap/default/y-last", (), ["PaceReached"]),
+        ]
+        assert done(run(platform))[key] is Action.UPDATE
 
 
 @pytest.mark.parametrize("more", [{"governs": "All"}, {"minAvailable": "100%"}], ids=str)
