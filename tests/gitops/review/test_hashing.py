@@ -70,7 +70,10 @@ def changed(**said: object) -> Callable[[], str]:
         "in which order": lambda: told(changes=(OTHER, CHANGE, KEPT)),
         "under which rules": lambda: told(catalog(duration="9h")),
         "to which revision": lambda: told(move=replace(MOVE, new=3)),
+        "from which revision": lambda: told(move=replace(MOVE, old=0)),
+        "of which definition": lambda: told(move=replace(MOVE, name="blog.kro.run")),
         "what is wrong": lambda: told(problem=replace(PROBLEM, message="is bad")),
+        "with which field": lambda: told(problem=replace(PROBLEM, path="spec.y")),
         "of which source": lambda: told(catalog(source="other")),
         "the value of a Secret that changes": lambda: told(catalog("two")),
     }.items(),
@@ -87,6 +90,7 @@ def test_it_is_another_where_something_else_would_be_done(other: tuple[str, Call
             gates=(Gate(Reason.WINDOW_CLOSED, "shut", "w", datetime(2026, 11, 23, tzinfo=UTC)),)
         ),
         "words": changed(why="drifted"),
+        "what comes to nothing": lambda: told(changes=(CHANGE, replace(OTHER, node="x", is_undone=True), OTHER, KEPT)),
         "places in files": changed(file="moved.yaml", line=9),
         "how many instances there are": lambda: told(move=replace(MOVE, instances=11)),
         "where a problem stands": lambda: told(problem=replace(PROBLEM, file="moved.yaml", line=7)),

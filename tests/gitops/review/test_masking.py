@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from gitops.cli.planned import text
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
-from gitops.review.masking import Masks
+from gitops.review.masking import OF_CLUSTER, Masks, may_be_equal
 from gitops.review.report import Action, Difference
 from gitops.words.times import Times
 from tests.gitops.review.commits import planned
@@ -62,11 +63,53 @@ def test_what_is_named_like_a_secret_and_is_none_is_shown() -> None:
     assert masks.value("prod") == "(secret #1)"
 
 
+def secret(**values: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "stringData": values}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("url: http://p%40ss%2Fw0rd@db", "url: http://(secret #1)@db"),
+        ("at p@ss/w0rd-of-prod now", "at (secret #1) now"),
+        ("at 8letters now", "at (secret #1) now"),
+        ("at OGxldHRlcnM= now", "at (secret #1) now"),
+        ("at spaces-around now", "at (secret #1) now"),
+        ("at 7letter now", "at 7letter now"),
+        ("7letter", "(secret #1)"),
+        ("pin4", "(secret #1)"),
+        ("pi3", "pi3"),
+    ],
+)
+def test_a_value_is_found_in_each_of_its_forms_and_whole(text: str, told: str) -> None:
+    """Of two that begin alike the longer one: nothing of it is left. What is read later is known as well."""
+    masks = Masks()
+    assert masks.text(text) == text
+    values = {"a": "p@ss/w0rd", "b": "p@ss/w0rd-of-prod", "c": "8letters", "d": " spaces-around\n", "e": "7letter"}
+    masks.learn([secret(**values, f="pin4", g="pi3")])
+    assert masks.value({"list": [text], text: 1}) == {"list": [told], told: 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "may_be"),
+    [
+        (f"app:({OF_CLUSTER} #1)@db", "app:(secret #7)@db", True),
+        (f"app:({OF_CLUSTER} #1)@db", "app:(secret #7)@other", False),
+        ("app:(secret #1)@db", "app:(secret #7)@db", False),
+        (1, f"({OF_CLUSTER} #1)", False),
+    ],
+)
+def test_values_that_a_snapshot_hides_may_be_equal_and_what_stands_around_them_is_compared(
+    old: object, new: object, may_be: bool
+) -> None:
+    assert may_be_equal(old, new) == may_be
+
+
 def test_nobody_can_tell_a_value_from_the_numbers() -> None:
     """Numbers say in which order values were met, and nothing else; the hash behind them has a key of its own in each plan."""
     one, other = Masks(b"one"), Masks(b"other")
-    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"b": "second-value", "a": "first-value"}}
-    assert one.object(secret)["data"] == other.object(secret)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
+    found = secret(b="second-value", a="first-value")
+    assert one.object(found)["data"] == other.object(found)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
 
 
 QUOTING = """\
@@ -105,15 +148,10 @@ def test_what_quotes_a_value_names_its_number() -> None:
 def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
     """A short value within a longer text is found nowhere; there all of them stand together."""
     said = {LAST_APPLIED: '{"stringData":{"pin":"7421"}}', "team": "shop"}
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s", "annotations": said},
-        "stringData": {"pin": "7421"},
-    }
+    found = {**secret(pin="7421"), "metadata": {"name": "s", "annotations": said}}
     masks = Masks()
-    masks.learn([secret])
-    assert masks.object(secret)["metadata"]["annotations"] == {"team": "shop"}
+    masks.learn([found])
+    assert masks.object(found)["metadata"]["annotations"] == {"team": "shop"}
 
 
 def test_a_value_of_a_secret_that_does_not_change_is_masked_where_it_is_copied_to() -> None:
