@@ -20,22 +20,33 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # for others to import
 else:
 
-    def dataclass(cls=None, /, *, order=False, kw_only=False, **others):
-        if order or kw_only:
-            return dataclasses.dataclass(cls, order=order, kw_only=kw_only, **others)
-        return _made(cls, **others) if cls is not None else lambda plain: _made(plain, **others)
+    def dataclass(cls=None, /, **how):
+        return _made(cls, **how) if cls is not None else lambda plain: _made(plain, **how)
 
 
-def _made(cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True) -> type:  # noqa: A002 - its name there
+_ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+
+
+def _made(
+    cls: type,
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    order: bool = False,
+    repr: bool = True,  # noqa: A002 - its name there
+    kw_only: bool = False,
+) -> type:
     """What the class defines itself stays."""
     own = {name for name, defined in vars(cls).items() if defined is not None}
     cls.__doc__ = cls.__doc__ or cls.__name__  # or its signature would be looked for
-    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots)(cls)
+    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
     methods: dict[str, Any] = {"__init__": _compiled(made, "__init__", partial(_initialiser, frozen))}
     if repr:
         methods["__repr__"] = _shown
+    for name, sign in {**({"__eq__": "=="} if eq else {}), **(_ORDER if order else {})}.items():
+        methods[name] = _compiled(made, name, partial(_comparison, name, sign))
     if eq:
-        methods["__eq__"] = _compiled(made, "__eq__", _comparison)
         methods["__hash__"] = _compiled(made, "__hash__", _digest) if frozen else None
     if frozen:
         methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
@@ -91,11 +102,11 @@ def _setter(cls: type, name: str) -> Callable[[Any, Any], None]:
     return lambda self, value: object.__setattr__(self, name, value)
 
 
-def _comparison(cls: type, known: dict[str, Any]) -> Iterable[str]:
+def _comparison(name: str, sign: str, cls: type, known: dict[str, Any]) -> Iterable[str]:
     compared = [field for field in dataclasses.fields(cls) if field.compare]
-    yield "def __eq__(self, other):"
+    yield f"def {name}(self, other):"
     yield "if other.__class__ is not self.__class__: return NotImplemented"
-    yield f"return {_tuple('self', compared)} == {_tuple('other', compared)}"
+    yield f"return {_tuple('self', compared)} {sign} {_tuple('other', compared)}"
 
 
 def _digest(cls: type, known: dict[str, Any]) -> Iterable[str]:

@@ -78,6 +78,7 @@ def _classes(dataclass: Callable[..., Any]) -> tuple[Any, ...]:
     @dataclass(frozen=True, slots=True, order=True)
     class Ordered:
         name: str
+        size: int = 0
 
     @dataclass
     class Open:
@@ -195,6 +196,15 @@ class Sent:
 
 def test_it_can_be_sent_to_another_process() -> None:
     assert pickle.loads(pickle.dumps(Sent("a", ("b",)))) == Sent("a", ("b",))
+
+
+def test_what_has_an_order_is_sorted_by_it() -> None:
+    ordered = OURS[8]
+    small, large = ordered("a", 2), ordered("b", 1)
+    assert sorted([large, small]) == [small, large]
+    assert (small < large, small <= small, large > small, small >= large) == (True, True, True, False)
+    with pytest.raises(TypeError, match="not supported between"):
+        assert small < ("b", 1)
 
 
 def test_what_holds_itself_is_shown() -> None:
