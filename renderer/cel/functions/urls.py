@@ -17,7 +17,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
 _PORT: Final = re.compile(r"(:[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
-_HOST: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"\u0080-\U0010ffff]*")
+_HOST: Final = re.compile(r"[^\x00- #%/?@\\^`{|}\x7f]*")
 _WRITTEN_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]/%]*")
 _PLAIN_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~$&+,/:;=@")
 
