@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from itertools import count
 from typing import Any
@@ -58,6 +59,11 @@ class Door:
         """A new one: what a process knows dies with it."""
         return cluster_of(self.answer, concurrency=1)
 
+    def left(self) -> list[bytes]:
+        """Everything that another process could find, to tell it from what else may be left."""
+        store = self.sandbox.state.store
+        return [one.content for name in store.resources() for one in store.shelf(name).objects.values()]
+
     def objects(self) -> list[dict[str, Any]]:
         """All that is stored, but for what the server counts."""
         found = []
@@ -68,3 +74,24 @@ class Door:
                     item["metadata"].pop(name, None)
                 found.append(item)
         return found
+
+
+def deaths(begun: Door, act: Callable[[Door], object]) -> Iterator[tuple[Door, str]]:
+    """What `act` leaves behind when it is killed at each of its writes, before and after that was carried out; with the words for it. What one
+    death leaves after a write is mostly what another one leaves before the next: the same is not given twice.
+    """
+    seen: list[list[bytes]] = []
+    for point in count():
+        for carried_out in (False, True):
+            door = Door(begun)
+            door.kill_at(point, carried_out=carried_out)
+            try:
+                act(door)
+            except KilledError:
+                door.last = None
+            else:
+                assert seen, "nothing is written"
+                return
+            if (left := door.left()) not in seen:
+                seen.append(left)
+                yield door, f"killed {'after' if carried_out else 'before'} write {point}"

@@ -15,7 +15,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
-from tests.gitops.doors import GROUP, NAMESPACE, Door, KilledError
+from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
 from tests.scenarios.definitions import chain, link
 
 KRO = ("kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller")
@@ -101,19 +101,14 @@ def test_it_may_be_killed_at_every_write() -> None:
     begun = left_by_kro()
     whole = Door(begun)
     take_over(whole)
-    wanted, points = state_of(whole), whole.writes
+    wanted = state_of(whole)
     told = str(wanted)
     assert not [manager for manager in KRO if f"'manager': '{manager}'" in told]
     assert "kro.run/finalizer" not in told
     assert "internal.kro.run" not in told
     assert "kro.run/node-id" in told
-    assert points > 10
-    for point in range(points):
-        for carried_out in (False, True):
-            door = Door(begun)
-            door.kill_at(point, carried_out=carried_out)
-            with pytest.raises(KilledError):
-                take_over(door)
-            door.last = None
-            take_over(door)
-            assert state_of(door) == wanted, (point, carried_out)
+    left = list(deaths(begun, take_over))
+    assert len(left) > 10
+    for door, death in left:
+        take_over(door)
+        assert state_of(door) == wanted, death

@@ -18,7 +18,7 @@ from gitops.passes.sources import SourceState
 from gitops.records.record import read_records
 from gitops.uninstall import Leaver
 from renderer.catalog import load
-from tests.gitops.doors import GROUP, NAMESPACE, Door, KilledError
+from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
 from tests.scenarios.definitions import chain, config_map, link
 
 
@@ -48,25 +48,24 @@ async def leave(door: Door, *, with_workloads: bool) -> None:
 @pytest.mark.parametrize("with_workloads", [False, True], ids=["release", "with-workloads"])
 def test_it_may_be_killed_at_every_write(*, with_workloads: bool) -> None:
     """Enumerated: each write, before and after it was carried out."""
+
+    def leaves(door: Door) -> None:
+        asyncio.run(leave(door, with_workloads=with_workloads))
+
     begun = installed()
     whole = Door(begun)
-    asyncio.run(leave(whole, with_workloads=with_workloads))
+    leaves(whole)
     whole.sandbox.settle()
-    wanted, points = whole.objects(), whole.writes
+    wanted = whole.objects()
     assert "levelgate-system" not in str(wanted)
     assert ("one-b" in str(wanted)) is not with_workloads
-    assert points > 8
-    for point in range(points):
-        for carried_out in (False, True):
-            door = Door(begun)
-            door.kill_at(point, carried_out=carried_out)
-            with pytest.raises(KilledError):
-                asyncio.run(leave(door, with_workloads=with_workloads))
-            door.last = None
-            door.sandbox.settle()
-            asyncio.run(leave(door, with_workloads=with_workloads))
-            door.sandbox.settle()
-            assert door.objects() == wanted, (point, carried_out)
+    left = list(deaths(begun, leaves))
+    assert len(left) > 8
+    for door, death in left:
+        door.sandbox.settle()
+        leaves(door)
+        door.sandbox.settle()
+        assert door.objects() == wanted, death
 
 
 def test_records_go_once_everything_is_released() -> None:
