@@ -55,8 +55,8 @@ class Browsing:
 
 
 @asynccontextmanager
-async def launched(executable: str) -> AsyncIterator[Browsing]:
+async def launched(executable: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        yield Browsing(browser)
+        yield browser
         await browser.close()

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 
 from tests.conftest import IN_CI
 from tests.gitops.server.browsing import Browsing, launched
@@ -20,14 +22,21 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture
-async def browsing() -> AsyncIterator[Browsing]:
-    """A headless Chromium. Without one the test is skipped; with `CI=true` it fails."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A headless Chromium for all tests of a module: to start one costs more than most of them. Without one they are skipped, with `CI=true` they
+    fail.
+    """
     executable = chromium()
     if executable is None:
         (pytest.fail if IN_CI else pytest.skip)(MISSING)
     async with launched(executable) as found:
         yield found
+
+
+@pytest.fixture
+def browsing(browser: Browser) -> Browsing:
+    return Browsing(browser)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

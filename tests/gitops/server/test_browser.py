@@ -14,6 +14,8 @@ from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import planned, scene
 from tests.gitops.server.test_page import HOSTILE, held
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 INSTANCE: Final = "/instances/g.test/Link/default/i0"
 
 CONTRASTS: Final = """() => {
