@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from copy import copy, deepcopy
+from copy import copy
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
+from tests.gitops.fleet import copy_of
 
 NAMESPACE, GROUP = "default", "g.test"
 _PATHS = (
@@ -35,7 +36,7 @@ class Door:
         self.sandbox: Sandbox = Sandbox(
             clock=lambda: 1e9,
             new_uid=lambda: f"uid-{next(self._numbers)}",
-            store=deepcopy(before.sandbox.state.store) if before else None,
+            store=copy_of(before.sandbox.state.store) if before else None,
         )
         self.writes = 0
         self.last: int | None = None

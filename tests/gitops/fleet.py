@@ -38,6 +38,12 @@ _deployed: dict[str, Store] = {}
 """What fleets came to, by all that they are made of."""
 
 
+def copy_of(store: Store) -> Store:
+    """With the same objects and events, which never change."""
+    shelves = map(store.shelf, store.resources())
+    return deepcopy(store, {id(one): one for shelf in shelves for one in (*shelf.objects.values(), *shelf.events)})
+
+
 def commit_id(number: int) -> str:
     """Of the commit with this number, counted from 1; the short form that objects record tells them apart, the one for people does not."""
     return f"{number:012d}".ljust(40, "0")
@@ -100,7 +106,7 @@ class Fleet:
         }
         with replace(self, **said, clock=StillClock()) as other:
             other.clock.moment = self.clock.moment
-            other.sandbox = Sandbox(clock=other.clock.seconds, store=deepcopy(self.sandbox.state.store))
+            other.sandbox = Sandbox(clock=other.clock.seconds, store=copy_of(self.sandbox.state.store))
             other.restart()
             yield other
 
@@ -189,19 +195,33 @@ class Fleet:
 
         Only the first of fleets that are alike goes all the way; the others are as a process that starts beside it when it is there.
         """
-        alike = repr((type(self), self.source, self.clock.moment, self.commits, self._files()))
-        is_new = self.sandbox.state.store.version == Sandbox().state.store.version
-        if is_new and alike in _deployed:
-            self.sandbox = Sandbox(clock=self.clock.seconds, store=deepcopy(_deployed[alike]))
+        made_of = self.made_of
+        if self.recall(made_of):
             self.push()
             self.step()
         else:
             self.deploy()
-            if is_new:
-                _deployed[alike] = deepcopy(self.sandbox.state.store)
+            self.remember(made_of)
         if rules:
             self.push(**rules)
             self.step()
+
+    @property
+    def made_of(self) -> str:
+        """What decides what it comes to; empty where its cluster is not new."""
+        is_new = self.sandbox.state.store.version == Sandbox().state.store.version
+        return repr((type(self), self.source, self.clock.moment, self.commits, self._files())) if is_new else ""
+
+    def recall(self, made_of: str) -> bool:
+        """Find the cluster that a fleet made of this has come to; False where none has."""
+        if known := _deployed.get(made_of):
+            self.sandbox = Sandbox(clock=self.clock.seconds, store=copy_of(known))
+        return known is not None
+
+    def remember(self, made_of: str) -> None:
+        """This is what a fleet made of that has come to."""
+        if made_of:
+            _deployed[made_of] = copy_of(self.sandbox.state.store)
 
     def deploy(self) -> None:
         """The first commit, brought to its end: all of the fleet runs and is healthy."""

@@ -72,11 +72,17 @@ class Scene:
         return found
 
     async def started(self) -> None:
-        """All of the fleet runs, is healthy and has settled."""
+        """All of the fleet runs, is healthy and has settled; only the first of fleets that are alike goes all the way."""
+        made_of = self.fleet.made_of
+        if self.fleet.recall(made_of):
+            self.fleet.push()
+            await self.step()
+            return
         self.fleet.push()
         for _ in range(6):
             await self.step()
             self.fleet.ready(*self.fleet.at("one"))
+        self.fleet.remember(made_of)
 
     @property
     def server(self) -> Server:

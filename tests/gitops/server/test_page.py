@@ -299,12 +299,13 @@ async def test_a_browser_that_was_led_here_by_another_name_gets_nothing() -> Non
 
 async def test_the_end_of_a_pass_is_told_at_once() -> None:
     async with scene(names=("i0",)) as seen:
-        await seen.started()
+        seen.fleet.push()
+        await seen.step()
         async with seen.client() as client, client.get("/events") as response:
             assert response.headers["Content-Type"] == "text/event-stream"
-            assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 6\n\n"
+            assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 1\n\n"
             await seen.step()
-            assert await response.content.readuntil(b"\n\n") == b"data: 7\n\n"
+            assert await response.content.readuntil(b"\n\n") == b"data: 2\n\n"
 
 
 async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_well(
@@ -314,17 +315,17 @@ async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_we
     write = web.StreamResponse.write
 
     async with scene(names=("i0",)) as seen:
-        await seen.started()
+        seen.fleet.push()
         found = await seen.step()
 
         async def written(response: web.StreamResponse, data: bytes) -> None:
             await write(response, data)
-            if data == b"data: 7\n\n":
+            if data == b"data: 1\n\n":
                 seen.seen.monitor.passed(found)
 
         monkeypatch.setattr(web.StreamResponse, "write", written)
         async with asyncio.timeout(10), seen.client() as client, client.get("/events") as response:
-            assert await response.content.readuntil(b"data: 8\n\n")
+            assert await response.content.readuntil(b"data: 2\n\n")
 
 
 async def test_while_nothing_happens_the_number_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
