@@ -109,6 +109,16 @@ def read_object(kind: Kind, obj: Object, options: WriteOptions, body: bytes) -> 
     return fitted.obj, (*strange, *repeated)
 
 
+def _whole(value: Any) -> Any:
+    """With `1` for `1.0`, as Go writes it and then reads it. Into the structure of a built-in kind `1.0` is not read."""
+    kind = value.__class__
+    if kind is dict:
+        return {name: _whole(item) for name, item in value.items()}
+    if kind is list:
+        return [_whole(item) for item in value]
+    return int(value) if kind is float and value.is_integer() and -(2**63) <= value < 2**63 else value
+
+
 def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
     """Drops owner references that stand there twice; the warning that says so."""
     if not (repeated := rules.drop_repeated_owners(obj["metadata"])):
@@ -122,8 +132,10 @@ def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
 def fit(kind: Kind, obj: Object, *, merged: bool = False) -> Fitted:
     """As `Model.fit`, with the metadata read first."""
     metadata, unknown, mistake = rules.read(obj.get("metadata"))
-    whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
-    fitted = kind.model.fit(whole, merged=merged)
+    content = _whole(obj) if kind.custom else obj
+    fitted = kind.model.fit(
+        {"apiVersion": kind.api_version, "kind": kind.kind, **content, "metadata": metadata}, merged=merged
+    )
     return Fitted(fitted.obj, (*unknown, *fitted.unknown), mistake or fitted.mistake)
 
 
@@ -173,7 +185,7 @@ def change_of(kind: Kind, content_type: str, body: bytes) -> Callable[[Object], 
         merge = _merge_of(body)
         return lambda live: merge_patch(live, merge)
     if content_type == _STRATEGIC and not kind.custom:
-        merge = _merge_of(body)
+        merge = _whole(_merge_of(body))
         return lambda live: strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
     raise _unknown_patch(custom=kind.custom)
 
@@ -226,7 +238,7 @@ def _operations_of(body: bytes) -> Callable[[Object], Any]:
 def intent_of(kind: Kind, address: Address, body: bytes) -> Object:
     """The body of a server-side apply. Raises Refusal (400)."""
     try:
-        intent = orjson.loads(body)
+        intent = _whole(orjson.loads(body))
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
     if not isinstance(intent, dict):

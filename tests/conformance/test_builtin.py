@@ -144,6 +144,16 @@ def test_immutable_data(api: Api, home: str, kind: str) -> None:
     assert api.merge(path, {"metadata": {"labels": {"l": "1"}}}).code == 200
 
 
+def test_a_whole_number_with_a_fraction(api: Api, home: str) -> None:
+    """Such as an expression of doubles gives: applied it is a number of replicas, created it is none."""
+    path = PATHS["Deployment"].format(home)
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}
+    body = {**deployment, "spec": {**SELECTED, "replicas": 2.0}}
+    assert api.post(path, body).refusal == (400, "BadRequest")
+    assert str(api.apply(f"{path}/x", body).body["spec"]["replicas"]) == "2"
+    assert api.merge(f"{path}/x", {"spec": {"replicas": 3.0}}).refusal == (422, "Invalid")
+
+
 def test_a_selector_that_does_not_find_its_own_pods(api: Api, home: str) -> None:
     spec = {**SELECTED, "selector": {"matchLabels": {"app": "other"}}}
     answer = api.post(PATHS["Deployment"].format(home), {"metadata": {"name": "x"}, "spec": spec})

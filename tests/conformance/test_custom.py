@@ -123,6 +123,15 @@ def test_unknown_fields_are_dropped_and_defaults_set(api: Api, widgets: str, wid
     assert 'unknown field "spec.zz"' in strict.body["message"]
 
 
+def test_a_whole_number_is_stored_without_a_fraction(api: Api, widgets: str, widget: Any) -> None:
+    spec = widget(free={"a": [1.0, 1.5, -0.0], "b": 1e3})
+    api.post(widgets, spec)
+    api.apply(f"{widgets}/b", {**spec, "metadata": {"name": "b"}})
+    for name in ("a", "b"):
+        free = api.get(f"{widgets}/{name}").body["spec"]["free"]
+        assert str(free) == "{'a': [1, 1.5, 0], 'b': 1000}"
+
+
 @pytest.mark.parametrize(
     ("spec", "causes"),
     [
