@@ -31,7 +31,7 @@ def query_of(target: str) -> dict[str, str]:
     _, _, query = target.partition("?")
     if not query:
         return {}
-    return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True, max_num_fields=100).items()}
+    return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

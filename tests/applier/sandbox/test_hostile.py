@@ -137,6 +137,11 @@ def test_any_address(target: str, method: str) -> None:
     answered(Sandbox(), Request(method, target))
 
 
+def test_many_parameters() -> None:
+    query = "&".join(f"p{number}=1" for number in range(5000))
+    assert Sandbox().handle(Request("GET", f"{CONFIGS}?{query}")).status == 200
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(["configmaps", "pods", "services", "secrets"]))
 def test_protobuf_of_any_form(body: bytes, plural: str) -> None:
