@@ -50,6 +50,30 @@ def labels(path: str) -> Cell:
     return lambda obj, now: ",".join(f"{key}={value}" for key, value in sorted(found(obj, now).items())) or "<none>"
 
 
+def selector(path: str) -> Cell:
+    """A label selector, as `kubectl get -l` takes it."""
+    found = at(path, {})
+
+    def cell(obj: Object, now: float) -> str:
+        chosen = found(obj, now)
+        terms = {name: f"{name}={value}" for name, value in (chosen.get("matchLabels") or {}).items()}
+        terms |= {one["key"]: _expression(one) for one in chosen.get("matchExpressions") or ()}
+        return ",".join(terms[name] for name in sorted(terms)) or "<none>"
+
+    return cell
+
+
+def _expression(one: Object) -> str:
+    values = ",".join(sorted(one.get("values") or ()))
+    match one["operator"]:
+        case "Exists":
+            return str(one["key"])
+        case "DoesNotExist":
+            return f"!{one['key']}"
+        case operator:
+            return f"{one['key']} {operator.lower()} ({values})"
+
+
 def containers(field: str, path: str = "spec.template.spec") -> Cell:
     found = at(f"{path}.containers", [])
     return lambda obj, now: ",".join(str(one.get(field, "")) for one in found(obj, now))
@@ -73,7 +97,8 @@ def address(obj: Object, _: float) -> str:
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", ""))
     ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-    found = ",".join(str(one.get("ip") or one.get("hostname")) for one in ingress)
+    given = spec.get("externalIPs") or ()
+    found = ",".join((*(str(one.get("ip") or one.get("hostname")) for one in ingress), *given))
     if found or "type" not in spec:
         return found
     return "<pending>" if spec["type"] == "LoadBalancer" else "<none>"
@@ -82,7 +107,10 @@ def address(obj: Object, _: float) -> str:
 def job_status(obj: Object, _: float) -> str:
     conditions = (obj.get("status") or {}).get("conditions") or ()
     held = [one["type"] for one in conditions if one.get("status") == "True"]
-    return next((word for word in ("Complete", "Failed", "Suspended") if word in held), "Running")
+    if "deletionTimestamp" in obj["metadata"] and not {"Complete", "Failed"} & {*held}:
+        return "Terminating"
+    words = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((word for word in words if word in held), "Running")
 
 
 def job_duration(obj: Object, now: float) -> str:
@@ -95,7 +123,7 @@ def job_duration(obj: Object, now: float) -> str:
 
 def hosts(obj: Object, _: float) -> str:
     rules = (obj.get("spec") or {}).get("rules") or ()
-    return ",".join(str(rule.get("host") or "*") for rule in rules) or "*"
+    return _few([str(rule.get("host") or "*") for rule in rules]) or "*"
 
 
 def pod_ready(obj: Object, _: float) -> str:
@@ -130,7 +158,7 @@ def _target(metric: Object) -> str:
 
 
 def targets(obj: Object, _: float) -> str:
-    return ", ".join(_target(metric) for metric in obj["spec"].get("metrics") or ()) or "<none>"
+    return _few([_target(metric) for metric in obj["spec"].get("metrics") or ()], most=2, between=", ") or "<none>"
 
 
 def reference(path: str, first: str = "kind") -> Cell:
@@ -144,7 +172,7 @@ def reference(path: str, first: str = "kind") -> Cell:
 def subjects(kind: str) -> Cell:
     def cell(obj: Object, _: float) -> str:
         found = [one for one in obj.get("subjects") or () if one.get("kind") == kind]
-        return ",".join(f"{one['namespace']}/{one['name']}" if "namespace" in one else one["name"] for one in found)
+        return ", ".join(f"{one['namespace']}/{one['name']}" if "namespace" in one else one["name"] for one in found)
 
     return cell
 
@@ -158,11 +186,11 @@ def endpoints(obj: Object, _: float) -> str:
         for port in one.get("ports") or ()
         for address in one.get("addresses") or ()
     ]
-    return _few(found) or "<none>"
+    return _few(found) if subsets else "<none>"
 
 
-def _few(words: Sequence[str]) -> str:
-    return ",".join(words[:3]) + (f" + {len(words) - 3} more..." if len(words) > 3 else "")
+def _few(words: Sequence[str], *, most: int = 3, between: str = ",") -> str:
+    return between.join(words[:most]) + (f" + {len(words) - most} more..." if len(words) > most else "")
 
 
 def slice_ports(obj: Object, _: float) -> str:
@@ -192,3 +220,57 @@ def used(of: str) -> Cell:
         )
 
     return cell
+
+
+def phase(obj: Object, now: float) -> Any:
+    """Of a Pod or a claim; of a Pod why it has that, where its status says so."""
+    if "deletionTimestamp" in obj["metadata"]:
+        return "Terminating"
+    return at("status.reason")(obj, now) or at("status.phase", "Pending")(obj, now)
+
+
+def bound(path: str, cell: Cell) -> Cell:
+    """A cell of a claim that has a volume."""
+    return lambda obj, now: cell(obj, now) if at(path)(obj, now) else ""
+
+
+def elapsed(*paths: str) -> Cell:
+    """How long ago the first of these times was that there is."""
+    return lambda obj, now: since(next(filter(None, (at(path)(obj, now) for path in paths)), None), now)
+
+
+def first(*paths: str) -> Cell:
+    """The first of these values that there is; "" for none."""
+    return lambda obj, now: next(filter(None, (at(path)(obj, now) for path in paths)), "")
+
+
+def regarding(obj: Object, _: float) -> str:
+    """`pod/x`, what an Event is about."""
+    about = obj.get("involvedObject") or obj.get("regarding") or {}
+    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+
+
+def last_scheduled(obj: Object, now: float) -> str:
+    last = at("status.lastScheduleTime")(obj, now)
+    return since(last, now) if last else "<none>"
+
+
+def parameters(obj: Object, now: float) -> str:
+    found = at("spec.parameters", {})(obj, now)
+    kind = ".".join(filter(None, (found.get("kind"), found.get("apiGroup"))))
+    return f"{kind}/{found['name']}" if found else "<none>"
+
+
+def storage_class(obj: Object, _: float) -> str:
+    metadata = obj["metadata"]
+    chosen = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
+    return f"{metadata['name']} (default)" if chosen else str(metadata["name"])
+
+
+def teller(obj: Object, now: float) -> str:
+    """Who tells an Event, and from where."""
+    names = (
+        first("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
+        first("source.host", "deprecatedSource.host", "reportingInstance"),
+    )
+    return ", ".join(filter(None, (name(obj, now) for name in names)))

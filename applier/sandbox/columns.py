@@ -12,23 +12,33 @@ from applier.sandbox.cells import (
     address,
     age,
     at,
+    bound,
     completions,
     containers,
     count,
+    elapsed,
     endpoints,
+    first,
     hosts,
     job_duration,
     job_status,
     labels,
+    last_scheduled,
     modes,
     of,
+    parameters,
+    phase,
     pod_ready,
     ports,
     reference,
+    regarding,
+    selector,
     slice_endpoints,
     slice_ports,
+    storage_class,
     subjects,
     targets,
+    teller,
     text,
     used,
 )
@@ -74,7 +84,7 @@ def _of_pods(path: str) -> tuple[TableColumn, TableColumn]:
 
 
 _WORKLOAD = _of_pods("spec.template.spec")
-_SELECTOR = _column("Selector", labels("spec.selector.matchLabels"), priority=1)
+_SELECTOR = _column("Selector", selector("spec.selector"), priority=1)
 _BINDING = (
     NAME,
     _column("Role", reference("roleRef")),
@@ -82,6 +92,18 @@ _BINDING = (
     _column("Users", subjects("User"), priority=1),
     _column("Groups", subjects("Group"), priority=1),
     _column("ServiceAccounts", subjects("ServiceAccount"), priority=1),
+)
+_EVENT = (
+    _column("Last Seen", elapsed("series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp", "eventTime")),
+    _column("Type", at("type")),
+    _column("Reason", at("reason")),
+    _column("Object", regarding),
+    _column("Subobject", first("involvedObject.fieldPath", "regarding.fieldPath"), priority=1),
+    _column("Source", teller, priority=1),
+    _column("Message", lambda obj, _: str(obj.get("message") or obj.get("note") or "").strip()),
+    _column("First Seen", elapsed("firstTimestamp", "deprecatedFirstTimestamp", "eventTime"), priority=1),
+    _column("Count", lambda obj, now: first("series.count", "count", "deprecatedCount")(obj, now) or 1, priority=1),
+    _column("Name", at("metadata.name"), form="name", priority=1),
 )
 _WEBHOOKS = (NAME, _column("Webhooks", count("webhooks"), kind=_INTEGER), AGE)
 
@@ -92,7 +114,7 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
     "pods": (
         NAME,
         _column("Ready", pod_ready),
-        _column("Status", at("status.phase", "Pending")),
+        _column("Status", phase),
         _column("Restarts", lambda *_: "0"),
         AGE,
         _column("IP", at("status.podIP", _NONE), priority=1),
@@ -166,10 +188,10 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
         _column("Timezone", at("spec.timeZone", _NONE)),
         _column("Suspend", text("spec.suspend", False), kind=_BOOLEAN),
         _column("Active", lambda obj, _: len((obj.get("status") or {}).get("active") or ()), kind=_INTEGER),
-        _column("Last Schedule", lambda *_: _NONE),
+        _column("Last Schedule", last_scheduled),
         AGE,
         *_of_pods("spec.jobTemplate.spec.template.spec"),
-        _column("Selector", labels("spec.jobTemplate.spec.selector.matchLabels"), priority=1),
+        _column("Selector", selector("spec.jobTemplate.spec.selector"), priority=1),
     ),
     "ingresses.networking.k8s.io": (
         NAME,
@@ -181,10 +203,10 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
     ),
     "persistentvolumeclaims": (
         NAME,
-        _column("Status", at("status.phase")),
+        _column("Status", phase),
         _column("Volume", at("spec.volumeName")),
-        _column("Capacity", at("status.capacity.storage")),
-        _column("Access Modes", modes("status.accessModes")),
+        _column("Capacity", bound("spec.volumeName", at("status.capacity.storage", "0"))),
+        _column("Access Modes", bound("spec.volumeName", modes("status.accessModes"))),
         _column("StorageClass", at("spec.storageClassName")),
         _column("VolumeAttributesClass", at("spec.volumeAttributesClassName", _UNSET)),
         AGE,
@@ -214,7 +236,7 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
     ),
     "networkpolicies.networking.k8s.io": (
         NAME,
-        _column("Pod-Selector", labels("spec.podSelector.matchLabels")),
+        _column("Pod-Selector", selector("spec.podSelector")),
         AGE,
     ),
     "poddisruptionbudgets.policy": (
@@ -227,11 +249,11 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
     "ingressclasses.networking.k8s.io": (
         NAME,
         _column("Controller", at("spec.controller")),
-        _column("Parameters", lambda *_: _NONE),
+        _column("Parameters", parameters),
         AGE,
     ),
     "storageclasses.storage.k8s.io": (
-        NAME,
+        _column("Name", storage_class, form="name"),
         _column("Provisioner", at("provisioner")),
         _column("ReclaimPolicy", at("reclaimPolicy")),
         _column("VolumeBindingMode", at("volumeBindingMode")),
@@ -245,6 +267,8 @@ BUILT_IN: Mapping[str, Sequence[TableColumn]] = {
         AGE,
         _column("PreemptionPolicy", at("preemptionPolicy")),
     ),
+    "events": _EVENT,
+    "events.events.k8s.io": _EVENT,
     "endpoints": (NAME, _column("Endpoints", endpoints), AGE),
     "endpointslices.discovery.k8s.io": (
         NAME,

@@ -134,7 +134,7 @@ def shown(api: Api, obj: Json, namespace: str) -> list[tuple[Any, ...]]:
     return found
 
 
-_VARIES = frozenset({"Age", "Created At", "Cluster-IP", "Port(s)"})
+_VARIES = frozenset({"Age", "Created At", "Cluster-IP", "Port(s)", "Last Seen", "First Seen", "Duration"})
 
 
 @pytest.mark.parametrize("name", sorted(objects("x")))
@@ -142,6 +142,99 @@ def test_an_object_is_printed_alike(both: tuple[Api, Api], name: str) -> None:
     namespace = f"p{next(_numbers)}"
     real, sandbox = (shown(api, objects(namespace)[name], namespace) for api in both)
     assert sandbox == real
+
+
+CHOSEN = [{"key": "b", "operator": "In", "values": ["q", "p"]}, {"key": "c", "operator": "Exists"}]
+CHOSEN += [{"key": "a", "operator": "NotIn", "values": ["z"]}, {"key": "d", "operator": "DoesNotExist"}]
+JOB = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}}}
+METRICS = [
+    {"type": "Resource", "resource": {"name": name, "target": {"type": "AverageValue", "averageValue": "1"}}}
+    for name in ("cpu", "memory", "ephemeral-storage")
+]
+SERVICE: Json = {"ports": [{"port": 80}], "type": "LoadBalancer", "externalIPs": ["9.9.9.9"]}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}
+ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+ABOUT = {"kind": "Pod", "name": "p", "namespace": "default"}
+STARTED = "2026-01-02T03:04:05Z"
+EVENT = {
+    "reason": "R",
+    "type": "Normal",
+    "reportingInstance": "i",
+    "action": "a",
+    "eventTime": "2026-01-02T03:04:05.000000Z",
+}
+
+
+def _job(*conditions: str) -> Json:
+    held = [{"type": one, "status": "True", "lastTransitionTime": STARTED} for one in conditions]
+    return {"startTime": STARTED, "failed": 1, "conditions": held}
+
+
+SHOWN: list[tuple[str, str, Json, Json | None]] = [
+    ("networking.k8s.io/v1", "NetworkPolicy", {"spec": {"podSelector": {"matchExpressions": CHOSEN}}}, None),
+    ("batch/v1", "Job", {"spec": JOB}, _job("FailureTarget", "Failed")),
+    ("batch/v1", "Job", {"spec": JOB}, _job("FailureTarget")),
+    ("batch/v1", "CronJob", {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}}}, None),
+    ("v1", "Service", {"spec": SERVICE}, None),
+    ("v1", "Service", {"spec": SERVICE}, {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}, {"hostname": "h.test"}]}}),
+    ("networking.k8s.io/v1", "Ingress", {"spec": {"rules": [{"host": f"{name}.test"} for name in "abcd"]}}, None),
+    (
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        {"spec": {"scaleTargetRef": {**ROLE, "apiVersion": "apps/v1"}, "maxReplicas": 2, "metrics": METRICS}},
+        None,
+    ),
+    ("v1", "PersistentVolumeClaim", {"spec": CLAIM}, {"phase": "Lost", "capacity": {"storage": "1Gi"}}),
+    ("v1", "PersistentVolumeClaim", {"spec": {**CLAIM, "volumeName": "v"}}, {"phase": "Bound"}),
+    (
+        "networking.k8s.io/v1",
+        "IngressClass",
+        {"spec": {"controller": "a/b", "parameters": {"apiGroup": "k.test", "kind": "P", "name": "p"}}},
+        None,
+    ),
+    ("v1", "Endpoints", {"subsets": [{"notReadyAddresses": [{"ip": "1.1.1.1"}], "ports": [{"port": 80}]}]}, None),
+    (
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        {"roleRef": ROLE, "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "n"} for name in "ab"]},
+        None,
+    ),
+    (
+        "events.k8s.io/v1",
+        "Event",
+        {**EVENT, "regarding": ABOUT, "note": " n ", "reportingController": "c.test/c"},
+        None,
+    ),
+    (
+        "v1",
+        "Event",
+        {"involvedObject": {**ABOUT, "fieldPath": "spec"}, "message": "m", "count": 2, "source": {"component": "c"}},
+        None,
+    ),
+]
+
+
+def printed(api: Api, obj: Json, status: Json | None) -> list[tuple[Any, ...]]:
+    many = collection(obj, "default")
+    one = f"{many}/{obj['metadata']['name']}"
+    assert api.post(many, obj).code == 201
+    if status:
+        assert api.merge(f"{one}/status", {"status": status}).code == 200
+    table = api.get(one, accept=TABLE).body
+    api.merge(one, {"metadata": {"finalizers": None}})
+    api.delete(one)
+    columns = [(one["name"], one["type"], one["priority"]) for one in table["columnDefinitions"]]
+    cells = zip(columns, table["rows"][0]["cells"], strict=True)
+    varies = _VARIES | ({"Selector"} if obj["kind"] == "Job" else set())  # The Job's own uid.
+    return [(*column, cell) for column, cell in cells if column[0] not in varies]
+
+
+def test_statuses_are_printed_alike(both: tuple[Api, Api]) -> None:
+    for number, (api_version, kind, content, status) in enumerate(SHOWN):
+        metadata = {"name": f"shown-{number}"}
+        obj = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+        real, ours = (printed(api, obj, status) for api in both)
+        assert ours == real
 
 
 def lines(value: Any) -> list[str]:
