@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from applier.sandbox import metadata
 from applier.sandbox.kinds import Fitted
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
 from applier.sandbox.wire import Mistake, invalid
@@ -19,6 +20,7 @@ from renderer.schema import Broken, Evaluate, apply_defaults, broken_rules, vali
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_TYPED = frozenset({"type", "x-kubernetes-int-or-string"})
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
@@ -105,13 +107,20 @@ def _refused(broken: Broken) -> Mistake:
     return Mistake(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
 
 
+def _metadata(value: Any, path: str, unknown: list[str]) -> Any:
+    """That of an embedded object, as any object's; what cannot be read stays as it is."""
+    kept, more, mistake = metadata.read(value)
+    unknown += (path + one.removeprefix("metadata") for one in more)
+    return value if mistake else kept
+
+
 def _mapping(value: Any) -> Schema:
     return value if isinstance(value, Mapping) else {}
 
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: bool = False) -> Any:
-    """A value without the fields that its schema does not know; their paths are added to `unknown`. Unless `nulls` are
-    kept, fields go that may not be null and have no default to take.
+    """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
+    not be null and have no default to take, but with `nulls` only those of no type.
     """
     match value:
         case dict():
@@ -123,8 +132,15 @@ def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: b
                 place = f"{path}.{name}" if path else name
                 field = properties.get(name, rest)
                 if isinstance(field, Mapping):
-                    if nulls or item is not None or field.get("nullable") or "default" in field:
+                    if (
+                        (nulls and _TYPED & field.keys())
+                        or item is not None
+                        or field.get("nullable")
+                        or "default" in field
+                    ):
                         found[name] = prune(field, item, place, unknown, nulls=nulls)
+                elif name == "metadata" and embedded:
+                    found[name] = _metadata(item, place, unknown)
                 elif keeps or name in embedded:
                     found[name] = item
                 else:

@@ -18,7 +18,12 @@ class PatchError(ValueError):
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects are merged, everything else replaces."""
+    """RFC 7386: null removes, objects are merged, everything else replaces.
+
+    As the API server's library does, a list that is new, or replaces what is no object, loses the nulls of its objects.
+    """
+    if isinstance(patch, list) and not isinstance(target, dict):
+        return [item if item is None else merge_patch(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

@@ -216,10 +216,13 @@ def test_one_bad_definition_does_not_hide_the_others() -> None:
         ({"a": [1]}, {"a": {"b": None}}, {"a": {}}),
         ([1], {"a": 1}, {"a": 1}),
         ({"a": 1}, [1], [1]),
+        ({}, {"a": [None, {"b": None}]}, {"a": [None, {}]}),
+        ({"a": [1]}, {"a": [{"b": [{"c": None}]}]}, {"a": [{"b": [{}]}]}),
+        ({"a": {"b": 1}}, {"a": [{"b": None}]}, {"a": [{"b": None}]}),
     ],
 )
 def test_merge_patches(target: Any, patch: Any, found: Any) -> None:
-    """RFC 7386, appendix A."""
+    """RFC 7386, appendix A; nulls in lists as the API server's library has them."""
     before = orjson.dumps(target)
     assert merge_patch(target, patch) == found
     assert orjson.dumps(target) == before

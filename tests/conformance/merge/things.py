@@ -54,6 +54,26 @@ SPEC: Json = {
                 },
             },
         },
+        "flags": {"type": "array", "items": {"type": "boolean"}, "x-kubernetes-list-type": "set"},
+        "switches": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["on"],
+            "items": {
+                "type": "object",
+                "required": ["on"],
+                "properties": {"on": {"type": "boolean"}, "x": TEXT},
+                "x-kubernetes-map-type": "atomic",
+            },
+        },
+        "sets": {"type": "object", "additionalProperties": {**TEXTS, "x-kubernetes-list-type": "set"}},
+        "nullMap": {**MAP, "nullable": True},
+        "embedded": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        "any": {"x-kubernetes-preserve-unknown-fields": True},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "half": {
             "type": "object",
@@ -165,6 +185,21 @@ specs = some(
         "maps": st.dictionaries(words, some({"x": words, "map": text_maps}), max_size=2),
         "struct": some({"inner": some({"deep": words, "map": text_maps}), "other": numbers}),
         "keyed": st.lists(items, max_size=3, unique_by=_item_key),
+        "flags": unique(st.booleans()),
+        "switches": st.lists(
+            st.builds(lambda on, rest: {"on": on, **rest}, st.booleans(), some({"x": words})),
+            max_size=2,
+            unique_by=lambda item: item["on"],
+        ),
+        "sets": st.dictionaries(words, unique(words), max_size=2),
+        "nullMap": st.one_of(text_maps, st.none()),
+        "embedded": st.builds(
+            lambda kind, metadata, rest: {"apiVersion": "v1", "kind": kind, "metadata": metadata, **rest},
+            st.sampled_from(["A", "B"]),
+            some({"name": words, "labels": text_maps, "finalizers": unique(words)}),
+            st.dictionaries(words, words, max_size=1),
+        ),
+        "any": st.one_of(free, st.none(), st.lists(st.dictionaries(words, st.none(), max_size=1), max_size=2)),
         "free": st.dictionaries(words, free, max_size=3),
         "half": st.builds(
             lambda known, more: {**more, **known},
