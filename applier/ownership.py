@@ -89,6 +89,13 @@ class _Difference:
         return "".join(map(_written, self.keys))
 
 
+def metadata_beside_status(obj: Object) -> Object:
+    """The metadata without what a write of the status alone changes."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    entries = [one for one in metadata.get("managedFields") or () if one.get("subresource") != "status"]
+    return {**metadata, "managedFields": entries}
+
+
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
     """What `manager` owns by applying the object itself (not a subresource), as `managedFields` says; None if it never did, or lost it all."""
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []

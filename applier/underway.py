@@ -56,11 +56,11 @@ class PutOff:
 
 @dataclass(eq=False)
 class Underway:
-    """Of one process and one cluster, for all its passes. `heard` is told of answers that come when no pass waits for them any more, `again` what is
-    worth another look, in how many seconds.
+    """Of one process and one cluster, for all its passes. `heard` is told of answers that come when no pass waits for them any more, and says whether
+    that is worth another look; `again` hears what is, in how many seconds.
     """
 
-    heard: Callable[[Answer], None] = lambda _: None
+    heard: Callable[[Answer], bool] = lambda _: True
     again: Callable[[Result, float], None] = lambda _result, _seconds: None
     _open: Counter[ObjectKey] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -118,6 +118,10 @@ class Underway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def is_open(self, key: ObjectKey) -> bool:
+        """Is it being written?"""
+        return key in self._open
+
     def opened(self, key: ObjectKey) -> None:
         self._open[key] += 1
 
@@ -137,11 +141,12 @@ class Underway:
     def told(self, answer: Answer) -> None:
         """It came when nobody waited any more. What was put off is looked at in its time."""
         result = answer[1]
-        self.heard(answer)
+        is_worth_a_look = self.heard(answer)
         if result.key not in self._put_off:
             if result.error is not None:
                 self._late[result.key] = result
-            self.again(result, 0.0)
+            if is_worth_a_look:
+                self.again(result, 0.0)
 
     def broke(self, error: BaseException) -> None:
         """A late write ended in something that ends the process."""

@@ -129,7 +129,7 @@ class Fleet:
             f"{f'isolation, {len(self.good)} of {len(self.good) + len(FAULTS)} instances':<44} wall s   CPU s  requests"
         )
         await self._commit("one", {})
-        async with Attention(self.cluster, self.follower.wake, print) as self.follower.attention:
+        async with Attention(reconciler, self.follower.wake, print) as self.follower.attention:
             running = asyncio.ensure_future(self.follower.forever())
             await self._arrive("created")
             normal = [await self._change(f"without faults, {number}") for number in (1, 2)]

@@ -87,7 +87,7 @@ class World:
         passed = _each(self._passed, progress.passed, seen.passed)
         self.follower = Follower({SOURCE: mirror}, reconciler, clock, passed=passed, stage=seen.stage)
         self.follower.attention = await stack.enter_async_context(
-            Attention(cluster, self.follower.wake, progress.problem)
+            Attention(reconciler, self.follower.wake, progress.problem)
         )
         running = asyncio.ensure_future(self.follower.forever())
 

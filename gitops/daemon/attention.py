@@ -1,7 +1,7 @@
 """What passes rested on is watched, so that who cares about it is worked on as soon as it has changed, and nobody is when nothing has.
 
 A watch only selects what to work on: what is decided is read anew, consistently. What a pass itself wrote wakes nobody, nor does what it has seen
-already.
+already, nor a status that was written late and says what was to be said.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Final, Self
 
-from applier.cluster import Change, Cluster, Subject
+from applier.cluster import Change, Object, Subject
 from applier.errors import ClusterError, KindNotServed
 from applier.observed import Observed
+from applier.ownership import metadata_beside_status
 from applier.plan import SetPlan
 from applier.watches import Watches
 from gitops.passes.interests import Roots, foreseen, interests, looked_at, members, references, subjects, woken
 from gitops.passes.known import Pass
-from gitops.passes.share import Share
+from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology
 from renderer import keys
@@ -33,14 +34,13 @@ BEGINNING: Final = 2.0
 
 @dataclass
 class Attention:
-    """Use with `async with`. `wake` is called when it is worth to look at these instances again, or at everything; `notice` hears what cannot be
-    watched. What concerns nothing of the `share` of this process wakes nobody.
+    """Paid to what the passes of `reconciler` rest on; use with `async with`. `wake` is called when it is worth to look at these instances again, or
+    at everything; `notice` hears what cannot be watched. What concerns nothing of the share of this process wakes nobody.
     """
 
-    cluster: Cluster
+    reconciler: Reconciler
     wake: Callable[[Roots], None]
     notice: Callable[[str], None]
-    share: Callable[[], Share] = Share
     topology: Topology = field(default_factory=Topology)
     _bundle: Bundle | None = None
     _observed: Observed | None = None
@@ -52,7 +52,7 @@ class Attention:
     _all_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
-        self._watches = Watches(self.cluster, self._changed, self._begun, self._failed)
+        self._watches = Watches(self.reconciler.cluster, self._changed, self._begun, self._failed)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -69,7 +69,7 @@ class Attention:
         """
         with suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(BEGINNING):
-                parents = [self.cluster.get(source_parent(state.catalog.source)) for state in sources]
+                parents = [self.reconciler.cluster.get(source_parent(state.catalog.source)) for state in sources]
                 found = [one for one in await asyncio.gather(*parents) if one]
                 self._subjects = frozenset(foreseen(sources, found))
                 self._beginning = set(self._subjects)
@@ -99,7 +99,20 @@ class Attention:
                 self.wake(others)
         waiting, self._heard = self._heard, {}
         for change, whom in waiting.values():
-            self._told(change, whom)
+            self._told(change, whom if change.deleted else self._roots(change))
+
+    def answered(self, obj: Object) -> bool:
+        """What is told of an instance was written when no pass waited for that any more: who reads it is woken, and itself if that is news to it.
+        False where it is none that is known here.
+        """
+        key = ObjectKey.of(obj)
+        if self._bundle is None or key not in self._bundle.instances:
+            return False
+        later = self._heard.pop(key, None)
+        if later and later[0].object["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            self._told(*later)
+        self._changed(Change(obj))
+        return True
 
     def _reading(self, found: Pass, roots: Collection[ObjectKey]) -> Iterator[Roots]:
         """Who else reads what a pass over a part wrote. A pass over everything has rendered them anew itself, and its own writes are no news."""
@@ -123,11 +136,19 @@ class Attention:
         self._told(change, self._roots(change))
 
     def _told(self, change: Change, roots: Roots) -> None:
-        """It is kept while a pass is under way that may have seen or done it."""
-        if None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots):
+        """It is kept while a pass is under way that may have seen or done it, or a status is being written that it may be."""
+        is_seen = None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots)
+        if is_seen or self._may_be_ours(change):
             self._heard[ObjectKey.of(change.object)] = change, roots
         elif self._observed is None or is_news(change, self._observed):
             self.wake(roots)
+
+    def _may_be_ours(self, change: Change) -> bool:
+        key = ObjectKey.of(change.object)
+        if change.deleted or self._observed is None or not self.reconciler.is_writing(key):
+            return False
+        known = self._observed.objects.get(key)
+        return known is not None and metadata_beside_status(known) == metadata_beside_status(change.object)
 
     def _roots(self, change: Change) -> Roots:
         """Whom it concerns; everything where nobody says so, and where a source does."""
@@ -135,7 +156,11 @@ class Attention:
             return None
         key = ObjectKey.of(change.object)
         whom = woken(bundle, self.topology, change.object, deleted=change.deleted)
-        return looked_at(bundle, key, whom) if self.share().concerns(bundle, whom or (key,)) else frozenset()
+        if key in whom and self.reconciler.foresaw(change.object):
+            whom = {one: why for one, why in whom.items() if one != key}
+            if not whom:
+                return frozenset()
+        return looked_at(bundle, key, whom) if self.reconciler.share.concerns(bundle, whom or (key,)) else frozenset()
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""

@@ -76,12 +76,7 @@ class Daemon:
                 schedule.every("resync", self.resync, partial(self.follower.wake, None, RESYNC))
                 if self._asking:
                     await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
-                attention = Attention(
-                    self.follower.reconciler.cluster,
-                    self.follower.wake,
-                    partial(self.notice, "cluster"),
-                    lambda: self.follower.reconciler.share,
-                )
+                attention = Attention(self.follower.reconciler, self.follower.wake, partial(self.notice, "cluster"))
                 async with attention as self.follower.attention:
                     await self.follower.forever()
                 await self._delivery.finish(_LAST_WORDS)

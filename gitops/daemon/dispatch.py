@@ -8,6 +8,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import TypeVar
 
+from applier.cluster import Object
 from applier.errors import ClusterError, StaleWrite
 from applier.plan import SetPlan
 from applier.results import Result
@@ -126,7 +127,7 @@ class Dispatcher:
             if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
         }
         self._looks.keep(waiting)
-        is_over = not found.changed or (found.is_conclusive and not self.reconciler.is_open)
+        is_over = not found.changed or found.is_conclusive
         self._look_again(self._everything, changed=not is_over, waiting=self._everything in waiting)
         if is_over:
             for key in sorted(waiting - {self._everything}):
@@ -213,16 +214,25 @@ class Dispatcher:
             self.queue.add_after(self._records, TOLD_AFTER)
 
     def again(self, result: Result, seconds: float) -> None:
-        """A write was answered after its pass was over, or may be tried again then; a pass over everything is asked for that at its end."""
+        """A write was answered after its pass was over, or may be tried again then; a pass over everything is asked for that at its end. Where
+        it only put something on record there is time to look at others with it.
+        """
         whole = self.reconciler.whole
         if seconds and whole is None and self._everything in self.queue.held:
             return
+        if result.is_concluding:
+            seconds = max(seconds, TOLD_AFTER)
         if whole and result.is_concluding and result.key in map(source_parent, revisions_of(whole.sources)):
             whole.is_untold = True
-            self.queue.add_after(self._records, max(seconds, TOLD_AFTER))
+            self.queue.add_after(self._records, seconds)
             return
         key = self._key(whole.root_of(result.set) or result.key) if whole else self._everything
         self.queue.add_after(key, seconds)
+
+    def answered(self, obj: Object) -> bool:
+        """A record was written after its pass was over; whoever cares about it hears of it like this."""
+        attention = self.attention()
+        return attention is not None and attention.answered(obj)
 
     def _key(self, root: ObjectKey) -> Key:
         return Key(self.reconciler.cluster.name, Work.PART, root)

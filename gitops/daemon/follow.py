@@ -156,7 +156,7 @@ class Follower:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
-        self.reconciler.leave_open(self._dispatcher.again, lambda _: self.wake(None))
+        self.reconciler.leave_open(self._dispatcher.again, lambda _: self.wake(None), self._dispatcher.answered)
         self.reconciler.follows = self.mirrors.keys()
         try:
             await any_of(self._first_answers(), self.stop.wait())

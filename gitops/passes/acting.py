@@ -101,9 +101,10 @@ class ContentWriter:
         for result in results:
             self.report(result)
 
-    def _heard(self, answer: Answer) -> None:
-        """What was answered after the pass that began it."""
+    def _heard(self, answer: Answer) -> bool:
+        """What was answered after the pass that began it: what rests on it may go on."""
         result = answer[1]
         self._note((result,))
         self.refusals.heard(result)
         self.deeds.append(result)
+        return True

@@ -92,6 +92,7 @@ class Reconciler:
     decider: Decider = field(init=False)
     share: Share = field(init=False, default=Share())
     ledger: Ledger = field(init=False, default_factory=Ledger)
+    _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
 
     def __post_init__(self) -> None:
         underway = Underway()
@@ -113,11 +114,16 @@ class Reconciler:
         )
         self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)
 
-    def leave_open(self, again: Callable[[Result, float], None], readable: Callable[[GroupKind], None]) -> None:
+    def leave_open(
+        self,
+        again: Callable[[Result, float], None],
+        readable: Callable[[GroupKind], None],
+        answered: Callable[[Object], bool],
+    ) -> None:
         """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
-        that answer again.
+        that answer again, `answered` of records that were written after their pass; it says whether those who care about it hear of it that way.
         """
-        self.insists, self.reads.heard = False, readable
+        self.insists, self.reads.heard, self._answered = False, readable, answered
         self.decider.refusals.first_wait = FIRST_WAIT
         self.content.underway.again = self.records.underway.again = again
 
@@ -129,11 +135,6 @@ class Reconciler:
     def pending(self) -> list[tuple[Result, float]]:
         """Writes that were put off, and in how many seconds they are worth another look."""
         return [*self.content.underway.pending, *self.records.underway.pending]
-
-    @property
-    def is_open(self) -> bool:
-        """Is something being written, such as a status that templates read, whose answer no pass has seen?"""
-        return bool(self.content.underway.unanswered or self.records.underway.unanswered)
 
     async def idle(self) -> None:
         """Until the writes that are open now are answered."""
@@ -369,10 +370,20 @@ class Reconciler:
     def _announced(self, transitions: Sequence[Transition]) -> None:
         self.announced(transitions)
 
-    def _stored(self, obj: Object) -> None:
-        """A record that was written after the pass that began it."""
+    def _stored(self, obj: Object) -> bool:
+        """A record that was written after the pass that began it. Is it worth another look at its instance, whatever it says?"""
+        is_heard = self._answered(obj)
         if self.whole and obj["kind"] != KIND.kind:
             self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
+        return not is_heard
+
+    def is_writing(self, key: ObjectKey) -> bool:
+        """Is what is told of this object being written, so that its answer is still to come?"""
+        return self.records.underway.is_open(key)
+
+    def foresaw(self, obj: Object) -> bool:
+        """Would a pass over this instance find nothing new, though it is not as the last one saw it? See `Whole.foresaw`."""
+        return self.whole is not None and self.whole.foresaw(obj)
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         self.reads.show(written_versions([state.catalog for state in sources]))

@@ -83,14 +83,14 @@ def _about(record: Object) -> ObjectKey:
 @dataclass(eq=False)
 class RecordWriter:
     """Of one process and one cluster, for all its passes. `announced` hears of what has changed, `stored` of what was written when no pass waited for
-    it any more. One that `insists` waits until all is answered.
+    it any more, and says whether that is worth another look. One that `insists` waits until all is answered.
     """
 
     cluster: Cluster
     clock: Clock
     insists: Callable[[], bool]
     announced: Callable[[Sequence[Transition]], None]
-    stored: Callable[[Object], None]
+    stored: Callable[[Object], bool]
     underway: Underway = field(default_factory=Underway)
     _untold: dict[ObjectKey, tuple[Transition, ...]] = field(default_factory=dict)
     _events: int = 0
@@ -143,14 +143,13 @@ class RecordWriter:
             self.underway.put_off(answer[1], error, min(LONGEST_WAIT, FIRST_WAIT * 2.0**times), times + 1)
         return answer
 
-    def _heard(self, answer: Answer) -> None:
+    def _heard(self, answer: Answer) -> bool:
         obj, result = answer
         untold = self._untold.pop(result.key, ())
         if result.error is None:
             self.announced(untold)
             self._begin_events(untold, self.clock.now())
-        if obj is not None:
-            self.stored(obj)
+        return obj is None or self.stored(obj)
 
 
 def is_too_late(error: ClusterError) -> bool:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
+from typing import Any
 
 from applier.cluster import Object
 from applier.observed import Observed
+from applier.ownership import metadata_beside_status
 from applier.plan import NodePlan, Plan, SetPlan
+from applier.status import Health, health, is_fresh
 from gitops.passes.accounts import Account
 from gitops.passes.interests import root_in
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
+from gitops.passes.statements import statuses
 from gitops.propagation.explain import progress_of
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.state import State
@@ -230,6 +234,21 @@ class Whole:
         earliest = min(filter(None, (before.wake_at, wake_at)), default=None)
         self.propagation = replace(before, states={**before.states, **stored}, wake_at=earliest)
 
+    def foresaw(self, obj: Object) -> bool:
+        """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
+        it? Then a pass over it would find nothing new.
+        """
+        key = ObjectKey.of(obj)
+        one, counted = self.plans.get(key), self.propagation.counted.get(key)
+        if one is None or one.parent is None or self.now is None or "status" not in obj or self.root_of(key) != key:
+            return False
+        if _beside_status(one.parent) != _beside_status(obj) or _health(one.parent) != _health(obj):
+            return False
+        if counted and self._is_read_by_gates(counted):
+            return False
+        due = statuses(Plan((replace(one, parent=obj),)), self.sources, self.propagation, self.now)
+        return all(_said_in(status) == _said_in(obj["status"]) for _, _, status in due)
+
     def miscounted(self) -> list[str]:
         """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
         return [name for name, one in self.rollouts.items() if not one.collection.recount()]
@@ -336,6 +355,21 @@ class Whole:
     def _with_waves(self, name: str, state: State) -> State:
         rollout = self.rollouts[name]
         return replace(state, waves=progress_of(rollout.policy, rollout.collection, state))
+
+
+def _beside_status(obj: Object) -> Object:
+    return {**obj, "metadata": metadata_beside_status(obj), "status": None}
+
+
+def _said_in(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """It is remembered as it was seen first since when an instance is healthy; who did not see that wrote down sees it later."""
+    own = status["levelgate"]
+    progress = own.get("progress", {})
+    return {**status, "levelgate": {**own, "progress": {**progress, "readySince": "readySince" in progress}}}
+
+
+def _health(instance: Object) -> tuple[bool, Health]:
+    return is_fresh(instance), health(instance, is_instance=True)
 
 
 def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:

@@ -45,7 +45,7 @@ async def execute(cluster: Cluster, **due: Any) -> Outcome:
     found = await cluster.get(PARENT)
     assert found is not None
     plan = Plan((SetPlan(RenderedSet(parent=PARENT), found, SECRETS, **due),))
-    batch = Batch(Underway(lambda _: None, lambda _, __: None), asyncio.sleep, insists=True)
+    batch = Batch(Underway(), asyncio.sleep, insists=True)
     executor = Executor(cluster, Reads(cluster), "0", {}, batch)
     outcome = await executor.execute(plan, Observed(await cluster.discover()).seen([found]))
     assert len(outcome.results) == 1

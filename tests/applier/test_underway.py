@@ -25,17 +25,20 @@ def key(name: str) -> ObjectKey:
 
 @dataclass
 class Lab:
-    """One process; `tries` are the times at which each object was written, `heard` and `again` what it was told between passes."""
+    """One process; `tries` are the times at which each object was written, `heard` (`worth` another look or not) and `again` what it was told."""
 
     tries: dict[str, list[float]] = field(default_factory=dict)
+    worth: bool = True
     heard: list[str] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.loop = VirtualLoop()
-        self.underway = Underway(
-            lambda answer: self.heard.append(answer[1].key.name), lambda _, seconds: self.again.append(seconds)
-        )
+        self.underway = Underway(self._heard, lambda _, seconds: self.again.append(seconds))
+
+    def _heard(self, answer: Answer) -> bool:
+        self.heard.append(answer[1].key.name)
+        return self.worth
 
     def run(self, story: Callable[[], Coroutine[None, None, None]]) -> None:
         try:

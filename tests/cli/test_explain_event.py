@@ -155,7 +155,7 @@ def test_the_daemon_wakes_the_same(typed: Typed, fleet: Fleet) -> None:
     woken: list[Roots] = []
 
     async def daemon() -> None:
-        async with Attention(fleet.cluster, woken.append, lambda _: None) as attention:
+        async with Attention(fleet.reconciler, woken.append, lambda _: None) as attention:
             attention.before()
             await attention.after(await fleet.reconciler.reconcile([fleet.state]))
             for name in ("settings", "a-app", "for-b"):

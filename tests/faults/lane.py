@@ -192,7 +192,7 @@ class Lane:
         async with self._behind(rules, {}) as (proxy, cluster):
             clock = SystemClock()
             follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock), clock)
-            async with Attention(cluster, follower.wake, lambda _: None) as follower.attention:
+            async with Attention(follower.reconciler, follower.wake, lambda _: None) as follower.attention:
                 running = asyncio.ensure_future(follower.forever())
                 try:
                     yield follower, proxy

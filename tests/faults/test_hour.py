@@ -231,7 +231,7 @@ class Hour:
         self.running = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
-        async with Attention(self.fleet.cluster, self.follower.wake, lambda _: None) as self.follower.attention:
+        async with Attention(self.fleet.reconciler, self.follower.wake, lambda _: None) as self.follower.attention:
             await self.follower.forever()
 
     def _timer(self, moment: datetime | None) -> None:

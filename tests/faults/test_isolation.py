@@ -91,7 +91,7 @@ async def following(fleet: Fleet, passed: Callable[[Pass], None]) -> AsyncIterat
         elapsed=asyncio.get_running_loop().time,
         max_concurrent=4,
     )
-    async with Attention(fleet.cluster, follower.wake, lambda _: None) as follower.attention:
+    async with Attention(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
         follower.passed = passed
         running = asyncio.ensure_future(follower.forever())
         try:

@@ -102,7 +102,7 @@ async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **
     )
     found = Operation(fleet, follower)
     follower.passed = found.passed
-    async with Attention(fleet.cluster, follower.wake, lambda _: None) as follower.attention:
+    async with Attention(reconciler, follower.wake, lambda _: None) as follower.attention:
         running = asyncio.ensure_future(follower.forever())
         try:
             await found.until(lambda: None in found.passes)

@@ -18,6 +18,7 @@ from gitops.daemon.attention import Attention, is_news
 from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
+from gitops.passes.reconcile import Reconciler
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -93,10 +94,15 @@ def fleet() -> Iterator[Fleet]:
 @asynccontextmanager
 async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
     found = Watched(fleet)
-    async with Attention(fleet.cluster, found.wake, found.notices.append) as found.attention:
+    async with Attention(fleet.reconciler, found.wake, found.notices.append) as found.attention:
         await found.settle()
         await found.hinted()
         yield found
+
+
+def behind(fleet: Fleet, *faults: Fault) -> None:
+    fleet.cluster = cluster_of(Faulty(fleet.sandbox.answer, faults).answer)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
 
 
 def test_what_others_do_gives_a_hint(fleet: Fleet) -> None:
@@ -155,7 +161,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
             waits.append(seconds)
             await asyncio.sleep(0)
 
-        fleet.cluster = cluster_of(Faulty(fleet.sandbox.answer, [Fault(CutWatch(), verb="watch", times=3)]).answer)
+        behind(fleet, Fault(CutWatch(), verb="watch", times=3))
         async with watched(fleet) as found:
             found.attention._watches.sleep = sleep
             fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
@@ -166,8 +172,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
 
 def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
     async def story() -> None:
-        refuse = Fault(Refuse(403), verb="watch", plural="deployments")
-        fleet.cluster = cluster_of(Faulty(fleet.sandbox.answer, [refuse]).answer)
+        behind(fleet, Fault(Refuse(403), verb="watch", plural="deployments"))
         async with watched(fleet) as found:
             assert found.attention.is_blind
             (told,) = found.notices
@@ -215,7 +220,7 @@ def test_a_start_reads_everything_once(fleet: Fleet) -> None:
             known = found.attention._subjects
         fleet.restart()
         found = Watched(fleet)
-        async with Attention(fleet.cluster, found.wake, found.notices.append) as found.attention:
+        async with Attention(fleet.reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
             assert found.attention._subjects == known
             assert await found.hinted()
@@ -235,8 +240,8 @@ def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_onl
             await asyncio.Event().wait()
             raise AssertionError
 
-        found = Watched(fleet)
-        async with Attention(cluster_of(silent), found.wake, found.notices.append) as found.attention:
+        found, reconciler = Watched(fleet), Reconciler(cluster_of(silent), "0", fleet.clock)
+        async with Attention(reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
         assert (found.hints, found.notices) == (0, [])
 

@@ -85,7 +85,6 @@ class Aside:
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
-    is_open: bool = False
 
     pending = ()
 
@@ -386,18 +385,6 @@ async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
     running = asyncio.ensure_future(following.forever())
     await until(lambda: bool(script.asked))
     await _stopped(following, running)
-
-
-async def test_a_pass_whose_writes_are_not_all_answered_is_followed_by_one() -> None:
-    """What is written late may be read by a template."""
-    following, script, clock = follower(found(changed=True), found())
-    script.is_open = True
-    running = asyncio.ensure_future(following.forever())
-    await until(lambda: len(script.asked) == 2)
-    await following.idle()
-    assert following.queue.next_due is None
-    await _stopped(following, running)
-    assert clock.slept == [FIRST_LOOK]
 
 
 @pytest.mark.parametrize("alone", sorted(ALONE))
