@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -81,17 +81,28 @@ class Asked:
                 named = self.source or await _source_of(cluster, self.place)
                 name = named or compose.likely_name(self.place)
                 state = self._state(name, head)
-                report = await planning.against(cluster, state, clock=SystemClock(), facts=self._facts())
-                before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
+                report, warnings = await asyncio.gather(
+                    planning.against(cluster, state, clock=SystemClock(), facts=self._facts()),
+                    self._of_history(cluster, name, head.revision),
+                )
         except ConfigurationError as error:
             await reading  # what is wrong with the place is told first
             raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
-        if before and not places.follows(self.place, before, head.revision):
-            said = f"history was rewritten: {head.revision[:7]} does not follow from {before[:7]}, where the source is"
-            waits = f"{said}; a daemon that follows a branch waits until a person approves it"
-            report = replace(report, warnings=(*report.warnings, Caution(Hazard.HISTORY, waits)))
-        report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
+        report = replace(
+            report,
+            warnings=(*report.warnings, *warnings),
+            base=base.revision if base else "",
+            knows_deletions=bool(named),
+        )
         return report, self._title(name, base, head, f"against cluster {cluster.name}")
+
+    async def _of_history(self, cluster: Cluster, name: str, commit: str) -> Sequence[Caution]:
+        """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
+        before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
+        if not before or await asyncio.to_thread(places.follows, self.place, before, commit):
+            return ()
+        said = f"history was rewritten: {commit[:7]} does not follow from {before[:7]}, where the source is"
+        return (Caution(Hazard.HISTORY, f"{said}; a daemon that follows a branch waits until a person approves it"),)
 
     async def _of_file(self, base: Snapshot | None, head: Snapshot, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
