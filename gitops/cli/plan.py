@@ -1,6 +1,6 @@
 """`levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
 
-Here stands only what the command line takes: Git is asked before what plans is imported, so that it answers meanwhile.
+Here stands only what the command line takes: Git is asked, and what speaks to a cluster is imported, while what plans is imported.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from applier import kube
 from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
@@ -112,16 +113,19 @@ def command(
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
+    against = against or ("git" if base else "cluster")
     wanted = _refs(refs)
     config = _configuration(file) if file else None
-    with uncollected(), ThreadPoolExecutor(max_workers=1) as reader, while_inside() as tick:
-        commits = reader.submit(_read, place, base, head or revision, tick)
+    with uncollected(), ThreadPoolExecutor(max_workers=2) as beside, while_inside() as tick:
+        commits = beside.submit(_read, place, base, head or revision, tick)
+        if against == "cluster":
+            beside.submit(kube.load)
         from gitops.cli.asked import Asked
         from gitops.cli.planned import text
         from gitops.review.narrowing import narrowed
         from gitops.words.times import Times
 
-        asked = Asked(place, base, head or revision, against or ("git" if base else "cluster"), source, adopt, config)
+        asked = Asked(place, base, head or revision, against, source, adopt, config)
         report, title = asyncio.run(asked.report(choice, commits))
     shown = narrowed(report, wanted, namespace)
     times = Times(utc)
