@@ -56,10 +56,11 @@ class Masks:
     def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """What the Secrets among these hold is masked from now on, wherever it turns up. What a snapshot has masked holds no value."""
         for obj in objects:
-            if group_kind(obj) == SECRET and not is_of_snapshot(obj):
+            if group_kind(obj) == SECRET:
                 for _, plain in entries(obj):
-                    self._known |= dict.fromkeys(forms(plain), plain)
-                    self._pattern = None
+                    if not is_of_snapshot(plain.decode(errors="replace")):
+                        self._known |= dict.fromkeys(forms(plain), plain)
+                        self._pattern = None
 
     def _mask(self, plain: bytes) -> str:
         found = hashlib.blake2b(plain, key=self._key, digest_size=16).digest()

@@ -54,12 +54,13 @@ class Snapshot:
     resources: tuple[Resource, ...]
 
     def record(self, wanted: Iterable[Object] = ()) -> Judging:
-        """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: they are not known."""
+        """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: nothing but their names is known."""
         objects = {ObjectKey.of(obj): obj for obj in self.objects}
         for obj in wanted:
             key = ObjectKey.of(obj)
-            if key.group_kind == SECRET and key in objects and _names(obj) == _names(objects[key]):
-                objects[key] = {**objects[key], "data": _encoded(obj)}
+            if key.group_kind == SECRET and (masked := objects.get(key, {}).get("data")):
+                said = _encoded(obj)
+                objects[key] = {**objects[key], "data": {name: said.get(name, mask) for name, mask in masked.items()}}
         crds = {kind: one.crd for kind, one in of_crds(self._crds, ObjectTypes()).described.items()}
         served = Discovery({one.group_kind: one for one in self.resources})
         return Judging(ClusterName(self.cluster), objects, served, crds, is_whole=True)
@@ -173,10 +174,6 @@ def _masked(obj: Object, masks: Masks) -> Object:
         kept = {name: value for name, value in annotations.items() if name != keys.HASH}
         found["metadata"] = {**found["metadata"], "annotations": kept}
     return found
-
-
-def _names(secret: Mapping[str, Any]) -> set[str]:
-    return {*(secret.get("data") or {}), *(secret.get("stringData") or {})}
 
 
 def _encoded(secret: Mapping[str, Any]) -> dict[str, str]:

@@ -103,6 +103,29 @@ def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "said", [{"password": CANARY, "more": "another value"}, {"more": "another value"}, {}], ids=sorted
+)
+def test_which_values_there_are_is_compared(tmp_path: Path, said: dict[str, str]) -> None:
+    """Their names are in the file. What is not said any more keeps its number where it was copied to."""
+    with fleet() as one:
+        one.start()
+        one.more = [{**SECRET, "template": {**SECRET["template"], "stringData": said}}, COPY]
+        one.push("one")
+        real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
+    names = [
+        {
+            change.ref: [(it.path, it.old is None) for it in change.diff]
+            for change in found.changes
+            if "Secret" in change.ref
+        }
+        for found in (real, recorded)
+    ]
+    assert names[0] == names[1] != {}
+    if "password" in said:
+        assert told(real) == told(recorded)
+
+
 def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
     """Whether a value, a whole object or only its form is another: a plan reads it as if a server had said it."""
     with fleet() as one:
@@ -114,6 +137,9 @@ def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(json.dumps({**whole, **changed}))
         with pytest.raises(SnapshotError, match="somebody has changed it"):
             read(tmp_path / "x.json")
+    (tmp_path / "x.json").write_text(json.dumps({name: it for name, it in whole.items() if name != "digest"}))
+    with pytest.raises(SnapshotError, match="somebody has changed it"):
+        read(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(json.dumps(whole, indent=1))
     assert read(tmp_path / "x.json") == read(tmp_path / "cluster.json")
 
