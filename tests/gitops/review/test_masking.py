@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,9 +15,9 @@ from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
 from gitops.review.masking import OF_CLUSTER, Masks, may_be_equal
-from gitops.review.report import Action, Difference
+from gitops.review.report import Action, Difference, Report
 from gitops.words.times import Times
-from tests.gitops.review.commits import planned
+from tests.gitops.review.commits import Files, planned, planned_beside
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"
 SECRET = """\
@@ -35,9 +37,10 @@ def forms(value: str) -> list[str]:
     return [value, base64.b64encode(value.encode()).decode()]
 
 
+@pytest.mark.parametrize("plan", [planned, partial(planned_beside, live={})], ids=["commits", "cluster"])
 @pytest.mark.parametrize("base", [{}, {"a.yaml": SECRET % (OTHER, 1, OTHER)}], ids=["new", "changed"])
-def test_no_value_is_in_any_form_of_a_plan(base: dict[str, str]) -> None:
-    report = planned(base, {"a.yaml": SECRET % (CANARY, 2, CANARY)})
+def test_no_value_is_in_any_form_of_a_plan(base: dict[str, str], plan: Callable[[Files, Files], Report]) -> None:
+    report = plan(base, {"a.yaml": SECRET % (CANARY, 2, CANARY)})
     said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
     assert report.has_changes
     for form in (*forms(CANARY), *forms(OTHER)):
@@ -143,6 +146,43 @@ def test_what_quotes_a_value_names_its_number() -> None:
     assert any("(secret #1)" in problem.message for problem in report.problems)
     assert any("(secret #1)" in warning.message for warning in report.warnings)
     assert any("(secret #1)" in change.ref for change in report.changes)
+
+
+OLD = """\
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: links.g.test}
+spec: {schema: {group: g.test, apiVersion: v1, kind: Link, spec: {%s: string | default=b}}, resources: []}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %s, namespace: default}
+spec: {type: %s, ports: [{port: 80}]}
+"""
+
+
+def test_what_is_told_of_what_stays_names_the_number() -> None:
+    """An object that is kept for one that cannot be made, and a field that may not go away."""
+    canary = CANARY.replace("-", "")
+    base, head = (
+        {"a.yaml": SECRET % (canary, 2, ""), "b.yaml": OLD % said}
+        for said in ((canary, "old", "ClusterIP"), ("c", canary, "No"))
+    )
+    report = planned(base, head)
+    (kept,) = (change for change in report.changes if change.action is Action.KEEP)
+    assert "stays until Service/default/(secret #1) is written" in kept.why
+    assert "spec.(secret #1): field removed" in report.warnings[0].message
+    assert canary not in repr(report)
+
+
+def test_what_goes_with_its_old_owner_names_the_number() -> None:
+    """`kubectl apply` had a field that Git does not say."""
+    git = {"a.yaml": SECRET % (CANARY, 2, "")}
+    applied = f'annotations: {{{LAST_APPLIED}: \'{{"data": {{"more": ""}}}}\'}}'
+    live = (SECRET % (CANARY, 2, "")).partition("---\n")[2].replace("data: {", f"data: {{more: {CANARY}, ")
+    report = planned_beside({}, git, {"live.yaml": live.replace("name: copy", f"name: copy, {applied}")})
+    (adopted,) = (change for change in report.changes if change.action is Action.ADOPT)
+    assert adopted.diff == (Difference("data.more", "(secret #1)"),)
 
 
 def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
