@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from gitops.forge.connect import Kind, Place
-from gitops.forge.port import Forge, ForgeError, ForgeRefused
+from gitops.forge.port import Forge, ForgeError, ForgeRefused, NotThere, TooLong
 from gitops.forge.rest import Rest
 from tests.gitops.fleet import StillClock
 from tests.gitops.loopback import listening
@@ -66,17 +66,21 @@ def token(tmp_path: Path) -> Path:
     return found
 
 
-def told(answer: Answering, token: Path, ask: Callable[[Forge], Awaitable[object]], kind: str = "github") -> str:
-    """What the error says."""
-    said: list[str] = []
+def refusal(answer: Answering, token: Path, ask: Callable[[Forge], Awaitable[object]]) -> ForgeError:
+    found: list[ForgeError] = []
 
     async def step(forge: Forge, _: Rest) -> None:
         with pytest.raises(ForgeError) as error:
             await ask(forge)
-        said.append(str(error.value))
+        found.append(error.value)
 
-    answer.run(token, step, kind)
-    return said[0]
+    answer.run(token, step)
+    return found[0]
+
+
+def told(answer: Answering, token: Path, ask: Callable[[Forge], Awaitable[object]]) -> str:
+    """What the error says."""
+    return str(refusal(answer, token, ask))
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -133,8 +137,9 @@ def test_a_redirect_to_another_host_is_told_and_gets_no_token(token: Path) -> No
     assert (len(answer.asked), other.asked) == (8, [])
 
 
-def test_a_next_page_at_another_host_is_asked_at_ours(token: Path) -> None:
-    answer = Answering(b"[]", Link='<https://evil.example.com/steal?page=2>; rel="next"')
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_a_next_page_at_another_host_is_asked_at_ours(token: Path, scheme: str) -> None:
+    answer = Answering(b"[]", Link=f'<{scheme}://evil.example.com/steal?page=2>; rel="next"')
     assert "more than 50 pages" in told(answer, token, LISTS[0])
     assert {request.path for request in answer.asked} == {"/repos/acme/platform/pulls"}
 
@@ -161,10 +166,20 @@ def test_a_file_without_a_token_is_named(token: Path, text: str) -> None:
     assert not answer.asked
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 422, 500])
-def test_an_error_tells_no_token_and_no_line_of_its_own(token: Path, status: int) -> None:
-    """What the forge says is cut and stays on one line."""
-    said = told(Answering(json.dumps({"message": "bad\x1b[31m\n" + "x" * 5000}).encode(), status), token, LISTS[0])
-    assert TOKEN not in said
-    assert said.isprintable()
-    assert len(said) < 500
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, ForgeRefused) for status in (301, 401, 403, 405)),
+        *((status, NotThere) for status in (404, 410)),
+        *((status, TooLong) for status in (400, 413, 422)),
+        *((status, ForgeError) for status in (500, 502)),
+    ],
+)
+def test_an_error_tells_no_token_and_no_line_of_its_own(token: Path, status: int, kind: type[ForgeError]) -> None:
+    """What the forge says is cut and stays on one line; whether it can be tried again, or shorter, follows from the status."""
+    answer = Answering(json.dumps({"message": "bad\x1b[31m\n" + "x" * 5000}).encode(), status)
+    error = refusal(answer, token, LISTS[0])
+    assert type(error) is kind
+    assert TOKEN not in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 500

@@ -214,7 +214,7 @@ class FakeForge:
             "head": {
                 "sha": one.head,
                 "ref": one.branch,
-                "repo": {"full_name": "mallory/platform" if one.fork else "acme/platform"},
+                "repo": {"full_name": "mallory/platform" if one.fork else "Acme/Platform"},
             },
             "base": {"ref": one.base, "sha": "0" * 40},
             "html_url": f"https://forge.test/acme/platform/pull/{one.number}",

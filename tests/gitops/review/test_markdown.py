@@ -70,7 +70,7 @@ def test_a_comment_says_for_what_it_is_true_and_promises_no_more(against: str, k
 
 @pytest.mark.parametrize("limit", [GITHUB, 4_000])
 def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
-    found = comment(report(*(change(number, "x" * 90) for number in range(1000))), limit=limit)
+    found = comment(report(*(change(number, "\u00fc" * 90) for number in range(1000))), limit=limit)
     assert len(found.encode()) <= limit
     assert "changes are not shown" in found
     assert found.count("<details>") == found.count("</details>") > 5

@@ -9,16 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from applier.errors import Denied
 from applier.observed import annotation
 from gitops.review import planning
 from gitops.review.report import Action, Difference, Hazard, Report
 from gitops.review.snapshot import Snapshot, SnapshotError, read, take, written
 from renderer import keys
 from renderer.schemas import bundle
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.review.commits import told
 
 CANARY = "canary-4711-of-the-snapshot"
+LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 SECRET = {
     "id": "secret",
     "template": {
@@ -94,10 +96,13 @@ def test_no_hash_of_what_copies_a_value_is_in_it(tmp_path: Path) -> None:
 
 
 def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
+    new = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new"}, "stringData": {"a": "b"}}
     with fleet() as one:
         one.start()
+        one.plain = {"new.json": new}
+        one.push("one")
         report = against_file(one, tmp_path / "cluster.json")
-    assert report.changes == ()
+    assert told(report) == ["create 0 Secret/default/new"]
     assert [str(warning.message) for warning in report.warnings] == [
         "values of 2 Secrets are not compared: a snapshot does not hold them"
     ]
@@ -195,6 +200,25 @@ def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path:
         assert said == ["PropagationPolicy pace changes: spec.shape.linear.n 5 -> 7"]
 
 
+def test_a_record_takes_no_write_and_knows_an_instance_that_somebody_made(tmp_path: Path) -> None:
+    """Of a kind that is defined by what Levelgate manages all that is live is in the file."""
+    with fleet() as one:
+        one.start()
+        made = json.loads(json.dumps(one.request("GET", f"{LINKS}/i0")))
+        metadata = {"name": "theirs", "namespace": "default"}
+        one.request(
+            "POST", LINKS, {**{name: made[name] for name in ("apiVersion", "kind", "spec")}, "metadata": metadata}
+        )
+        one.names = (*one.names, "theirs")
+        one.push("one")
+        real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
+        assert "failed 1 Link.g.test/default/theirs" in told(real)
+        assert told(real) == told(recorded)
+        record = taken(one).record()
+        with pytest.raises(Denied, match="is a record"):
+            one.call(record.apply(made, manager="somebody"))
+
+
 def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fleet() as one:
         one.start()
@@ -214,7 +238,8 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
         one.plain = {"job.json": {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}}
         one.push("two")
         found = taken(one)
-        same = against(one, found)
+        patched = f"{bundle().version.rpartition('.')[0]}.99-gke.7"
+        same = against(one, replace(found, kubernetes=patched))
         newer = tuple(
             {**obj, "spec": {**obj["spec"], "newer": {"by": "default"}}} if obj["kind"] == "Deployment" else obj
             for obj in found.objects
