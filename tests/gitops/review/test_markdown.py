@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from applier.reasons import Reason
 from gitops.cli.planned import text as planned
 from gitops.review.groups import folded
-from gitops.review.markdown import GITHUB, code, comment
+from gitops.review.markdown import GITHUB, code, comment, marker
 from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Move, Report, Step
 from gitops.words.times import Times
 from renderer.errors import Problem
@@ -51,6 +52,33 @@ def test_nothing_to_do_is_one_line() -> None:
         "<!-- levelgate:plan source=platform -->",
         "### Levelgate plan: no changes · `platform`",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "- `a.yaml:3: spec: is wrong`"),
+        ({"warnings": (Caution(Hazard.RULES, "window w goes"),)}, "> - `window w goes`"),
+        ({"changes": (Change(Action.FAILED, None, "Job.batch", why="Invalid: no"),)}, "  Invalid: no"),
+    ],
+    ids=["problem", "warning", "failure"],
+)
+def test_where_nothing_changes_what_is_wrong_is_told_all_the_same(more: dict[str, Any], said: str) -> None:
+    assert said in comment(replace(report(), **more)).splitlines()
+
+
+def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
+    found = comment(report(*(replace(change(number), action=action) for number, action in enumerate(Action))))
+    counts = "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 **delete**, 1 keep, 1 unknown, 1 failed"
+    assert f"### Levelgate plan: {counts} \u00b7 `platform`" in found.splitlines()
+    assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
+
+
+def test_of_more_than_are_shown_it_is_said_how_many() -> None:
+    problems = tuple(Problem("a.yaml", number, "", "is wrong") for number in range(13))
+    warnings = tuple(Caution(Hazard.RULES, f"window w{number} goes") for number in range(26))
+    told = comment(report(problems=problems, warnings=warnings)).splitlines()
+    assert ("- and 1 more" in told, "> - and 2 more" in told) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -250,3 +278,8 @@ def test_a_reader_of_markdown_finds_our_marks_and_no_others() -> None:
 def test_code_that_holds_ticks_ends_where_it_should() -> None:
     assert code("a`b``c") == "```a`b``c```"
     assert code("`a") == "`` `a ``"
+    assert code("a`") == "`` a` ``"
+
+
+def test_a_mark_ends_where_it_should() -> None:
+    assert marker("a --> <b>") == "<!-- levelgate:plan source=a--b -->"
