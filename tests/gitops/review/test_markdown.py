@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from applier.reasons import Reason
 from gitops.cli.planned import text as planned
 from gitops.review.groups import folded
 from gitops.review.markdown import GITHUB, code, comment, marker
-from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Move, Report, Step
+from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Meanwhile, Move, Report, Room, Step
 from gitops.words.times import Times
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
@@ -72,6 +72,29 @@ def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
     counts = "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 **delete**, 1 keep, 1 unknown, 1 failed"
     assert f"### Levelgate plan: {counts} \u00b7 `platform`" in found.splitlines()
     assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
+
+
+def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
+    gate = Gate(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
+    early = Meanwhile(1, Action.UPDATE, (Difference("data.a", "1", "2"),), (), "drifted")
+    users, diff = tuple(f"Job/prod/{number}" for number in range(6)), (Difference("data.b", None, "3"),)
+    held = replace(change(1), gates=(gate,), users=users, meanwhile=(early,), then=Action.DELETE, rest=diff)
+    room = Room(timedelta(hours=2), timedelta(minutes=160))
+    found = comment(report(held, steps=(Step("window w:", ("prod/app-1",), gate.until, "", room),))).splitlines()
+    assert found[found.index("```diff") + 1 : found.index("```")] == [
+        "  level 1  update deployment  Deployment.apps/prod/app-1",
+        "  at r1 until its turn; drifted",
+        "  data.a",
+        "- 1",
+        "+ 2",
+        "- level 1  delete deployment  Deployment.apps/prod/app-1",
+        "  used by Job/prod/0, Job/prod/1, Job/prod/2, Job/prod/3, Job/prod/4 and more",
+        "  WindowClosed: window w is closed, not before Mon 2026-11-23 08:00Z",
+        "  data.b",
+        "+ 3",
+    ]
+    told = "window open for 2h, needs 2h 40m at most: too short, what is left goes on when it opens again"
+    assert f"| 1 | Mon 2026-11-23 08:00Z | window w: `prod/app-1`<br>{told} |" in found
 
 
 def test_of_more_than_are_shown_it_is_said_how_many() -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.gitops.review.commits import told
 
 CANARY = "canary-4711-of-the-snapshot"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
-SECRET = {
+SECRET: dict[str, Any] = {
     "id": "secret",
     "template": {
         "apiVersion": "v1",
