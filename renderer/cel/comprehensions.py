@@ -11,12 +11,12 @@ from typing import Any
 from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.operators import check_sortable
-from renderer.cel.values import MAPS, NONE, Optional, type_name
+from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 
 
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
     """The elements of a list or the keys of a map. The work of all rounds, `weight` units each, is paid for first."""
-    if type(container) is list or type(container) in MAPS:
+    if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)
         return container  # type: ignore[no-any-return]
     raise Fault(f"expected list or map, got {type_name(container)}")
@@ -25,7 +25,7 @@ def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
 def pairs(container: Any, meter: Meter, weight: int) -> Iterator[tuple[Any, Any]]:
     """Index and element of a list, or key and value of a map."""
     items(container, meter, weight)
-    return iter(container.items() if type(container) is not list else enumerate(container))
+    return iter(container.items() if type(container) not in LISTS else enumerate(container))
 
 
 def entries(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -69,7 +69,7 @@ def expect_optional(value: Any) -> Optional:
 
 def sorted_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
     """`list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
-    if type(container) is not list:
+    if type(container) not in LISTS:
         raise Fault(f"expected list, got {type_name(container)}")
     keyed = [(key(item), item) for item in items(container, meter, weight)]
     check_sortable([pair[0] for pair in keyed], meter)

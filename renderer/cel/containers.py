@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from renderer.cel.faults import Fault, MissingFault, OverloadFault
-from renderer.cel.values import MAPS, NONE, MixedMap, Optional, UInt, type_name
+from renderer.cel.values import LISTS, MAPS, NONE, MixedMap, Optional, UInt, type_name
 
 NUMBERS: Final = frozenset((int, UInt, float))
 KEYS: Final = frozenset((str, int, UInt, bool))
@@ -19,7 +19,7 @@ def lookup(container: Any, key: Any) -> Optional:
     """The value of a map's key or a list's index as an optional; a Fault where the types do not fit."""
     if type(container) in MAPS:
         return _lookup_key(container, key)
-    if type(container) is list:
+    if type(container) in LISTS:
         return _lookup_index(container, key)
     raise OverloadFault(f"{type_name(container)}[{type_name(key)}]", (container, key))
 
@@ -93,7 +93,7 @@ def has(operand: Any, name: str) -> bool:
 def missing_message(container: Any, key: Any) -> str:
     if container is None:
         return f"no such key {key!r} in null"
-    if type(container) is list:
+    if type(container) in LISTS:
         return f"index {key} out of range ({len(container)} items)"
     return f"no such key {key!r}"
 

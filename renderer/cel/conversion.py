@@ -15,7 +15,7 @@ from typing import Any
 from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.formats import duration_text, timestamp_text
-from renderer.cel.values import INT_MAX, OMIT, MixedMap, Omit, Optional, UInt, type_name
+from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
@@ -48,7 +48,7 @@ def plain(value: Any, meter: Meter) -> Any:
     if kind is dict:
         meter.spend(2 * len(value))
         return {key: plain(item, meter) for key, item in value.items() if item is not OMIT}
-    if kind is list:
+    if kind in LISTS:
         meter.spend(2 * len(value))
         return [plain(item, meter) for item in value if item is not OMIT]
     return _special(value, meter)

@@ -12,7 +12,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.faults import Fault
 from renderer.cel.precise import coarse
 from renderer.cel.program import parse_program
-from renderer.cel.values import MAPS, Optional
+from renderer.cel.values import LISTS, MAPS, Optional
 from renderer.errors import ExpressionError
 
 _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
@@ -63,7 +63,7 @@ def _nested(bindings: Mapping[str, Any]) -> dict[str, Any]:
 def _native(value: Any, meter: Meter) -> Any:
     """A fresh copy without our own kinds of maps and times; its size is paid for."""
     kind = type(value)
-    if kind is list:
+    if kind in LISTS:
         meter.spend(2 * len(value))
         return [item if type(item) in _SCALARS else _native(item, meter) for item in value]
     if kind in MAPS:

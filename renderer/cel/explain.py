@@ -35,7 +35,7 @@ from renderer.cel.tree import (
     Unary,
     children,
 )
-from renderer.cel.values import type_name
+from renderer.cel.values import LISTS, type_name
 from renderer.listing import suggestion
 
 _LONGEST_QUOTE: Final = 60
@@ -164,7 +164,7 @@ class _Evaluation:
         path = origin.step(key).path
         if operand is None:
             message = f"no such key {key!r}: {place} is null"
-        elif type(operand) is list:
+        elif type(operand) in LISTS:
             message = f"index {key} out of range in {place} ({len(operand)} items)"
         else:
             texts = (known for known in operand if type(known) is str)
@@ -292,12 +292,12 @@ class _Evaluation:
         origin = self.origin(node.target, scope)
         for position, item in enumerate(target):
             derived = Origin(origin.path, False)
-            if type(target) is list:
+            if type(target) in LISTS:
                 held = [(position, derived), (item, origin.step(position))]
             else:
                 held = [(item, derived), (target[item], origin.step(item))]
             if len(node.variables) == 1:
-                held = held[1:] if type(target) is list else held[:1]
+                held = held[1:] if type(target) in LISTS else held[:1]
             yield self._bind(node, scope, held)
 
     def _bind(self, node: Macro, scope: Scope, held: Iterable[tuple[Any, Origin]]) -> Scope:

@@ -16,10 +16,10 @@ from renderer.cel.budget import Meter
 from renderer.cel.containers import KEYS, NUMBERS, lookup
 from renderer.cel.faults import Fault, OverloadFault, no_operator
 from renderer.cel.precise import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
-from renderer.cel.values import INT_MAX, INT_MIN, MAPS, UINT_MAX, MixedMap, Omit, Optional, UInt, type_name
+from renderer.cel.values import INT_MAX, INT_MIN, LISTS, MAPS, UINT_MAX, Associative, Omit, Optional, UInt, type_name
 
 _ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))
-_CONTAINERS: Final = frozenset((list, dict, MixedMap, Optional))
+_CONTAINERS: Final = frozenset((*LISTS, *MAPS, Optional))
 _TIMES: Final = INSTANTS | SPANS
 _TEXTS: Final = frozenset((str, bytes))
 _CHARACTERS_PER_UNIT: Final = 10
@@ -55,7 +55,8 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
         return type(right) in NUMBERS and _across(operator.eq, left, right)
     if kind is Omit or type(right) is Omit:
         raise Fault("omit() stands for a whole field and cannot be compared")
-    return kind in MAPS and type(right) in MAPS and _equal_containers(left, right, meter)
+    alike = any(kind in kinds and type(right) in kinds for kinds in (MAPS, LISTS))
+    return alike and _equal_containers(left, right, meter)
 
 
 def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
@@ -65,6 +66,9 @@ def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
     if len(left) != len(right):
         return False
     meter.spend(_UNITS_PER_COMPARISON * len(left))
+    if type(left) is Associative:
+        items = left.by_key()
+        return all((key := left.key(item)) in items and equal(items[key], item, meter) for item in right)
     if type(left) is list:
         return all(equal(a, b, meter) for a, b in zip(left, right, strict=True))
     return all((found := lookup(right, key)).present and equal(left[key], found.value, meter) for key in left)
@@ -135,21 +139,27 @@ def add(left: Any, right: Any, meter: Meter) -> Any:
     kind = type(left)
     if kind in _TIMES:
         return _add_times(left, right)
-    if kind is not type(right):
+    if kind is not type(right) and not (kind in LISTS and type(right) in LISTS):
         raise no_operator("+", left, right)
     if kind is str or kind is bytes:
         meter.produce(len(left) + len(right))
         return left + right
     if kind is int:
         return bounded(left + right)
-    if kind is list:
-        meter.spend(len(left) + len(right))
-        return left + right
+    if kind in LISTS:
+        return _add_lists(left, right, meter)
     if kind is float:
         return left + right
     if kind is UInt:
         return bounded_unsigned(int(left) + int(right))
     raise no_operator("+", left, right)
+
+
+def _add_lists(left: list[Any], right: list[Any], meter: Meter) -> list[Any]:
+    meter.spend(len(left) + len(right))
+    if type(left) is not Associative:
+        return [*left, *right]
+    return Associative((left.by_key() | {left.key(item): item for item in right}).values(), left.key)
 
 
 def _add_times(left: Any, right: Any) -> Any:
@@ -271,7 +281,7 @@ def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[t
 
 def contains(value: Any, container: Any, meter: Meter) -> bool:
     """`value in container`."""
-    if type(container) is list:
+    if type(container) in LISTS:
         meter.spend(_UNITS_PER_COMPARISON * len(container))
         return any(equal(value, item, meter) for item in container)
     if type(container) in MAPS:

@@ -1,6 +1,6 @@
 """CEL values as native Python values.
 
-    int     int                 string     str       list       list                 timestamp  aware datetime
+    int     int                 string     str       list       list, Associative    timestamp  aware datetime
     uint    UInt                bytes      bytes     map        dict, MixedMap       duration   timedelta
     double  float               bool       bool      null_type  None                 type       TypeValue
     optional_type               Optional
@@ -13,7 +13,7 @@ plain dict has string keys only, which is all that JSON has; maps with other key
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 
@@ -91,6 +91,24 @@ class MixedMap(dict[Any, Any]):
 
 
 @final
+class Associative(list[Any]):
+    """A list whose items have no order, and are told apart by what `key` gives of them: a set, or a list map.
+
+    It equals a list that has the same items, and what is added to it takes the place of the item with its key
+    (Kubernetes, "Common Expression Language", equality and `+` of `x-kubernetes-list-type`).
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, items: Iterable[Any], key: Callable[[Any], Hashable]) -> None:
+        super().__init__(items)
+        self.key = key
+
+    def by_key(self) -> dict[Hashable, Any]:
+        return {self.key(item): item for item in self}
+
+
+@final
 class Omit:
     """What `omit()` gives: the template drops the field that it stands for. There is one, to be known by `is`."""
 
@@ -106,6 +124,7 @@ class Omit:
 
 
 OMIT: Final = Omit()
+LISTS: Final = frozenset((list, Associative))
 MAPS: Final = frozenset((dict, MixedMap))
 
 _NAMES: Final[dict[type, str]] = {
@@ -117,6 +136,7 @@ _NAMES: Final[dict[type, str]] = {
     bytes: "bytes",
     type(None): "null_type",
     list: "list",
+    Associative: "list",
     dict: "map",
     MixedMap: "map",
     datetime: "google.protobuf.Timestamp",

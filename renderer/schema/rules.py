@@ -8,11 +8,12 @@ has not changed is held to no rule but those with `oldSelf` ("Validation ratchet
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Final
 
 from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
+from renderer.cel.values import Associative
 from renderer.schema.correlation import items_before
 from renderer.schema.mistakes import SchemaMistake, child
 from renderer.values import dataclass
@@ -114,9 +115,34 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
                 for name, item in value.items()
             }
         case list():
-            return [_with_escaped_names(_mapping(schema.get("items")), item) for item in value]
+            items = [_with_escaped_names(_mapping(schema.get("items")), item) for item in value]
+            key = _key(schema)
+            return Associative(items, key) if key else items
         case _:
             return value
+
+
+def _key(schema: Schema) -> Callable[[Any], Hashable] | None:
+    """What tells the items of a list apart, as rules see them; None where their order does."""
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            return _hashable
+        case "map":
+            names = [_escaped(name) for name in schema.get("x-kubernetes-list-map-keys") or ()]
+            return lambda item: _hashable([item.get(name) for name in names] if isinstance(item, dict) else item)
+    return None
+
+
+def _hashable(value: Any) -> Hashable:
+    match value:
+        case dict():
+            return frozenset((name, _hashable(item)) for name, item in value.items())
+        case list():
+            return tuple(map(_hashable, value))
+        case bool():
+            return str(value), bool  # Else it were 0 or 1.
+        case _:
+            return value  # type: ignore[no-any-return]
 
 
 def _escaped(name: str) -> str:

@@ -34,6 +34,9 @@ def keyed(**fields: Json) -> Json:
     return {"type": "array", "maxItems": 5, "items": items, **lists}
 
 
+FEW = {"type": "array", "maxItems": 5, "items": {**TEXT, "maxLength": 3}}
+SET = {**FEW, "x-kubernetes-list-type": "set"}
+
 KEYWORDS: dict[str, tuple[Json, list[Any]]] = {
     "dateTime": (formed("date-time"), ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.5+01:00", "x", "2020-01-01"]),
     "date": (formed("date"), ["2020-01-31", "2020-01-32", "x"]),
@@ -72,6 +75,12 @@ KEYWORDS: dict[str, tuple[Json, list[Any]]] = {
     "long": (ruled("self > duration('1m')", **formed("duration")), ["1h", "1s"]),
     "byte": (ruled("size(self) == 1", **formed("byte")), ["YQ==", "YWE="]),
     "double": (ruled("self == 1.0", type="number"), [1, 2]),
+    "sets": (
+        ruled("self.a + self.b == self.l", type="object", properties={"a": SET, "b": SET, "l": FEW}),
+        [{"a": ["x", "y"], "b": ["z", "x"], "l": found} for found in (["z", "y", "x"], ["x", "y", "z", "x"])],
+    ),
+    "ordered": (ruled("self == ['x', 'y']", **SET), [["y", "x"], ["x"]]),
+    "reversed": (ruled("['x', 'y'] == self", **SET), [["y", "x"], ["x", "y"]]),
     "values": ({"type": "object", "additionalProperties": ruled("self > 0", **WHOLE)}, [{"a": 1}, {"a-b": 0}]),
 }
 """By a name: what a field may be, and values of it."""
@@ -221,6 +230,10 @@ TRANSITIONS: Json = {
     },
     "grow": ruled("oldSelf.all(one, one in self)", type="array", maxItems=3, items={**TEXT, "maxLength": 3}),
     "items": keyed(v=ruled("self >= oldSelf", **WHOLE)),
+    "set": ruled("self == oldSelf", **SET),
+    "list": ruled("self == oldSelf", **FEW),
+    "map": ruled("self == oldSelf", "size(self + oldSelf) == size(oldSelf)", **keyed(v={**TEXT, "maxLength": 3})),
+    "holder": ruled("self == oldSelf", type="object", properties={"set": SET}),
     "values": {"type": "object", "maxProperties": 3, "additionalProperties": ruled("self >= oldSelf", **WHOLE)},
     "given": ruled("self >= oldSelf", **WHOLE, default=1),
 }
@@ -238,6 +251,10 @@ STEPS: list[tuple[Json, Json]] = [
     ({"grow": ["a"]}, {"grow": ["b", "a"]}),
     ({"items": [{"k": "a", "v": 3}]}, {"items": [{"k": "b", "v": 1}, {"k": "a", "v": 2}]}),
     ({"items": [{"k": "a", "v": 3}]}, {"items": [{"k": "b", "v": 1}, {"k": "a", "v": 4}]}),
+    *(({name: ["a", "b"]}, {name: after}) for name in ("set", "list") for after in (["b", "a"], ["a", "c"])),
+    ({"map": [{"k": "a", "v": "1"}, {"k": "b"}]}, {"map": [{"k": "b"}, {"k": "a", "v": "1"}]}),
+    ({"map": [{"k": "a", "v": "1"}, {"k": "b"}]}, {"map": [{"k": "b"}, {"k": "a", "v": "2"}]}),
+    ({"holder": {"set": ["a", "b"]}}, {"holder": {"set": ["b", "a"]}}),
     ({"values": {"a": 3}}, {"values": {"a": 2}}),
     ({"values": {"a": 3}}, {"values": {"a": None, "b": 2}}),
     ({"given": 2}, {"given": None}),

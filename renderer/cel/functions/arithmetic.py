@@ -12,7 +12,7 @@ from renderer.cel.containers import NUMBERS
 from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.operators import bounded, greater, less
-from renderer.cel.values import UINT_MAX, UInt, type_name
+from renderer.cel.values import LISTS, UINT_MAX, UInt, type_name
 
 _BITS: Final = 64
 _INTEGERS: Final = {int: "int", UInt: "uint"}
@@ -31,7 +31,7 @@ def least(meter: Meter, values: Any) -> Any:
 
 def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
     """The first of the most extreme numbers; types may be mixed. Several arguments come as one list."""
-    numbers = values if type(values) is list else [values]
+    numbers = values if type(values) in LISTS else [values]
     if not numbers:
         raise Fault(f"{name} of an empty list")
     meter.spend(len(numbers))

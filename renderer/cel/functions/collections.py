@@ -11,7 +11,7 @@ from renderer.cel.faults import Fault
 from renderer.cel.functions.table import overload
 from renderer.cel.operators import add, check_sortable, equal
 from renderer.cel.precise import INSTANTS, SPANS
-from renderer.cel.values import NONE, OMIT, Omit, Optional, type_name
+from renderer.cel.values import LISTS, NONE, OMIT, Omit, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, INSTANTS, SPANS)
 """Numbers of different types compare, but cel-go does not sort them."""
@@ -38,7 +38,7 @@ def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
     flat: list[Any] = []
     meter.spend(len(values))
     for value in values:
-        if type(value) is list and depth > 0:
+        if type(value) in LISTS and depth > 0:
             flat += flatten(meter, value, depth - 1)
         else:
             flat.append(value)
@@ -97,7 +97,7 @@ def total(meter: Meter, values: list[Any]) -> Any:
     if not values:
         return 0
     result: Any = values[0]
-    if type(result) is str or type(result) is list:
+    if type(result) is str or type(result) in LISTS:
         raise Fault(f"sum: elements are {type_name(result)}; they must be numbers or durations")
     for value in values[1:]:
         meter.spend(1)

@@ -20,6 +20,7 @@ from renderer.cel.conversion import plain
 from renderer.cel.faults import Fault
 from renderer.cel.formats import json_double_text
 from renderer.cel.functions.table import overload
+from renderer.cel.values import LISTS
 from renderer.surrogates import mended
 
 _GO_ESCAPES: Final = str.maketrans(
@@ -66,7 +67,7 @@ def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
             "}",
             pieces,
         )
-    elif type(value) is list:
+    elif type(value) in LISTS:
         _write_all(meter, "[", [("", item) for item in value], "]", pieces)
     else:
         text = _scalar(plain(value, meter) if type(value) is not float else value)
