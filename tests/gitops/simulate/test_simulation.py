@@ -21,6 +21,7 @@ from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Span, Stage, Timeline
+from renderer import keys
 from tests.gitops.fleet import START, TEN, Fleet
 
 FREEZE: dict[str, Any] = {
@@ -82,7 +83,8 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     ]
     held = next(span for track in found.tracks if track.instance.name == "i4" for span in track.spans[1:2])
     assert (held.standing.reason, held.standing.by, held.standing.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
-    assert (found.ended, found.arrivals[0].settled) == ("all is as Git says", THAWS + 8 * MINUTE)
+    (commit,) = found.arrivals
+    assert (found.ended, commit.started, commit.settled) == ("all is as Git says", FRIDAY, THAWS + 8 * MINUTE)
 
 
 def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
@@ -196,10 +198,30 @@ def test_no_pass_follows_one_that_has_seen_all_that_the_next_one_reads(monkeypat
     assert found.arrivals[0].settled == ready[-1]
 
 
-def test_the_end_of_the_simulation_cuts_what_is_under_way() -> None:
-    found = simulated(Fleet(names=("i0",)), "hang=*", lasts=5 * MINUTE)
+@pytest.mark.parametrize("assume", ["hang=*", "ready=5m"])
+def test_the_end_of_the_simulation_cuts_what_is_under_way(assume: str) -> None:
+    """What would come at that very moment does not."""
+    found = simulated(Fleet(names=("i0",)), assume, lasts=5 * MINUTE)
     assert (found.ended, found.ends) == ("the time is over", START + 5 * MINUTE)
     assert spans(found, "i0") == [(Stage.MOVING, START, START + 5 * MINUTE)]
+
+
+def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
+    """An object in no instance; and an instance that not even the base has brought about is told."""
+    fleet = Fleet(names=("i0",), written={"i0": {"metadata": {"annotations": {keys.SUSPEND: "INC-7"}}}})
+    metadata = {"name": "plain", "annotations": {keys.RECONCILE: "disabled"}}
+    fleet.plain = {"plain": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}
+    fleet.push()
+    base = fleet.state
+    fleet.plain["plain"]["data"] = {"a": "one"}
+    fleet.written.clear()
+    fleet.push("two")
+    simulation = Simulation(START, Assumptions(), "0")
+    asyncio.run(simulation.run(base, [Push(START, fleet.state, "move to two")], START + timedelta(days=14)))
+    found = simulation.timeline()
+    assert spans(found, "i0")[-1][0] is Stage.SETTLED
+    assert (found.ended, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
+    assert found.warnings == ("at the beginning not all of the base is as Git says: platform, Link default/i0",)
 
 
 def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
