@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,11 +13,12 @@ import jsonschema_rs
 import orjson
 import pytest
 
+from applier.reasons import Reason
 from gitops.cli.planned import text
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif
 from gitops.review.markdown import comment
-from gitops.review.report import Hazard, Report
+from gitops.review.report import Caution, Difference, Gate, Hazard, Report
 from gitops.words.times import Times
 from renderer.errors import Problem
 from tests.gitops.review.commits import planned
@@ -74,6 +75,24 @@ def test_json_is_as_its_schema_says(case: str) -> None:
     assert told == [(one.action, one.ref, one.level, len(one.diff), len(one.gates)) for one in said.changes]
 
 
+def test_json_leaves_out_what_is_absent_and_nothing_that_is_empty() -> None:
+    """A number that is 0 is another than none; a time, a source that nobody named."""
+    opens = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    said = report("behind-a-gate")
+    gate = Gate(Reason.WINDOW_CLOSED, "closed", "hours", opens)
+    diff = (Difference("a", 0, False), Difference("b", None, ""), Difference("c", [], None))
+    changes = (replace(said.changes[0], gates=(gate,), diff=diff),)
+    found = as_json(replace(said, changes=changes, knows_deletions=False))
+    assert found["changes"][0]["diff"] == [
+        {"path": "a", "old": 0, "new": False},
+        {"path": "b", "new": ""},
+        {"path": "c", "old": []},
+    ]
+    told = {"reason": "WindowClosed", "name": "hours", "message": "closed", "until": "2026-11-23T08:00:00Z"}
+    assert (found["changes"][0]["gates"], found["deletionsKnown"]) == ([told], False)
+    jsonschema_rs.validator_for(SCHEMA, validate_formats=True).validate(orjson.loads(orjson.dumps(found)))
+
+
 def test_the_schema_knows_every_hazard() -> None:
     assert SCHEMA["properties"]["warnings"]["items"]["properties"]["hazard"]["enum"] == list(map(str, Hazard))
 
@@ -100,13 +119,16 @@ def test_a_message_in_sarif_holds_no_link() -> None:
 def test_sarif_and_junit_are_as_their_schemas_say(case: str) -> None:
     """Whatever a file is called: its name is a URI in SARIF, and no letter that XML does not know stands in JUnit."""
     strange = [Problem(file, 0, "x", "a\x00\x1b\ufffe<b>") for file in ("a b/ü#%.yaml", "a:1.yaml", "")]
-    wrong = replace(report(case), problems=tuple(strange))
+    hazard = Caution(Hazard.RULES, "a\x00\x1b\ufffe<b>", "", "a b/\u00fc#%.yaml", 1)
+    wrong = replace(report(case), problems=tuple(strange), warnings=(hazard,))
     found = orjson.loads(orjson.dumps(as_sarif(wrong, "1.0")))
     jsonschema_rs.validator_for(SARIF, validate_formats=True).validate(found)
     assert [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in found["runs"][0]["results"]][
         :3
     ] == ["a%20b/%C3%BC%23%25.yaml", "a%3A1.yaml", "."]
+    assert found["runs"][0]["results"][0]["message"]["text"].startswith("x: a")
     suite = ElementTree.fromstring(as_junit(wrong))[0]
+    assert (suite.findtext("system-out") or "").startswith("a b/\u00fc#%.yaml:1: RulesChange: a")
     assert list(suite.keys()) == SUITE
     assert datetime.fromisoformat(suite.get("timestamp", "")) == wrong.at.replace(tzinfo=None)
     order = {"properties": 0, "testcase": 1, "system-out": 2, "system-err": 3}
