@@ -55,14 +55,6 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Those that every cluster has."""
 
 _ROUNDS = 1000
-_NAME_RULES = {
-    "namespaces": "label",
-    "services": "service",
-    "roles.rbac.authorization.k8s.io": "segment",
-    "rolebindings.rbac.authorization.k8s.io": "segment",
-    "clusterroles.rbac.authorization.k8s.io": "segment",
-    "clusterrolebindings.rbac.authorization.k8s.io": "segment",
-}
 
 
 class Sandbox:
@@ -99,7 +91,6 @@ class Sandbox:
         self._writing = Writing(
             self.state,
             check_namespace=self._check_namespace,
-            name_rule=lambda kind: _NAME_RULES.get(kind.resource, "subdomain"),
             gone=self._after_removal,
             scale=self._scale,
         )

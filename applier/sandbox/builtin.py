@@ -13,6 +13,7 @@ from applier.sandbox.defaults import OF_METADATA
 from applier.sandbox.kinds import Fitted, Kind
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
 from applier.sandbox.scaling import OF_BUILT_IN
+from applier.sandbox.strategies import COUNTING
 from applier.sandbox.structures import Form, Structures
 from applier.sandbox.validation import RULES, by_schema
 from applier.sandbox.wire import Mistake
@@ -20,20 +21,6 @@ from renderer import schemas
 from renderer.schemas import Bundle
 
 Object = dict[str, Any]
-
-_COUNTING = frozenset(
-    "cronjobs.batch customresourcedefinitions.apiextensions.k8s.io daemonsets.apps deployments.apps "
-    "deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io endpointslices.discovery.k8s.io "
-    "flowschemas.flowcontrol.apiserver.k8s.io ingressclasses.networking.k8s.io ingresses.networking.k8s.io jobs.batch "
-    "mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io "
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io networkpolicies.networking.k8s.io "
-    "poddisruptionbudgets.policy pods podtemplates priorityclasses.scheduling.k8s.io "
-    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io replicasets.apps replicationcontrollers "
-    "resourceslices.resource.k8s.io statefulsets.apps validatingadmissionpolicies.admissionregistration.k8s.io "
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io "
-    "validatingwebhookconfigurations.admissionregistration.k8s.io".split()
-)
-"""Kinds whose objects have metadata.generation."""
 
 _SERVED_ELSEWHERE = frozenset({("autoscaling", "v1")})
 """Versions that only a conversion could serve: the sandbox stores one version of a built-in kind."""
@@ -75,7 +62,7 @@ class BuiltIn:
 
     @property
     def generation(self) -> bool:
-        return self._resource in _COUNTING
+        return self._resource in COUNTING
 
     def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
         if not self._form:

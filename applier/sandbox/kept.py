@@ -6,6 +6,7 @@ from typing import Any
 
 from applier.sandbox.kinds import Kind
 from applier.sandbox.merge import Reset
+from applier.sandbox.strategies import COUNTED
 
 Object = dict[str, Any]
 
@@ -45,15 +46,11 @@ def keep_servers_own(metadata: Object, live: Object) -> None:
             metadata.pop(name, None)
 
 
-_COUNTED = {"deployments.apps": ("annotations",), "endpointslices.discovery.k8s.io": ("annotations", "labels")}
-"""Metadata that the generation counts changes of, by resource."""
-
-
 def counted(kind: Kind, obj: Object) -> Object:
     """What the generation counts changes of; a status is content where it cannot be written apart."""
     apart = ("metadata", "status") if "status" in kind.subresources or not kind.custom else ("metadata",)
     found = {name: value for name, value in obj.items() if name not in apart}
-    return found | {f"metadata.{name}": obj["metadata"].get(name) for name in _COUNTED.get(kind.resource, ())}
+    return found | {f"metadata.{name}": obj["metadata"].get(name) for name in COUNTED.get(kind.resource, ())}
 
 
 _ORDER = (

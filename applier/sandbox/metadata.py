@@ -1,14 +1,14 @@
-"""Rules of the metadata of every object: names, labels, annotations, finalizers, owners.
+"""The metadata of every object: how it is read, and its rules.
 
-Source: apimachinery `pkg/api/validation` and `pkg/util/validation`; the words are those that users know from kubectl.
+Source: apimachinery `pkg/api/validation`; the words are those that users know from kubectl.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
+from applier.sandbox.names import labels, named, qualified
 from applier.sandbox.wire import Mistake, forbidden, invalid, required, too_long
 
 Object = dict[str, Any]
@@ -16,41 +16,6 @@ Object = dict[str, Any]
 ANNOTATION_BYTES = 256 * 1024
 """Keys and values of all annotations of one object."""
 
-_LABEL_TEXT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_TEXT = rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*"
-_LABEL, _SUBDOMAIN = re.compile(_LABEL_TEXT), re.compile(_SUBDOMAIN_TEXT)
-_SERVICE = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-_QUALIFIED = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-
-_RULES: Final = {
-    "subdomain": (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-        "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-        f"'{_SUBDOMAIN_TEXT}')"
-    ),
-    "label": (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-        "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-        f"'{_LABEL_TEXT}')"
-    ),
-    "service": (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
-        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-    ),
-    "qualified": (
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-    ),
-    "value": (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
-        "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-        "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-    ),
-}
-_NAME_RULES: Final = {"subdomain": (_SUBDOMAIN, 253), "label": (_LABEL, 63), "service": (_SERVICE, 63)}
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MAPS = ("labels", "annotations")
 _TEXTS = (
@@ -226,45 +191,10 @@ def _name(metadata: Object, rule: str) -> Iterator[Mistake]:
         yield from named(name, "metadata.name", rule)
 
 
-def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
-    """A name by one of the rules `subdomain`, `label` (RFC 1123) and `service` (RFC 1035)."""
-    pattern, longest = _NAME_RULES[rule]
-    if len(name) > longest:
-        yield invalid(field, name, f"must be no more than {longest} bytes")
-    if not pattern.fullmatch(name):
-        yield invalid(field, name, _RULES[rule])
-
-
-def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
-    for key, value in found.items():
-        yield from _key(key, field)
-        if len(value) > 63:
-            yield invalid(field, value, "must be no more than 63 bytes")
-        if not _VALUE.fullmatch(value):
-            yield invalid(field, value, _RULES["value"])
-
-
-def _key(key: str, field: str) -> Iterator[Mistake]:
-    """A qualified name: an optional DNS subdomain, a slash, a name."""
-    prefix, slash, name = key.rpartition("/")
-    if slash and not prefix:
-        yield invalid(field, key, "prefix part must be non-empty")
-    elif len(prefix) > 253:
-        yield invalid(field, key, "prefix part must be no more than 253 bytes")
-    elif prefix and not _SUBDOMAIN.fullmatch(prefix):
-        yield invalid(field, key, f"prefix part {_RULES['subdomain']}")
-    if not name:
-        yield invalid(field, key, "name part must be non-empty")
-    elif len(name) > 63:
-        yield invalid(field, key, "name part must be no more than 63 bytes")
-    if not _QUALIFIED.fullmatch(name):
-        yield invalid(field, key, _RULES["qualified"])
-
-
 def _annotations(annotations: Mapping[str, str]) -> Iterator[Mistake]:
     size = 0
     for key, value in annotations.items():
-        yield from _key(key.lower(), "metadata.annotations")
+        yield from qualified(key.lower(), "metadata.annotations")
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATION_BYTES:
         yield too_long("metadata.annotations", f"may not be more than {ANNOTATION_BYTES} bytes")
@@ -288,7 +218,7 @@ def _owners(owners: list[Object]) -> Iterator[Mistake]:
 def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[Mistake]:
     field = "metadata.finalizers"
     for index, name in enumerate(finalizers):
-        yield from _key(name, field)
+        yield from qualified(name, field)
         if standard and "/" not in name and name not in _STANDARD_FINALIZERS:
             yield invalid(
                 f"{field}[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from applier.sandbox.jsonpath import at
-from applier.sandbox.metadata import labels, named
+from applier.sandbox.names import labels, named
 from applier.sandbox.wire import Mistake, forbidden, invalid, required, shown, unsupported
 from renderer import quantity
 

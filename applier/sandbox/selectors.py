@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from applier.sandbox import metadata
+from applier.sandbox import names
 from applier.sandbox.wire import bad_request
 
 Labels = Mapping[str, str]
@@ -105,7 +105,7 @@ def _value(tokens: _Tokens) -> str:
 
 def _check(key: str, value: str) -> None:
     """Raises Refusal (400) for what is no label."""
-    for mistake in metadata.labels({key: value}):
+    for mistake in names.labels({key: value}):
         raise bad_request(f"unable to parse requirement: <nil>: {mistake.message}")
 
 

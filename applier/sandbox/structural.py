@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from applier.sandbox.jsonpath import at
-from applier.sandbox.metadata import named
+from applier.sandbox.names import named
 from applier.sandbox.wire import Mistake, forbidden, immutable, invalid, required, unsupported
 from renderer.schema import apply_defaults, validate
 from renderer.schema.patterns import PatternError, compiled

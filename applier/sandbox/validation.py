@@ -13,7 +13,7 @@ from typing import Any
 
 from applier.sandbox import pods
 from applier.sandbox.jsonpath import at
-from applier.sandbox.metadata import labels
+from applier.sandbox.names import labels
 from applier.sandbox.structural import definition
 from applier.sandbox.structures import Form
 from applier.sandbox.wire import Mistake, forbidden, immutable, invalid, required, shown, unsupported

@@ -8,7 +8,7 @@ would change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from applier.sandbox import metadata as rules
 from applier.sandbox.addresses import Address
@@ -42,6 +42,7 @@ from applier.sandbox.patches import PatchError
 from applier.sandbox.scaling import scale_of, with_scale
 from applier.sandbox.state import State
 from applier.sandbox.store import Key, Stored
+from applier.sandbox.strategies import CONDITIONAL, CREATED_BY_UPDATE, NAME_RULES
 from applier.sandbox.wire import (
     Refusal,
     Request,
@@ -60,22 +61,6 @@ Object = dict[str, Any]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
-_CONDITIONAL: Final = frozenset(
-    "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
-    " runtimeclasses.node.k8s.io csidrivers.storage.k8s.io"
-    " mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io"
-    " validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io"
-    " mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
-)
-"""Built-in kinds whose update has to say which version it replaces, as that of every custom kind (`AllowUnconditionalUpdate`)."""
-
-_CREATED_BY_UPDATE: Final = frozenset(
-    "endpoints events events.events.k8s.io leases.coordination.k8s.io limitranges runtimeclasses.node.k8s.io services"
-    " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
-    " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
-)
-"""Built-in kinds whose update creates what is not there (`AllowCreateOnUpdate`), whatever version it says to replace."""
-
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -88,8 +73,8 @@ class Written:
 
 
 class Writing:
-    """The write verbs. `check_namespace` refuses what cannot be created where it is asked for; `name_rule` says which
-    names a kind takes; `gone` is told what is removed with its last finalizer; `scale` is the kind that scales are.
+    """The write verbs. `check_namespace` refuses what cannot be created where it is asked for; `gone` is told what is
+    removed with its last finalizer; `scale` is the kind that scales are.
     """
 
     def __init__(
@@ -97,14 +82,12 @@ class Writing:
         state: State,
         *,
         check_namespace: Callable[[Kind, Key], None],
-        name_rule: Callable[[Kind], str],
         gone: Callable[[Kind, Stored], None],
         scale: Kind,
     ) -> None:
         self._state = state
         self._scale = scale
         self._check_namespace = check_namespace
-        self._name_rule = name_rule
         self._gone = gone
 
     # ---- verbs
@@ -129,10 +112,10 @@ class Writing:
         check_place(obj["metadata"], address, name=address.name)
         key = kind.key(address.namespace, address.name)
         live = self._state.read(kind, key)
-        if live is None and (kind.resource not in _CREATED_BY_UPDATE or address.subresource):
+        if live is None and (kind.resource not in CREATED_BY_UPDATE or address.subresource):
             raise not_found(kind.subject(address.name))
         sent = obj["metadata"]
-        if live and (kind.custom or kind.resource in _CONDITIONAL) and not sent.get("resourceVersion"):
+        if live and (kind.custom or kind.resource in CONDITIONAL) and not sent.get("resourceVersion"):
             subject = Subject(kind.group, kind.plural, kind.plural, address.name)
             raise invalid_object(subject, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
         _check_version(kind, sent, live)
@@ -297,7 +280,9 @@ class Writing:
 
     def _validate(self, kind: Kind, obj: Object, live: Object | None) -> None:
         standard = not kind.custom and kind.group != "apiextensions.k8s.io"
-        mistakes = rules.validate(obj["metadata"], rule=self._name_rule(kind), standard_finalizers=standard)
+        mistakes = rules.validate(
+            obj["metadata"], rule=NAME_RULES.get(kind.resource, "subdomain"), standard_finalizers=standard
+        )
         if live is not None:
             mistakes += rules.validate_update(obj["metadata"], live["metadata"])
         mistakes += kind.model.validate(obj, live)

@@ -1,0 +1,83 @@
+"""Rules of names, and of the keys and values of labels.
+
+Source: apimachinery `pkg/util/validation`; the words are those that users know from kubectl.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from applier.sandbox.wire import Mistake, invalid
+
+_LABEL_TEXT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_TEXT = rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*"
+_LABEL, _SUBDOMAIN = re.compile(_LABEL_TEXT), re.compile(_SUBDOMAIN_TEXT)
+_SERVICE = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_QUALIFIED = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+
+_RULES: Final = {
+    "subdomain": (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+        "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        f"'{_SUBDOMAIN_TEXT}')"
+    ),
+    "label": (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+        "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+        f"'{_LABEL_TEXT}')"
+    ),
+    "service": (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
+        "is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+    ),
+    "qualified": (
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    ),
+    "value": (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
+        "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+        "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+    ),
+}
+_OF_NAMES: Final = {"subdomain": (_SUBDOMAIN, 253), "label": (_LABEL, 63), "service": (_SERVICE, 63)}
+
+
+def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
+    """A name by one of the rules `subdomain`, `label` (RFC 1123) and `service` (RFC 1035)."""
+    pattern, longest = _OF_NAMES[rule]
+    if len(name) > longest:
+        yield invalid(field, name, f"must be no more than {longest} bytes")
+    if not pattern.fullmatch(name):
+        yield invalid(field, name, _RULES[rule])
+
+
+def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
+    for key, value in found.items():
+        yield from qualified(key, field)
+        if len(value) > 63:
+            yield invalid(field, value, "must be no more than 63 bytes")
+        if not _VALUE.fullmatch(value):
+            yield invalid(field, value, _RULES["value"])
+
+
+def qualified(key: str, field: str) -> Iterator[Mistake]:
+    """A qualified name: an optional DNS subdomain, a slash, a name."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not prefix:
+        yield invalid(field, key, "prefix part must be non-empty")
+    elif len(prefix) > 253:
+        yield invalid(field, key, "prefix part must be no more than 253 bytes")
+    elif prefix and not _SUBDOMAIN.fullmatch(prefix):
+        yield invalid(field, key, f"prefix part {_RULES['subdomain']}")
+    if not name:
+        yield invalid(field, key, "name part must be non-empty")
+    elif len(name) > 63:
+        yield invalid(field, key, "name part must be no more than 63 bytes")
+    if not _QUALIFIED.fullmatch(name):
+        yield invalid(field, key, _RULES["qualified"])
