@@ -45,16 +45,23 @@ _RULES: Final = {
         "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
     ),
 }
-_OF_NAMES: Final = {"subdomain": (_SUBDOMAIN, 253), "label": (_LABEL, 63), "service": (_SERVICE, 63)}
+_OF_NAMES: Final = {
+    "subdomain": (_SUBDOMAIN, 253, "subdomain"),
+    "short": (_SUBDOMAIN, 52, "subdomain"),
+    "label": (_LABEL, 63, "label"),
+    "service": (_SERVICE, 63, "service"),
+}
 
 
 def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
-    """A name by one of the rules `subdomain`, `label` (RFC 1123) and `service` (RFC 1035)."""
-    pattern, longest = _OF_NAMES[rule]
+    """A name by one of the rules `subdomain`, `short` (a subdomain that more is appended to), `label` (RFC 1123) and
+    `service` (RFC 1035).
+    """
+    pattern, longest, told = _OF_NAMES[rule]
     if len(name) > longest:
         yield invalid(field, name, f"must be no more than {longest} bytes")
     if not pattern.fullmatch(name):
-        yield invalid(field, name, _RULES[rule])
+        yield invalid(field, name, _RULES[told])
 
 
 def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:

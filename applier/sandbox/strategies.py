@@ -7,13 +7,16 @@ from typing import Final
 
 NAME_RULES: Final[Mapping[str, str]] = {
     "namespaces": "label",
-    "services": "service",
+    "services": "label",
+    "statefulsets.apps": "label",
+    "cronjobs.batch": "short",
+    "poddisruptionbudgets.policy": "segment",
     "roles.rbac.authorization.k8s.io": "segment",
     "rolebindings.rbac.authorization.k8s.io": "segment",
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Which names they take, by resource (`names`); all others are subdomains."""
+"""Which names they take, by resource: a rule of `names`, or `segment`, any part of a path; all others are subdomains."""
 
 CONDITIONAL: Final = frozenset(
     "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"

@@ -291,6 +291,24 @@ def test_how_the_pods_of_a_kind_may_restart(both: tuple[Api, Api], kind: str, po
     assert (sandbox.refusal, sandbox.causes) == (real.refusal, real.causes)
 
 
+NAMED = ("ConfigMap", "CronJob", "PodDisruptionBudget", "RoleBinding", "Service", "StatefulSet")
+
+
+@pytest.mark.cluster
+def test_names_that_kinds_take(both: tuple[Api, Api]) -> None:
+    found = []
+    for api in both:
+        answers: dict[str, Any] = {}
+        for name in ("a.b", "a_b", "A", "1a", "-a", ".", "a%b", "a" * 52, "a" * 53, "a" * 63, "a" * 64, "a" * 254):
+            for kind in NAMED:
+                body = {**BODIES[kind], "metadata": {"name": name}}
+                answer = api.post(f"{PATHS[kind].format('default')}?dryRun=All", body)
+                answers[f"{kind} {name}"] = answer.code, answer.causes
+        found.append(answers)
+    real, ours = found
+    assert ours == real
+
+
 def test_text_of_a_secret_is_stored_as_data(api: Api, home: str) -> None:
     secret = create(api, home, "Secret")
     assert (secret["data"], secret["type"]) == ({"a": "MQ=="}, "Opaque")
