@@ -44,11 +44,15 @@ class DiscoveryCache:
         self._started = 0
 
     async def current(self) -> Discovery:
-        return self._known or await self.refresh()
+        """The last answer; those who want the first share it."""
+        return self._known or await self._after(-1)
 
     async def refresh(self) -> Discovery:
         """An answer that was asked for after this call; those who call at once share one."""
-        seen = self._started
+        return await self._after(self._started)
+
+    async def _after(self, seen: int) -> Discovery:
+        """An answer later than as many as were asked for."""
         async with self._asking:
             if self._known is None or self._started == seen:
                 self._started += 1

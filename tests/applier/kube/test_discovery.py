@@ -30,6 +30,14 @@ async def test_one_answer_serves_until_a_refresh_which_is_conditional(tmp_path: 
         assert [seen.headers.get("If-None-Match") for seen in server.requests("/apis")] == [None, '"1"']
 
 
+async def test_whoever_asks_while_the_first_answer_is_waited_for_shares_it(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (_, cluster):
+        first = asyncio.ensure_future(cluster.discover())
+        await asyncio.sleep(0)
+        assert await cluster.discover() is await first
+        assert cluster.requests["discover"] == 2
+
+
 async def test_refreshes_at_the_same_time_share_one_answer(tmp_path: Path) -> None:
     async with scripted(tmp_path) as (_, cluster):
         await cluster.discover()
