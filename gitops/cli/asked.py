@@ -34,8 +34,8 @@ from renderer.values import dataclass
 if TYPE_CHECKING:
     from gitops.config import Config
 
-Commits = tuple[Snapshot, Snapshot | None]
-"""The head, and the base where one is named."""
+Commits = tuple[Snapshot, Snapshot | None, str]
+"""The head, the base where one is named, and the path inside their repository that they are of."""
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 
@@ -57,16 +57,16 @@ class Asked:
         reading = asyncio.wrap_future(commits)
         if self.against == "cluster":
             return await self._of_cluster(reading, choice)
-        head, base = await reading
+        head, base, path = await reading
         if self.against == "git":
             assert base
-            return await self._of_commits(base, head)
-        return await self._of_file(base, head, Path(self.against))
+            return await self._of_commits(base, head, path)
+        return await self._of_file(base, head, path, Path(self.against))
 
-    async def _of_commits(self, base: Snapshot, head: Snapshot) -> tuple[Report, str]:
+    async def _of_commits(self, base: Snapshot, head: Snapshot, path: str) -> tuple[Report, str]:
         name = self.source or compose.likely_name(self.place)
         before = compose.catalog_of(base, source=name)
-        state = self._state(name, head, before)
+        state = self._state(name, head, path, before)
         report = await planning.between(
             before, state, clock=SystemClock(), version=program_version(), facts=self._facts()
         )
@@ -77,10 +77,10 @@ class Asked:
         chosen = choice.or_context(self.config.context) if self.config else choice
         try:
             async with chosen.connected() as cluster:
-                head, base = await reading
+                head, base, path = await reading
                 named = self.source or await _source_of(cluster, self.place)
                 name = named or compose.likely_name(self.place)
-                state = self._state(name, head)
+                state = self._state(name, head, path)
                 report, warnings = await asyncio.gather(
                     planning.against(cluster, state, clock=SystemClock(), facts=self._facts()),
                     self._of_history(cluster, name, head.revision),
@@ -104,22 +104,22 @@ class Asked:
         said = f"history was rewritten: {commit[:7]} does not follow from {before[:7]}, where the source is"
         return (Caution(Hazard.HISTORY, f"{said}; a daemon that follows a branch waits until a person approves it"),)
 
-    async def _of_file(self, base: Snapshot | None, head: Snapshot, file: Path) -> tuple[Report, str]:
+    async def _of_file(self, base: Snapshot | None, head: Snapshot, path: str, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
         record = snapshot.record()
         named = self.source or await _source_of(record, self.place)
         await record.close()
         name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
-            snapshot, self._state(name, head), clock=SystemClock(), facts=self._facts()
+            snapshot, self._state(name, head, path), clock=SystemClock(), facts=self._facts()
         )
         report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
         taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
         return report, self._title(name, base, head, f"against {taken}")
 
-    def _state(self, name: str, head: Snapshot, before: Catalog | None = None) -> SourceState:
+    def _state(self, name: str, head: Snapshot, path: str, before: Catalog | None = None) -> SourceState:
         catalog = compose.catalog_of(head, source=name, previous=before)
-        state = SourceState(catalog, path=places.path_within(self.place), adoption=self.adopt)
+        state = SourceState(catalog, path=path, adoption=self.adopt)
         return _configured(state, name, self.config)
 
     def _facts(self) -> Mapping[str, Fact] | None:

@@ -154,10 +154,11 @@ def command(
     return 2 if exit_code and report.has_changes else 0
 
 
-def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> tuple[Snapshot, Snapshot | None]:
-    """The head, and the base where one is named."""
+def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> tuple[Snapshot, Snapshot | None, str]:
+    """The head, the base where one is named, and the path inside their repository that they are of."""
     read = places.read(place, revision=head, tick=tick)
-    return read, places.read(place, revision=places.fork(place, base, head), beside=read, tick=tick) if base else None
+    before = places.read(place, revision=places.fork(place, base, head), beside=read, tick=tick) if base else None
+    return read, before, places.path_within(place)
 
 
 def _painted(color: str) -> bool | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gitops.errors import RefusedContent, RevisionNotFound, SourceError
 from gitops.source import tree
@@ -34,29 +35,39 @@ def working_tree(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
     if not root.is_dir():
         raise SourceError(str(path), "is not a directory", advice="name the directory that holds the manifests")
     git = Git(root, timeout=limits.local_timeout)
-    names = _tracked(git, path)
+    place = _place(git)
+    names = _tracked(git, path, place) if place else None
     listing = tree.judge(_entries(root, _walk(root) if names is None else names), limits)
     if why := tree.excess(listing, limits):
         raise RefusedContent(str(path), why, advice="name a smaller directory")
-    files, problems = _read(root, listing, limits, sha256=_is_sha256(git))
+    files, problems = _read(root, listing, limits, sha256=place is not None and place.is_sha256)
     found = (*listing.problems, *problems)
-    if names is None:
+    if place is None or names is None:
         return _snapshot("", f"directory {root.name or root}, not in Git", files=files, problems=found)
-    return _described(LocalRepository(path, limits=limits), files, found)
+    return _described(LocalRepository(path, limits=limits, place=place), files, found)
+
+
+class _Place(NamedTuple):
+    """What Git says of a directory in a repository: `prefix` is the path to it from the top."""
+
+    is_work_tree: bool
+    is_sha256: bool
+    prefix: str
 
 
 class LocalRepository:
-    """The commits of the repository that `path` is in; snapshots are of `path` within it. Asks no server.
+    """The commits of the repository that `path` is in; snapshots are of `path` within it. Asks no server. Of its `place` Git need not be asked where
+    that is known.
 
     Raises `SourceError` if `path` is in no repository.
     """
 
-    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, place: _Place | None = None) -> None:
         git = Git(path.resolve(), timeout=limits.local_timeout)
-        try:
-            self.path = git.text("rev-parse", "--show-prefix").strip("/")
-        except (GitError, OSError):
-            raise SourceError(str(path), "is not in a Git repository") from None
+        place = place or _place(git)
+        if place is None:
+            raise SourceError(str(path), "is not in a Git repository")
+        self.path = place.prefix
         self._git = git
         self._name = str(path)
         self._repository = Repository(git, self._name, limits=limits)
@@ -111,13 +122,19 @@ class LocalRepository:
         return self._repository.blobs(revision, self.path)
 
 
-def _tracked(git: Git, path: Path) -> list[bytes] | None:
-    """What Git would show of the directory; None if it is in no repository, or ignored as a whole."""
+def _place(git: Git) -> _Place | None:
+    """None for a directory that is in no repository, or not there."""
     try:
-        inside = git.text("rev-parse", "--is-inside-work-tree")
-    except GitError:
+        said = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
+    except (GitError, OSError):
         return None
-    if inside != "true":
+    inside, objects, prefix = said.decode("utf-8", "replace").split("\n", 2)
+    return _Place(inside == "true", objects == "sha256", prefix.removesuffix("\n").strip("/"))
+
+
+def _tracked(git: Git, path: Path, place: _Place) -> list[bytes] | None:
+    """What Git would show of the directory; None if it is ignored as a whole."""
+    if not place.is_work_tree:
         raise SourceError(
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
@@ -203,13 +220,6 @@ def _contents(file: str, limit: int) -> bytes:
         return data
     finally:
         os.close(descriptor)
-
-
-def _is_sha256(git: Git) -> bool:
-    try:
-        return git.text("rev-parse", "--show-object-format") == "sha256"
-    except GitError:
-        return False
 
 
 def _described(repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]) -> Snapshot:
