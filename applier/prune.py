@@ -82,6 +82,19 @@ class Unsettled:
         return Orphan(member, Fate.KEEP, blocked=blocked)
 
 
+def standing(orphans: Collection[Orphan]) -> Mapping[ObjectKey, Blocked]:
+    """Those that stay until people or gates let them go, or let go what uses them; and what holds them."""
+    found = {orphan.member.key: orphan.blocked for orphan in orphans if orphan.blocked and orphan.is_held}
+    waiting = [
+        (orphan.member.key, orphan.blocked.at)
+        for orphan in orphans
+        if orphan.blocked and orphan.blocked.reason is Reason.DEPENDENCY_NOT_READY
+    ]
+    while behind := {key: found[user] for key, user in waiting if user in found and key not in found}:
+        found |= behind
+    return found
+
+
 def dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[Member, ...]]:
     """Live members of these sets by the hash of what they record as a dependency."""
     found: dict[str, list[Member]] = {}

@@ -129,30 +129,34 @@ class _Planner:
     def plan(self) -> Plan:
         """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
         going: dict[ObjectKey, Orphan] = {}
+        standing: dict[ObjectKey, Blocked] = {}
         left: dict[ObjectKey, str] = {}
         sets = []
         for rendered in self.sets.values():
-            decided = self._planned(rendered, going.get(rendered.parent))
+            decided = self._planned(rendered, going.get(rendered.parent), standing.get(rendered.parent))
             if not rendered.source:
                 decided = replace(decided, left=left.get(rendered.parent, ""))
             going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is Fate.DELETE}
+            standing |= prune.standing(decided.orphans)
+            if decided.untouched and decided.stays:
+                standing |= dict.fromkeys(self.observed.members.get(rendered.id, ()), decided.stays)
             left |= {orphan.member.key: decided.source for orphan in decided.orphans}
             sets.append(decided)
         return Plan(tuple(sets))
 
-    def _planned(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
+    def _planned(self, rendered: RenderedSet, going: Orphan | None, stands: Blocked | None) -> SetPlan:
         """The plan of a set; of an instance that is wanted the one of before, where nothing of it has changed."""
         if rendered.parent not in self.bundle.instances:
-            return self._finished(rendered, going)
+            return self._finished(rendered, going, stands)
         if carried := self.comparisons.carry(rendered, self.around):
             return carried
         self.asked.clear()
-        found = self._finished(rendered, None)
+        found = self._finished(rendered, None, None)
         self.comparisons.carried.keep(found, self.around, tuple(self.asked))
         return found
 
-    def _finished(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
-        return self._unless_stuck(self._begun(self._set(rendered, going)))
+    def _finished(self, rendered: RenderedSet, going: Orphan | None, stands: Blocked | None) -> SetPlan:
+        return self._unless_stuck(self._begun(self._set(rendered, going, stands)))
 
     def _begun(self, plan: SetPlan) -> SetPlan:
         """Before the first write of a set in an epoch the epoch is put on its parent, and only there where nobody else has written: so who was
@@ -195,7 +199,7 @@ class _Planner:
                     pending.append(unwanted.id)
                     yield unwanted
 
-    def _set(self, rendered: RenderedSet, going: Orphan | None) -> SetPlan:
+    def _set(self, rendered: RenderedSet, going: Orphan | None, stands: Blocked | None) -> SetPlan:
         parent = self.observed.objects.get(rendered.parent)
         heirs_of = self.records.adoption.get(rendered.source, NEVER).heirs_of
         try:
@@ -206,7 +210,7 @@ class _Planner:
         if not (parent and label(parent, keys.PARENT_ID) and inventory.is_intact(parent)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
-            return self._unwanted(rendered, parent, current, going)
+            return self._unwanted(rendered, parent, current, going, stands)
         hidden = None if parent or rendered.is_source else self.observed.unreadable.get(rendered.parent.group_kind)
         if hidden:
             return SetPlan(rendered, None, current, error=Blocked.by_failure(hidden))
@@ -221,16 +225,18 @@ class _Planner:
             return self._detaching(rendered, parent, current)
         return self._working(rendered, parent, current)
 
-    def _unwanted(self, rendered: RenderedSet, parent: Object | None, current: Scope, going: Orphan | None) -> SetPlan:
-        """An instance that is not rendered. Only if its owner lets it go its members go; while it may not be deleted yet it is healed, and else
-        it may still be wanted, and stays as it is.
+    def _unwanted(
+        self, rendered: RenderedSet, parent: Object | None, current: Scope, going: Orphan | None, stands: Blocked | None
+    ) -> SetPlan:
+        """An instance that is not rendered. Only if its owner lets it go its members go; while it, or what uses it, may not be deleted yet it is
+        healed, and else it may still be wanted, and stays as it is.
         """
-        if parent is None or going is None:
-            return SetPlan(rendered, parent, current, untouched=True)
-        if going.is_held and not self.to_the_end:
+        if parent and stands and not self.to_the_end:
             before = None if is_terminating(parent) else rendered.before
             repairs = self.judge.repairs(before, ready_to_write=True) if before else ()
-            return SetPlan(rendered, parent, current, repairs=repairs, stays=going.blocked, untouched=True)
+            return SetPlan(rendered, parent, current, repairs=repairs, stays=stands, untouched=True)
+        if parent is None or going is None:
+            return SetPlan(rendered, parent, current, untouched=True)
         return (
             self._deleting(rendered, parent, current)
             if is_terminating(parent)

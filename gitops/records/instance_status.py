@@ -11,6 +11,7 @@ from typing import Any
 from applier.cluster import Object
 from applier.observed import is_terminating
 from applier.plan import NodePlan, SetPlan
+from applier.prune import standing
 from applier.reasons import Blocked, Reason
 from gitops.records import causes
 from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
@@ -72,8 +73,9 @@ def is_waiting(plan: SetPlan) -> bool:
             held.add(node.node.id)
         elif not (node.is_current and node.healthy) and not node.node.external:
             return True
+    stays = standing(plan.orphans)
     return (
-        any(not orphan.is_held for orphan in plan.leaving)
+        any(orphan.member.key not in stays for orphan in plan.leaving)
         or plan.detach
         or plan.finish
         or (plan.stays is not None and not plan.stays.reason.is_hold)

@@ -120,6 +120,58 @@ def test_what_may_not_be_removed_yet_is_healed(fleet: Fleet) -> None:
     assert not fleet.status("c")
 
 
+def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: Fleet) -> None:
+    """S0-11: it goes after its user, so it waits for the window as well, and counts as held as that one does."""
+    depends = {"config.kubernetes.io/depends-on": f"{GROUP}/namespaces/default/Link/b"}
+    fleet.written = {"c": {"metadata": {"annotations": depends}}}
+    fleet.start(freeze=FREEZE)
+    fleet.clock.moment = SATURDAY
+    fleet.names = ("a",)
+    fleet.push()
+    fleet.put(
+        "/api/v1/namespaces/levelgate-system/configmaps/source-platform", approved_commit=commit_id(fleet.commits)
+    )
+    fleet.step()
+    for name in ("b", "c"):
+        fleet.request("DELETE", f"/api/v1/namespaces/default/configmaps/{name}-app")
+    fleet.step()
+    for name in ("b", "c"):
+        assert fleet.request("GET", f"/api/v1/namespaces/default/configmaps/{name}-app")["data"] == {"image": "one"}
+    assert fleet.step().changed == 0
+    assert record(fleet).state == "Held"
+    fleet.clock.moment = MONDAY
+    for _ in range(8):
+        fleet.step()
+    assert not fleet.status("b")
+    assert not fleet.status("c")
+
+
+def test_what_is_nested_in_what_may_not_be_removed_yet_is_healed_too(fleet: Fleet) -> None:
+    inner = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Link",
+        "metadata": {"name": "${schema.metadata.name}-in"},
+        "spec": {},
+    }
+    schema = {"group": GROUP, "apiVersion": "v1", "kind": "Outer", "spec": {}}
+    outer = {"schema": schema, "resources": [{"id": "inner", "template": inner}]}
+    definition = {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": {"name": "outers"}}
+    instance = {"apiVersion": f"{GROUP}/v1", "kind": "Outer", "metadata": {"name": "o", "namespace": "default"}}
+    fleet.plain = {"outer": {**definition, "spec": outer}, "o": {**instance, "spec": {}}}
+    fleet.start(freeze=FREEZE)
+    fleet.available("o-in-app")
+    fleet.settle()
+    fleet.clock.moment = SATURDAY
+    del fleet.plain["o"]
+    fleet.push()
+    fleet.settle()
+    path = "/api/v1/namespaces/default/configmaps/o-in-app"
+    labels = fleet.request("GET", path)["metadata"]["labels"]
+    fleet.request("DELETE", path)
+    fleet.settle()
+    assert fleet.request("GET", path)["metadata"]["labels"] == labels
+
+
 @pytest.mark.parametrize(("drain", "goes_on"), [("Unit", False), ("Level", False), ("Rollout", True), ("None", False)])
 def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) -> None:
     """W28: what was written is followed to readiness; what else may be finished is what `drain` says, and no other instance starts."""
