@@ -169,8 +169,8 @@ class Moves:
         decision = replace(decision, state=decision.state.noted(*passed))
         progress = progress_of(policy, collection, decision.state)
         facts = here.conditions.externals or {}
-        known = (one for gate in definition.gates for one in gate.externals if one in facts)
-        self.states[name] = decision.state.telling(progress, (one for one in {*known} if facts[one].answer), now)
+        known = {one for gate in definition.gates for one in gate.externals if one in facts and facts[one].answer}
+        self.states[name] = decision.state.telling(progress, map(str, policy.approvals), known, now)
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
         rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
         self.rollouts.append(rollout)

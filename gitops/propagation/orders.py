@@ -6,7 +6,7 @@ once: the write that records it takes it away. Where one thing is asked and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -137,10 +137,7 @@ def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now:
 
     Raises RefusedOrder where the policy asks for no approval there.
     """
-    points = [str(point) for point in policy.approvals]
-    if after not in points:
-        known = f"it asks after {', '.join(points)}" if points else "it asks for none"
-        raise RefusedOrder(f"policy {policy.name or '(default)'} asks for no approval after {after!r}; {known}")
+    expect_point([str(point) for point in policy.approvals], after, f"policy {policy.name or '(default)'}")
     targets = sorted({target.revision for target in state.targets.values()})
     missing = [
         number for number in targets if not any((one.target, one.after) == (number, after) for one in state.approvals)
@@ -148,6 +145,13 @@ def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now:
     approvals = tuple(Approval(number, after, now, by, why) for number in missing)
     entries = [Entry(now, "approved", f"r{number} after {after}", by, why) for number in missing]
     return replace(state, approvals=(*state.approvals, *approvals)).noted(*entries)
+
+
+def expect_point(points: Sequence[str], after: str, by: str) -> None:
+    """Raises RefusedOrder where this is none of the points after which an approval is asked for, by what says so."""
+    if after not in points:
+        known = f"it asks after {', '.join(points)}" if points else "it asks for none"
+        raise RefusedOrder(f"{by} asks for no approval after {after!r}; {known}")
 
 
 def proposed(state: State, said: str, *, now: datetime) -> State:

@@ -135,15 +135,15 @@ class WaveProgress:
         return self.total - self.settled - self.moving - self.held - self.failed
 
 
-TOLD: Final = frozenset({"waves", "externals"})
+TOLD: Final = frozenset({"waves", "points", "externals"})
 
 
 @dataclass(frozen=True, slots=True)
 class State:
     """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
-    order, tell how far it is, `externals` which of the external facts that its definition asks for are so, and since when; nothing is decided by
-    these two (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the name of its policy where that selects instances;
-    empty where nobody said.
+    order, tell how far it is, `points` after what its policy asks for approvals, `externals` which of the external facts that its definition asks
+    for are so, and since when; nothing is decided by these (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the
+    name of its policy where that selects instances; empty where nobody said.
     """
 
     targets: Mapping[str, Target] = field(default_factory=dict)
@@ -154,6 +154,7 @@ class State:
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[Entry, ...] = ()
     waves: tuple[WaveProgress, ...] = ()
+    points: tuple[str, ...] = ()
     externals: Mapping[str, _Moment] = field(default_factory=dict)
     of: str = ""
 
@@ -168,10 +169,12 @@ class State:
     def is_approved(self, target: Target, after: str) -> bool:
         return any(one.target == target.revision and one.after == after for one in self.approvals)
 
-    def telling(self, waves: tuple[WaveProgress, ...], externals: Iterable[str], now: datetime) -> State:
-        """With how far it is, and with the external facts that are so now."""
+    def telling(
+        self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
+    ) -> State:
+        """With how far it is, the points of approval, and the external facts that are so now."""
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
-        return replace(self, waves=waves, externals=since)
+        return replace(self, waves=waves, points=tuple(points), externals=since)
 
     def foreseeing(self, ahead: Mapping[str, Ahead]) -> State:
         """With what those wait for that have not moved, by wave."""
@@ -180,7 +183,7 @@ class State:
     @property
     def untold(self) -> State:
         """What decisions rest on."""
-        return replace(self, waves=(), externals={})
+        return replace(self, waves=(), points=(), externals={})
 
     def noted(self, *entries: Entry) -> State:
         """With these decisions recorded; only the newest are kept, each bounded in length.

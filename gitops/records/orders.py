@@ -143,11 +143,12 @@ def halt(subject: Subject, why: str) -> Order:
 
 
 def approve(subject: Subject, after: str, why: str) -> Order:
-    """That a rollout goes on after a wave or a number. Raises OrderError where that has been approved, or there is no such wave."""
+    """That a rollout goes on after a wave or a number. Raises OrderError where that has been approved, RefusedOrder where nobody asks for it; of a
+    rollout of which nothing is told yet that is not known.
+    """
     state = _state(subject)
-    waves = [wave.name for wave in state.waves]
-    if waves and after not in waves and not after.isdecimal():
-        raise OrderError(f"{subject} has no wave {after!r}; name {', '.join(waves)}, or a number of instances")
+    if state.waves:
+        orders.expect_point(state.points, after, str(subject))
     if state.targets and all(state.is_approved(target, after) for target in state.targets.values()):
         raise OrderError(f"{subject}: somebody has approved that it goes on after {after}")
     said = {keys.APPROVE: after, keys.APPROVE_REASON: why or None}

@@ -156,13 +156,14 @@ def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
     assert "somebody has approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
 
 
-def test_an_approval_names_a_wave_that_there_is(fleet: Fleet, typed: Typed) -> None:
+def test_an_approval_names_a_point_that_there_is(fleet: Fleet, typed: Typed) -> None:
     waves = [{"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}, {"name": "prod"}]
     fleet.start(webapps={"waves": waves, "approvals": [{"after": {"wave": "canary"}}]})
     fleet.push("two")
     fleet.move("two")
-    told = typed(fleet, "approve", "rollout/links.g.test", "--after", "canari", code=1)
-    assert "has no wave 'canari'; name canary, prod, rest, or a number of instances" in told
+    for after in ("canari", "prod", "3"):
+        told = typed(fleet, "approve", "rollout/links.g.test", "--after", after, code=1)
+        assert f"asks for no approval after '{after}'; it asks after canary" in told
     assert noted(fleet, ROLLOUT) == {}
     typed(fleet, "approve", "rollout/links.g.test", "--after", "canary")
 
