@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -141,8 +141,11 @@ class Repository:
         )
 
     def _anew(self, revision: str, path: str, at_hand: Iterable[File]) -> _Found:
-        listing = self._list(revision, path)
         known = {file.blob: file for file in (*(self._read.files.values() if self._read else ()), *at_hand)}
+        entries = self._entries(revision, path)
+        sizes = {blob: len(file.data) for blob, file in known.items()}
+        sizes |= self._sizes({entry.blob for entry in entries if tree.may_be_read(entry)} - sizes.keys())
+        listing = self._judged(entries, sizes)
         missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
         commit, fresh = self._commit_with(revision, missing)
         known |= {file.blob: file for file in fresh}
@@ -184,21 +187,32 @@ class Repository:
 
     def blobs(self, revision: str, path: str) -> dict[str, str]:
         """Blob id by path of the manifests below `path`, however large they are; nothing is opened."""
-        return {name: blob for name, (blob, _) in self._list(revision, path, sizes=False).blobs.items()}
+        return {name: blob for name, (blob, _) in self._judged(self._entries(revision, path), {}).blobs.items()}
 
-    def _list(self, revision: str, path: str, *, sizes: bool = True) -> tree.Listing:
-        """Without `sizes` Git need not look at each blob to tell its own."""
+    def _entries(self, revision: str, path: str) -> list[tree.Entry]:
+        """Without their sizes: to tell these, Git opens each blob, also those that are at hand."""
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found(revision)
-        arguments = ["ls-tree", "-r", "-z", *(["-l"] if sizes else []), "--full-tree", revision, "--"]
-        arguments += [path] if path else []
+        arguments = ["ls-tree", "-r", "-z", "--full-tree", revision, "--", *([path] if path else [])]
         try:
             listing = self._git.run(*arguments, limit=self._limits.listing)
         except OutputTooLargeError:
             raise self._too_much(f"lists more than {self._limits.listing} bytes of names") from None
         except GitError as failure:
             raise (self._damaged(failure) if self.has(revision) else self._not_found(revision)) from None
-        found = tree.judge(tree.parse(listing, path=path), self._limits)
+        return list(tree.parse(listing, path=path))
+
+    def _sizes(self, blobs: Collection[str]) -> dict[str, int]:
+        """Of those that are there; reading the others will tell that they are not."""
+        if not blobs:
+            return {}
+        asked = "\n".join([*blobs, ""]).encode()
+        answers = self._local("cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer", stdin=asked)
+        found = (answer.rpartition(" ") for answer in answers.decode().splitlines())
+        return {blob: int(size) for blob, _, size in found if size.isdigit()}
+
+    def _judged(self, entries: Iterable[tree.Entry], sizes: Mapping[str, int]) -> tree.Listing:
+        found = tree.judge(entries, self._limits, sizes)
         if why := tree.excess(found, self._limits):
             raise self._too_much(why)
         return found

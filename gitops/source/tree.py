@@ -10,6 +10,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
@@ -19,12 +20,12 @@ _REGULAR = frozenset({b"100644", b"100755", b"100664"})
 _SYMLINK = b"120000"
 _SUBMODULE = b"160000"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
-_LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)(?: +([^\t]+))?\t([^\0]*)\0")
+_LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)\t([^\0]*)\0")
 _SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 
 
 class Entry(NamedTuple):
-    """A line of `ls-tree`; the size is 0 where it was not asked for. `path` is relative to the directory that is read."""
+    """What lies at a path, which is relative to the directory that is read. The size is 0 where it is not known from the listing."""
 
     mode: bytes
     blob: str
@@ -48,8 +49,8 @@ class Listing:
 
 
 def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
-    """Read the output of `ls-tree -r -z --full-tree`, with `-l` or without; entries outside of `path` are left out, `path` itself has an
-    empty name.
+    """Read the output of `ls-tree -r -z --full-tree`, which tells no sizes; entries outside of `path` are left out, `path` itself has an empty
+    name.
     """
     top = path.encode()
     prefix = top + b"/" if top else b""
@@ -57,10 +58,9 @@ def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
     lines = _LINE.findall(listing)
     if len(lines) != listing.count(b"\0"):
         raise ValueError("not the output of ls-tree")
-    for mode, blob, size, name in lines:
+    for mode, blob, name in lines:
         if name.startswith(prefix) or name == top:
-            # No number stands for a submodule, or for a blob that is missing, which reading it will tell.
-            yield Entry(mode, blob.decode(), int(size) if size.isdigit() else 0, name[start:])
+            yield Entry(mode, blob.decode(), 0, name[start:])
 
 
 def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> dict[str, str] | None:
@@ -80,12 +80,17 @@ def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> di
     return changed
 
 
-def judge(entries: Iterable[Entry], limits: Limits) -> Listing:
-    """Sort entries into those that are read and those that are refused, with the reason."""
+def may_be_read(entry: Entry) -> bool:
+    """By its mode and name; a closer look may refuse it."""
+    return entry.mode in _REGULAR and entry.path.endswith(_SUFFIXES)
+
+
+def judge(entries: Iterable[Entry], limits: Limits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
+    """Sort entries into those that are read and those that are refused, with the reason. `sizes`, by blob id, are those that entries do not tell."""
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
     path_exists = False
-    for mode, blob, size, path in entries:
+    for mode, blob, told, path in entries:
         path_exists = path_exists or path != b""
         if mode != _SUBMODULE and path and not path.endswith(_SUFFIXES):
             continue
@@ -93,6 +98,7 @@ def judge(entries: Iterable[Entry], limits: Limits) -> Listing:
         plain = _PLAIN.fullmatch(path) is not None  # nearly always, and saves the closer look
         if not plain and is_hidden(shown):
             continue
+        size = sizes.get(blob, told)
         if message := ("" if plain else _path_refusal(path)) or _refusal(mode, size, limits):
             problems.append(SourceProblem(_printable(shown) or ".", message))
         else:

@@ -11,6 +11,7 @@ import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source import Limits, LocalRepository, working_tree
+from gitops.source.process import Git
 from tests.gitops.source.real_git import Work, give_away
 
 
@@ -172,15 +173,28 @@ def test_commits_of_the_local_repository(work: Work) -> None:
             local.resolve(rev)
 
 
-def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(work: Work) -> None:
-    """Equal ids mean equal bytes: what is at hand is asked of Git no more, which shows where Git could not give it."""
-    commit = work.commit(same="1", changed="1")
+def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal ids mean equal bytes: of what is at hand Git is asked nothing, not even for sizes, which shows where it could not give it."""
+    commit = work.commit(same="1", changed="0")
     blob = work.git("rev-parse", "HEAD:same.yaml")
     work.write("changed.yaml", "2")
     head = working_tree(work.path)
     (work.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
-    assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"1", "same.yaml": b"1"}
+    words: list[str] = []
+    run = Git.run
+
+    def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+        words.extend((*arguments, *stdin.decode().split()))
+        return run(self, *arguments, stdin=stdin, limit=limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Git, "run", recorded)
+        found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
+    assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"0", "same.yaml": b"1"}
+    assert found.files["changed.yaml"].blob in words
+    assert not {blob, "-l", "--long"} & {*words}
     with pytest.raises(DamagedCache):
         LocalRepository(work.path).snapshot(commit)
 
