@@ -72,7 +72,7 @@ def _compiled(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iter
 
 
 def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str]:
-    known["MISSING"] = MISSING
+    known |= {"MISSING": MISSING, "keep": object.__setattr__}
     positional, keyword, lines = ["self"], ["*"], []
     for field in dataclasses.fields(cls):
         name = value = field.name
@@ -87,19 +87,18 @@ def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str
         else:
             value = fallback
         if value:
-            known[f"set_{name}"] = _setter(cls, name)
-            lines.append(f"set_{name}(self, {value})" if frozen else f"self.{name} = {value}")
+            slot = getattr(cls, name, None)
+            if not frozen:
+                lines.append(f"self.{name} = {value}")
+            elif isinstance(slot, MemberDescriptorType):
+                known[f"set_{name}"] = slot.__set__
+                lines.append(f"set_{name}(self, {value})")
+            else:
+                lines.append(f"keep(self, {name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(positional + (keyword if len(keyword) > 1 else []))
     return f"def __init__({parameters}):", *lines, "pass"
-
-
-def _setter(cls: type, name: str) -> Callable[[Any, Any], None]:
-    slot = getattr(cls, name, None)
-    if isinstance(slot, MemberDescriptorType):
-        return slot.__set__
-    return lambda self, value: object.__setattr__(self, name, value)
 
 
 def _comparison(name: str, sign: str, cls: type, known: dict[str, Any]) -> Iterable[str]:
