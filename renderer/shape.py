@@ -73,4 +73,7 @@ def mistakes(manifest: Manifest) -> list[SchemaMistake]:
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}
     if None in manifest.values():
         manifest = {name: value for name, value in manifest.items() if value is not None}
-    return schema.validate(_ANY, manifest) or schema.validate(_KINDS.get(group_kind(manifest), _OPEN), manifest)
+    if found := schema.validate(_ANY, manifest):
+        return found
+    rules = _KINDS.get(group_kind(manifest))
+    return schema.validate(rules, manifest) if rules else []

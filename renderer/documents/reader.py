@@ -82,7 +82,6 @@ class Reader:
         roots: list[Root] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack
-        words: dict[str, Any] = {}
         container: Any = None
         expects: Any = _ROOT
         root_line = nodes = 0
@@ -98,9 +97,10 @@ class Reader:
                     value = self._tagged(event)
                 elif not event.style:
                     try:
-                        value = words[value]
-                    except KeyError:
-                        value = self._plain(event, words)
+                        value = resolve(value)
+                    except ScalarError as error:
+                        self._mistake(event, str(error))
+                        value = None
                 nodes += 1
                 if event.anchor is not None:
                     self._anchors[event.anchor] = _Anchored(value, 1)
@@ -184,14 +184,6 @@ class Reader:
         wanted = "map" if type(event) is MappingStartEvent else "seq"
         if _COLLECTION_TAGS.get(event.tag) not in ("", wanted):
             self._mistake(event, f"tag {event.tag} is not supported; write the value without it")
-
-    def _plain(self, event: ScalarEvent, words: dict[str, Any]) -> Any:
-        """The value of a plain scalar that is not among the `words` known so far."""
-        try:
-            value = words[event.value] = resolve(event.value)
-        except ScalarError as error:
-            return self._mistake(event, str(error))
-        return value
 
     def _tagged(self, event: Any) -> Any:
         try:

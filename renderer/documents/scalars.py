@@ -7,6 +7,7 @@ Whole numbers written as floats (`1.0`, `1e3`) are whole numbers in JSON as Go w
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 Scalar = str | int | float | bool | None
@@ -47,6 +48,7 @@ class ScalarError(ValueError):
     """A scalar that has no JSON value; the text of the error says what to write instead."""
 
 
+@lru_cache(maxsize=4096)
 def resolve(text: str) -> Scalar:
     """The value of a plain (unquoted, untagged) scalar."""
     if not text:
