@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from applier.adoption import NEVER, Adoption
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
@@ -31,10 +32,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return found
 
 
-async def planned(world: World) -> str:
+async def planned(world: World, adoption: Adoption = NEVER) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
     head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
-    report = await planning.against(world.cluster, SourceState(head), clock=SystemClock())
+    report = await planning.against(world.cluster, SourceState(head, adoption=adoption), clock=SystemClock())
     return report.hash
 
 
@@ -44,6 +45,25 @@ def test_a_commit_with_the_hash_of_its_plan_is_taken(world: World) -> None:
         world.work.commit(f"Add three\n\nBecause.\n\nReviewed-by: somebody\nLevelgate-Plan: {await planned(world)}")
         await world.settle()
         assert await world.deployed() == {"one", "two", "three"}
+        world.restart()
+        await world.settle()
+        assert (await world.record()).state != "Held", "there is another plan once it is carried out"
+
+    asyncio.run(story())
+
+
+def test_the_plan_is_made_under_the_configuration_of_the_source(world: World) -> None:
+    async def story() -> None:
+        world.adoption = Adoption.parse("IfUnowned")
+        world.restart()
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "three", "namespace": "default"}}
+        await world.cluster.apply(manifest, manager="somebody")
+        (world.work.path / "three.yaml").write_text(THREE)
+        agreed = await planned(world, world.adoption)
+        assert agreed != await planned(world)
+        world.work.commit(f"Add three\n\nLevelgate-Plan: {agreed}")
+        await world.settle()
+        assert (await world.record()).state != "Held"
 
     asyncio.run(story())
 

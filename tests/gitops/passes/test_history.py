@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from applier.adoption import NEVER, Adoption
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops import compose
@@ -36,6 +37,7 @@ class World:
     ref: str = ""
     url: str = ""
     require_plan: bool = False
+    adoption: Adoption = NEVER
 
     def __post_init__(self) -> None:
         self.work = Work(self.directory / "platform")
@@ -53,7 +55,7 @@ class World:
         if is_range:
             versions = Versions(Range.parse(self.ref.removeprefix("semver:")))
             source = replace(source, target=replace(source.target, ref=versions))
-        source = replace(source, require_plan=self.require_plan)
+        source = replace(source, require_plan=self.require_plan, adoption=self.adoption)
         stop = asyncio.Event()
         self.follower = Follower(
             compose.mirrors([source], self.directory / "cache", stopping=stop.is_set),

@@ -13,7 +13,7 @@ import pytest
 
 from applier.reasons import Reason
 from gitops.cli.planned import text as planned
-from gitops.review.groups import folded
+from gitops.review.groups import folded, grouped
 from gitops.review.markdown import GITHUB, code, comment, marker
 from gitops.review.report import Action, Caution, Change, Difference, Gate, Hazard, Meanwhile, Move, Report, Room, Step
 from gitops.words.times import Times
@@ -161,6 +161,18 @@ def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
 
     told = [(one.node, len(one.keys)) for one in folded(map(worker, range(10)))]
     assert told == [("workers", 7), ("workers", 3)]
+
+
+def test_instances_stand_together_where_nothing_differs_but_their_names() -> None:
+    """A name of one or two letters is part of too much; a kind of another group is another kind."""
+
+    def of(name: str, group: str = "kro.run") -> Change:
+        instance = ObjectKey(group, "WebApp", "prod", name)
+        return replace(change(1), instance=instance, diff=(Difference("image", f"{name}:1", f"{name}:2"),))
+
+    told = grouped(report(of("cart"), of("a"), of("shop"), of("b"), of("shop", "other.test")))
+    names = [[one.name for one in group.instances] for group in told]
+    assert names == [["cart", "shop"], ["a"], ["b"], ["shop"]]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
