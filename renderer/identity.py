@@ -103,6 +103,11 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Are two JSON values the same, so that their digests are? To Python 1 and true are equal, also within what holds them."""
+    return one is other or (one == other and digest(one) == digest(other))
+
+
 def source_parent(source: str) -> ObjectKey:
     """Key of the ConfigMap that is the ApplySet parent of a source; its id depends on the name alone."""
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")

@@ -15,7 +15,7 @@ from renderer.content import Declared, placed
 from renderer.definition import Definition
 from renderer.errors import Problem
 from renderer.families import Family, Ground, Reading, Standing
-from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.implied import outline
 from renderer.model import Live, RenderedNode, RenderedSet
 from renderer.order import Order, Uses
@@ -83,11 +83,12 @@ class _Levelled:
 
     def following(self, nodes: Mapping[ObjectKey, RenderedNode]) -> _Levelled | None:
         """With these nodes in the same order; None where something differs that the order, or what is wrong with it, is made of."""
-        if self.nodes == nodes:
+        is_alike = self.nodes.keys() == nodes.keys()
+        changed = [key for key, node in nodes.items() if not _is_same(self.nodes[key], node)] if is_alike else []
+        if is_alike and not changed:
             return self
-        if self.problems or self.nodes.keys() != nodes.keys():
+        if self.problems or not is_alike:
             return None
-        changed = [key for key, node in nodes.items() if node != self.nodes[key]]
         if any(outline(self.nodes[key].manifest, key) != outline(nodes[key].manifest, key) for key in changed):
             return None
         places = {key: nodes[key] for key in changed}
@@ -98,6 +99,10 @@ class _Levelled:
             for node in self.ordered
         )
         return _Levelled(nodes, self.uses, ordered, self.problems)
+
+
+def _is_same(one: RenderedNode, other: RenderedNode) -> bool:
+    return one is other or (one == other and is_same(one.manifest, other.manifest))
 
 
 @dataclass(slots=True)
@@ -209,9 +214,10 @@ class Memo:
 
     def kept(self, rendered: RenderedSet) -> RenderedSet:
         """The set of a source: the one of before where it is equal, with all that was worked out of that."""
-        if self._sources.get(rendered.source) != rendered:
-            self._sources[rendered.source] = rendered
-        return self._sources[rendered.source]
+        known = self._sources.get(rendered.source)
+        if known is None or known != rendered or not all(map(_is_same, known.nodes, rendered.nodes)):
+            known = self._sources[rendered.source] = rendered
+        return known
 
     def with_defaults(
         self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest

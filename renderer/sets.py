@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from renderer.definition import Definition
-from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.model import Live, RenderedSet, Selected
 from renderer.resolve import read_back, resolve
 from renderer.values import dataclass
@@ -79,7 +79,7 @@ class KnownSet:
         """Would it come to the same?"""
         return (
             self.definition is definition
-            and (self.manifest is manifest or self.manifest == manifest)
+            and is_same(self.manifest, manifest)
             and (self.source, self.owner) == (source, owner)
             and all(a[0] is b[0] and a[1] == b[1] for a, b in zip(self.kinds, around.kinds(definition), strict=True))
             and self.selected == around.selected

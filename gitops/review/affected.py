@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from applier.plan import Brake
 from renderer.catalog import Catalog
-from renderer.identity import ObjectKey, source_parent
+from renderer.identity import ObjectKey, is_same, source_parent
 from renderer.model import Bundle, RenderedSet
 
 
@@ -42,7 +42,9 @@ def _differing(before: Bundle, after: Bundle, source: ObjectKey) -> Iterator[Obj
     old, new = ({node.key: node for one in it.sources.values() for node in one.nodes} for it in (before, after))
     for key in old.keys() | new.keys():
         one, other = old.get(key), new.get(key)
-        if key and (one is None or other is None or one.manifest != other.manifest or one.error != other.error):
+        if key and (
+            one is None or other is None or one.error != other.error or not is_same(one.manifest, other.manifest)
+        ):
             yield key
     changed = {
         kind

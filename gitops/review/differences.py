@@ -10,6 +10,7 @@ import orjson
 from gitops.review.masking import may_be_equal
 from gitops.review.report import Difference
 from renderer import keys
+from renderer.identity import is_same
 
 _SERVER = frozenset(
     {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "deletionTimestamp"}
@@ -85,7 +86,7 @@ def _is_record(key: str) -> bool:
 
 
 def _compare(old: Any, new: Any, path: str) -> Iterator[Difference]:
-    if (old == new and type(old) is type(new)) or may_be_equal(old, new):
+    if is_same(old, new) or may_be_equal(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,29 @@ from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
 from tests.properties.test_convergence import examples, once
 from tests.properties.world import World as Cluster
+
+
+def test_a_value_of_another_type_is_rendered_anew() -> None:
+    """To Python 1 and true are equal, wherever they stand: of an object of a source, and of an instance of a definition that holds any value."""
+    fields = {"any": "object"}
+    node = config_map("a")
+    node["template"]["data"] = {"is": "${string(schema.spec.any.a)}"}
+    memo, found = Memo(), list[str]()
+    for value in (1, True):
+        files = {
+            "w.json": json.dumps(
+                {"apiVersion": "w.test/v1", "kind": "W", "metadata": {"name": "w"}, "spec": {"a": value}}
+            )
+        }
+        files |= {
+            "link.json": definition("Link", [node], spec=fields),
+            "x.json": instance("Link", "x", any={"a": value}),
+        }
+        catalog = load({name: text.encode() for name, text in files.items()}, source="platform")
+        bundle = render([catalog], memo=memo)
+        said = {node.group_kind.kind: node.manifest for one in bundle.sets for node in one.nodes}
+        found.append(json.dumps([said["W"]["spec"], said["ConfigMap"]["data"]]))
+    assert found == ['[{"a": 1}, {"is": "1"}]', '[{"a": true}, {"is": "true"}]']
 
 
 @examples(30)

@@ -240,6 +240,15 @@ def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
     assert told(planned({}, {"w.yaml": widget})) == ["create 0 Widget.free.example.com/default/w"]
 
 
+def test_a_value_of_another_type_is_another_value() -> None:
+    """Where no schema says of which type a field is; to Python 1 and true are equal."""
+    widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\nspec: {is: %s, of: [{a: %s}], b: 1}\n"
+    base, head = ({"w.yaml": widget % (said, said)} for said in ("1", "true"))
+    (change,) = planned(base, head).changes
+    assert change.diff == (Difference("spec.is", 1, True), Difference("spec.of[0].a", 1, True))
+    assert [type(one.old) for one in change.diff] == [int, int]
+
+
 @pytest.mark.parametrize("live", [True, False])
 def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None:
     """`reconcile: disabled` of `levelgate.dev/`, in Git or by `kubectl annotate`."""
