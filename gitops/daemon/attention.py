@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Final, Self
 
-from applier.cluster import Change, Object, Subject
+from applier.cluster import Change, Cluster, Object, Subject
 from applier.errors import ClusterError, KindNotServed
 from applier.observed import Observed
 from applier.ownership import metadata_beside_status
@@ -31,16 +31,22 @@ from renderer.values import dataclass
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""
 
+Begin = Callable[
+    [Cluster, Callable[[Change], None], Callable[[Subject], None], Callable[[Subject, ClusterError], None]], Watches
+]
+
 
 @dataclass
 class Attention:
     """Paid to what the passes of `reconciler` rest on; use with `async with`. `wake` is called when it is worth to look at these instances again, or
-    at everything; `notice` hears what cannot be watched. What concerns nothing of the share of this process wakes nobody.
+    at everything; `notice` hears what cannot be watched. What concerns nothing of the share of this process wakes nobody. `watches` begins what
+    tells of changes.
     """
 
     reconciler: Reconciler
     wake: Callable[[Roots], None]
     notice: Callable[[str], None]
+    watches: Begin = Watches
     topology: Topology = field(default_factory=Topology)
     _bundle: Bundle | None = None
     _observed: Observed | None = None
@@ -52,7 +58,7 @@ class Attention:
     _all_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
-        self._watches = Watches(self.reconciler.cluster, self._changed, self._begun, self._failed)
+        self._watches = self.watches(self.reconciler.cluster, self._changed, self._begun, self._failed)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -7,12 +7,12 @@ everything, which counts from scratch. Decides, and changes nothing but the coll
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from applier.observed import Observed
-from applier.plan import Plan
+from applier.plan import Plan, SetPlan
 from gitops.passes.parts import Wider
 from gitops.passes.whole import Whole
 from gitops.propagation import closed, suspension
@@ -21,7 +21,7 @@ from gitops.propagation.instance_gates import CollectionGates
 from gitops.propagation.rollout import Decision, decide, reserve
 from gitops.propagation.situation import Conditions, Situation
 from gitops.propagation.state import State
-from gitops.propagation.stays import Rollout
+from gitops.propagation.stays import Rollout, stays, told
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
 from renderer.identity import ObjectKey
@@ -51,13 +51,22 @@ def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted
     moments = {due}
     for name in sorted(whole.moved):
         asked = _Asked(whole, conditions, whole.rollouts[name])
-        decision = asked.decide(whole.propagation.states[name])
+        decision = asked.decide()
         if why := asked.is_more_than_moves(decision):
             return Wider(f"{why} in the rollout {name}")
         targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
         states[name] = asked.reserved(decision)
         moments.add(decision.wake_at)
     return Granted(targets, states, min(filter(None, moments), default=None))
+
+
+def retold(whole: Whole, conditions: Conditions) -> Sequence[SetPlan]:
+    """Instances that stay where they are for another reason, or with other words, than when everything was looked at, by what parts found since."""
+    asked = [_Asked(whole, conditions, one).now for one in whole.rollouts.values()]
+    found = stays(asked, whole.plans, conditions.reading.now)
+    plans = [whole.plans[key] for one in asked for key in one.keys.values()]
+    now = told(Plan(tuple(replace(one, stays=None) for one in plans)), found.blocked)
+    return [one for before, one in zip(plans, now.sets, strict=True) if one.stays != before.stays]
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,9 @@ class _Asked:
     conditions: Conditions
     rollout: Rollout
 
-    def decide(self, state: State) -> Decision:
+    @property
+    def now(self) -> Rollout:
+        """With what it remembers, its gates and windows as they are now."""
         here, one = self.at(), self.rollout
         kind = next(iter(one.keys.values())).group_kind
         gates = CollectionGates(
@@ -81,14 +92,18 @@ class _Asked:
             lambda key: Verdicts(self.at(key)).past(key),
         )
         shut = dict(closed.waves(one.policy, one.windows, here.now))
+        return one._replace(state=self.whole.propagation.states[one.name], gates=gates, closed=shut)
+
+    def decide(self) -> Decision:
+        one = self.now
         return decide(
             one.policy,
             one.collection,
-            state,
-            now=here.now,
-            closed=shut,
-            pace=gates.pace(one.policy),
-            gate=lambda name: self.window(one.keys[name]) or gates.wait(name),
+            one.state,
+            now=self.conditions.reading.now,
+            closed=one.closed,
+            pace=one.gates.pace(one.policy),
+            gate=lambda name: self.window(one.keys[name]) or one.gates.wait(name),
         )
 
     def at(self, *instances: ObjectKey) -> Situation:

@@ -17,7 +17,7 @@ from applier.errors import ClusterError, StaleWrite
 from applier.execute import Executor
 from applier.inventory import epoch_of
 from applier.observed import Observed
-from applier.plan import Plan
+from applier.plan import Plan, SetPlan
 from applier.reads import Reads
 from applier.refusals import FIRST_WAIT, LONGEST_WAIT
 from applier.results import Result
@@ -27,7 +27,7 @@ from gitops.passes import beforehand, conclude
 from gitops.passes.accounts import Ledger
 from gitops.passes.acting import ContentWriter
 from gitops.passes.deciding import Decider
-from gitops.passes.granting import granted
+from gitops.passes.granting import granted, retold
 from gitops.passes.known import Known, Pass
 from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
@@ -35,6 +35,7 @@ from gitops.passes.recording import RecordWriter
 from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
+from gitops.propagation.situation import Conditions
 from gitops.records.installation import INSTALLATION, ensure_namespace
 from gitops.records.record import untaken_body
 from gitops.records.revisions import KIND, Archive
@@ -327,9 +328,7 @@ class Reconciler:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
         known = await heeding(self.reads, replace(whole.known, observed=nothing))
-        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
-        facts = self.facts(reading.now) if self.facts else None
-        found = granted(whole, replace(known.conditions, reading=reading, externals=facts), known.observed)
+        found = granted(whole, self._conditions(whole), known.observed)
         whole.moved.clear()
         if isinstance(found, Wider):
             return found
@@ -344,6 +343,15 @@ class Reconciler:
             return Wider(f"what was let move is not on record: {next(iter(failed.values()))}")
         whole.grant(found.targets, found.states, found.wake_at)
         return frozenset(root for key in found.targets if (root := whole.root_of(key)))
+
+    def retold(self) -> Sequence[SetPlan]:
+        """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
+        return retold(self.whole, self._conditions(self.whole)) if self.whole else ()
+
+    def _conditions(self, whole: Whole) -> Conditions:
+        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
+        facts = self.facts(reading.now) if self.facts else None
+        return replace(whole.known.conditions, reading=reading, externals=facts)
 
     async def tell(self) -> None:
         """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""

@@ -133,11 +133,19 @@ class Whole:
                 bundle=replace(self.bundle, sources=sources, instances=self.instances.copy()),
                 plan=Plan(plans),
                 observed=replace(self.observed, objects=self.objects.copy()),
-                propagation=replace(self.propagation, remembered=self._remembered.copy()),
+                propagation=replace(
+                    self.propagation, remembered=self._remembered.copy(), wake_at=min(self._wakes(), default=None)
+                ),
                 sources=tuple(self.sources),
                 now=self.now,
             )
         return self._found
+
+    def _wakes(self) -> Iterator[datetime]:
+        """When time alone may change something: not when it would have, before parts found otherwise."""
+        bakes = (one.collection.next_change for one in self.rollouts.values())
+        causes = (cause.until for one in self.ledger.restless() for _, cause, _ in one.rows)
+        return filter(None, (self.propagation.edges, *bakes, *causes))
 
     @property
     def crds(self) -> Sequence[Object]:
@@ -253,6 +261,13 @@ class Whole:
         """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
         return [name for name, one in self.rollouts.items() if not one.collection.recount()]
 
+    def retell(self, plans: Iterable[SetPlan]) -> None:
+        """Instances say now why they stay where they are."""
+        for one in plans:
+            self.plans[one.rendered.parent] = one
+            self.ledger.put(Account.of(one))
+        self.is_outdated, self._found = False, None
+
     def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
         """The records of sources and rollouts are stored like this now."""
         self.known, self._found = replace(self.known, rollouts=rollouts), None
@@ -337,6 +352,7 @@ class Whole:
             before,
             states={**before.states, **states},
             wake_at=min(filter(None, (before.wake_at, found.wake_at)), default=None),
+            edges=min(filter(None, (before.edges, found.edges)), default=None),
         )
 
     def _counts_otherwise(self, one: Counted) -> bool:

@@ -68,7 +68,7 @@ def decide(here: Situation) -> Propagation:
         moves.policies,
     )
     barriers = {key: policy.barrier for key, policy in moves.policies.items() if policy.barrier is not Barrier.PATH}
-    ends = {end for end in here.suspensions.ends if end > here.now}
+    edges = {*moves.edges, *verdicts.edges, *(end for end in here.suspensions.ends if end > here.now)}
     rules = here.conditions.rules
     return Propagation(
         moves.places,
@@ -76,7 +76,8 @@ def decide(here: Situation) -> Propagation:
         permission.frozen,
         moves.states,
         {source: one.accepted for source, one in rules.items()},
-        min({*moves.wake_ups, *verdicts.edges, *ends}, default=None),
+        min({*moves.wake_ups, *edges}, default=None),
+        min(edges, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
         explain=partial(explained, permission, moves),
     )

@@ -35,7 +35,8 @@ Labels = Mapping[str, str]
 @dataclass(repr=False)
 class Moves:
     """What the rollouts of a pass come to. `targets` were let move, `holds` which are held by a person; the `frozen` have no pair of their own to
-    be healed from. `unruled`: no rollout can be told, and why. `wake_ups` are times at which something may change. The rest as in `Propagation`.
+    be healed from. `unruled`: no rollout can be told, and why. `wake_ups` are times at which something may change, `edges` those at which gates and
+    windows do. The rest as in `Propagation`.
     """
 
     situation: Situation
@@ -51,6 +52,7 @@ class Moves:
     policies: dict[ObjectKey, Policy] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     wake_ups: set[datetime] = field(default_factory=set)
+    edges: set[datetime] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         before = self.situation.before
@@ -176,7 +178,8 @@ class Moves:
         self.rollouts.append(rollout)
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one), rollout.state.completed)
-        self.wake_ups |= {moment for moment in (gates.wake_at, decision.wake_at) if moment}
+        self.edges |= {one for one in (gates.wake_at, *(wait.not_before for wait in shut.values())) if one}
+        self.wake_ups |= {decision.wake_at} if decision.wake_at else set()
 
     def _item(
         self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta, *, paced: bool

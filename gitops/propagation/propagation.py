@@ -21,11 +21,11 @@ from renderer.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
-    `wake_at`: when to look again although nothing happened. `stopped`: a person has suspended everything, so nothing at all may be written.
-    `under_glass`: the rollout that records a change that is made in spite of a closed window, and what to record. `explain` adds why each instance
-    is not moved to where Git wants it (`stays`), what the status of an instance has to remember of its way (`remembered`), as what it counts in its
-    rollout (`counted`), who waits for whom (`awaited`), and the `rollouts` as they were decided: that takes as long as to decide, and only the
-    decision that stands needs it.
+    `wake_at`: when to look again although nothing happened; `edges`: the same for gates, windows and suspensions alone. `stopped`: a person has
+    suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a change that is made in spite of a closed window,
+    and what to record. `explain` adds why each instance is not moved to where Git wants it (`stays`), what the status of an instance has to remember
+    of its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`), and the `rollouts` as they were decided:
+    that takes as long as to decide, and only the decision that stands needs it.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -34,6 +34,7 @@ class Propagation:
     states: Mapping[str, State] = field(default_factory=dict)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
+    edges: datetime | None = None
     problems: tuple[Problem, ...] = ()
     stopped: Blocked | None = None
     stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)

@@ -1,22 +1,28 @@
-"""Runs the reconciler in virtual time: pass, then jump to the next moment at which anything can be different.
+"""Runs the reconciler in virtual time: passes, then a jump to the next moment at which anything can be different.
 
-Nothing is decided here but when to look: at a commit, when a workload gets ready, at what the pass itself named (`wake_at`).
+Nothing is decided here but when to look at what, as the daemon does: at whom an event concerns, such as a workload that gets ready; at everything
+when a commit arrives or a time has come that a pass named (`wake_at`), and where a pass over a part says so. Who waits is told why at once, which
+the daemon does some seconds later.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from applier.cluster import Object
-from applier.plan import Plan
+from applier.observe import FEW
 from applier.results import Result
+from gitops.daemon.attention import Attention
+from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
+from gitops.passes.parts import Wider, is_much
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
 from gitops.propagation.rules import in_force
 from gitops.propagation.window import Window
@@ -24,7 +30,7 @@ from gitops.records.causes import blocked_rows
 from gitops.records.instance_status import is_waiting
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.opened import opened
-from gitops.simulate.recorder import Recorder, called
+from gitops.simulate.recorder import Recorder, called, standing
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
 from renderer.catalog import Catalog
@@ -76,19 +82,23 @@ class Simulation:
         self.reconciler = Reconciler(
             self.world.cluster, self.version, self.clock, report=self._wrote, facts=lambda _: self._facts
         )
-        self._is_recording = False
+        self._is_recording = self._has_written = self._was_whole = False
+        self._due: frozenset[ObjectKey] | None = frozenset()
 
     async def run(self, base: SourceState, pushes: Sequence[Push], until: datetime) -> None:
         """Bring about the base, then let the commits arrive; ends when nothing can happen any more, or at `until`."""
         self.recorder = Recorder(base.catalog.source, self.clock, self.begins)
-        await self._found(base)
-        self.world.assume(self.assumptions)
-        self._is_recording = True
-        for push, following in zip(pushes, [*pushes[1:], None], strict=True):
-            self.clock.moment = max(self.clock.moment, push.at)
-            self._heed(push.catalog)
-            self.recorder.arrived(push.catalog.revision, push.subject)
-            self.ended = await self._until(push.state, following.at if following else until)
+        attention = Attention(self.reconciler, self._wake, lambda _: None, watches=self.world.watches)
+        async with attention as self._attention:
+            await self._found(base)
+            self.world.assume(self.assumptions)
+            self._is_recording = True
+            for push, following in zip(pushes, [*pushes[1:], None], strict=True):
+                self.clock.moment = max(self.clock.moment, push.at)
+                self._heed(push.catalog)
+                self.recorder.arrived(push.catalog.revision, push.subject)
+                self._wake(None)
+                self.ended = await self._until(push.state, following.at if following else until)
         self.warnings += [f"{pattern} names no workload that was changed" for pattern in self.world.unmet]
 
     def timeline(self, ended: str = "") -> Timeline:
@@ -99,12 +109,12 @@ class Simulation:
         """The base, brought about with all windows open and everything ready at once; then its own rules."""
         self._heed(base.catalog)
         for state in (replace(base, catalog=opened(base.catalog)), base):
-            found = await self._settle(state)
+            found = await self._looked(state)
             while found.plan.turns_at and found.plan.turns_at < self.begins:
                 self.clock.moment = found.plan.turns_at
-                found = await self._settle(state)
+                found = await self._looked(state)
         self.clock.moment = self.begins
-        found = await self._settle(base)
+        found = await self._looked(base)
         self.recorder.passed(found)
         if late := [called(one.rendered.parent) for one in found.plan.sets if blocked_rows(one) or is_waiting(one)]:
             self.warnings.append(f"at the beginning not all of the base is as Git says: {listed(late)}")
@@ -117,15 +127,58 @@ class Simulation:
         self._windows = tuple(rules.windows.values())
         self._in_turn = max([IN_TURN, *(one.max_flaps + 2 for one in rules.policies)])
 
+    def _wake(self, roots: Roots) -> None:
+        self._due = None if roots is None or self._due is None else self._due | frozenset(roots)
+
+    async def _looked(self, state: SourceState) -> Pass:
+        """At everything, and as `_settle`."""
+        self._wake(None)
+        return await self._settle(state)
+
     async def _settle(self, state: SourceState) -> Pass:
-        """Passes at one moment, until the next one would find what this one left."""
+        """Passes at one moment over what is due, until nothing is; everything as it is known then."""
         for _ in range(AT_ONCE):
-            found = await self.reconciler.reconcile([state])
-            version = self.world.version
-            self.world.sandbox.settle()
-            if self.world.version == version and self._is_known(found):
-                return found
-        return found
+            due, self._due = self._due, frozenset()
+            whole = self.reconciler.whole
+            if due is None or is_much(len(due), [state]):
+                await self._look(self.reconciler.reconcile([state]), None)
+            elif due:
+                roots = sorted(due)[:FEW]
+                self._wake(due.difference(roots))
+                await self._look(self.reconciler.part(roots), roots)
+            elif whole and whole.moved:
+                granted = await self.reconciler.grant()
+                self._wake(None if isinstance(granted, Wider) else granted)
+            elif whole and whole.is_outdated:
+                self._tell_again(whole)
+            else:
+                break
+        return self._last.latest() if self._last.latest else self._last
+
+    async def _look(self, work: Coroutine[None, None, Pass | Wider], roots: Roots) -> None:
+        self._attention.before(roots)
+        found = await work
+        await self._attention.after(found if isinstance(found, Pass) else None, roots)
+        self.world.settle()
+        if isinstance(found, Wider):
+            self._wake(None)
+            return
+        self._last, self._was_whole = found, roots is None
+        if not self._is_known(found):
+            self._wake(roots)
+
+    def _tell_again(self, whole: Whole) -> None:
+        """Why those wait that have not moved. Where they wait for something else, or a window has closed, a pass over everything tells it."""
+        judged, now = whole.begun.now or self.begins, self.clock.now()
+        closings = ((one, one.timeline.span(judged).until) for one in self._windows)
+        if any(end and (judged < end - one.cutoff <= now or judged < end <= now) for one, end in closings):
+            self._wake(None)
+            return
+        found = self.reconciler.retold()
+        before = (standing(whole.plans[one.rendered.parent], None) for one in found)
+        if not all(standing(one, None).continues(was) for one, was in zip(found, before, strict=True)):
+            self._wake(None)
+        whole.retell(found)
 
     def _is_known(self, found: Pass) -> bool:
         """Has the pass seen all that the next one reads? It went on until nothing more was allowed by what was answered to its own writes, and what
@@ -133,15 +186,9 @@ class Simulation:
         """
         if not found.is_complete:
             return not found.changed
-        read = _read(found.plan)
-        return all(
-            (
-                result.is_concluding
-                or _version(found.observed.objects.get(result.key)) == self.world.version_of(result.key)
-            )
-            and (result.key not in read or _seen(read[result.key]) == _seen(self.world.get(result.key)))
-            for result in found.results
-        )
+        read = _read(found)
+        written = (result.key for result in found.results if result.key in read)
+        return all(_seen(read[key]) == _seen(self.world.get(key)) for key in written)
 
     async def _until(self, state: SourceState, limit: datetime) -> str:
         """Follow one commit until the next one, or the end, at `limit`; why it ended."""
@@ -149,16 +196,19 @@ class Simulation:
         while True:
             found = await self._settle(state)
             self.recorder.passed(found)
-            if not all(result.is_bookkeeping for result in found.results):
+            if self._has_written:
                 stood.clear()
+            self._has_written = False
             stands = self.recorder.standings()
             stood[stands] += 1
-            moments = [found.propagation.wake_at, found.plan.turns_at]
-            if stood[stands] < self._in_turn:
-                moments.append(self.world.due)
             if self.recorder.is_settled() and self.world.due is None:
                 return "all is as Git says"
+            named = min(filter(None, (found.propagation.wake_at, found.plan.turns_at)), default=None)
+            moments = (named, self.world.due if stood[stands] < self._in_turn else None)
             upcoming = min(filter(None, moments), default=None)
+            if upcoming is None and not self._was_whole:
+                self._wake(None)
+                continue
             if upcoming is None and self.world.due:
                 return "nothing will change any more, but for workloads that are ready and not ready in turn"
             if upcoming is None:
@@ -167,24 +217,28 @@ class Simulation:
                 self.clock.moment = limit
                 return "the time is over"
             self.clock.moment = max(upcoming, self.clock.moment + timedelta(seconds=1))
-            self.world.sandbox.settle()
+            self.world.settle()
+            if named and named <= self.clock.moment:
+                self._wake(None)
 
     def _wrote(self, result: Result) -> None:
         if self._is_recording:
+            self._has_written |= not result.is_bookkeeping
             self.recorder.wrote(result)
 
 
-def _read(plan: Plan) -> Mapping[ObjectKey, Object | None]:
+def _read(found: Pass) -> Mapping[ObjectKey, Object | None]:
     """Instances whose status others read, as they were seen. Whether those of a source are healthy is of no interest to it, but to what depends on
     them; in the end, when none of them waits, it is what the source still waits for.
     """
-    instances = {one.rendered.parent: one for one in plan.sets if not one.rendered.is_source}
-    if not any(blocked_rows(one) or is_waiting(one) for one in instances.values()):
+    instances = {one.rendered.parent: one for one in found.sets if not one.rendered.is_source}
+    restless = (one for one in found.ledger.restless() if not one.plan.rendered.is_source)
+    if not any(one.rows or one.is_waiting for one in restless):
         return {key: one.parent for key, one in instances.items()}
-    used = {(one.rendered.parent, name) for one in plan.sets for node in one.nodes for name in node.node.depends_on}
+    used = {(one.rendered.parent, name) for one in found.sets for node in one.nodes for name in node.node.depends_on}
     return {
         node.node.key: instances[node.node.key].parent
-        for one in plan.sets
+        for one in found.sets
         for node in one.nodes
         if node.node.key in instances and (not one.rendered.is_source or (one.rendered.parent, node.node.id) in used)
     }
@@ -196,7 +250,3 @@ def _seen(instance: Object | None) -> object:
     status.pop("levelgate", None)
     conditions = status.pop("conditions", None) or ()
     return status, {one["type"]: one["status"] for one in conditions if one["type"] != "Propagated"}
-
-
-def _version(obj: Object | None) -> int:
-    return int(obj["metadata"]["resourceVersion"]) if obj else 0

@@ -11,6 +11,7 @@ from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
 from applier.results import Result
 from gitops.clock import Clock
+from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.news import Halted, Held, News, Overridden, WaveOver, news
 from gitops.propagation.items import name_of
@@ -75,8 +76,9 @@ class Recorder:
             self._tracks[result.set] = replace(track, written=True)
 
     def passed(self, found: Pass) -> None:
-        """What a pass found after its writes."""
+        """How everything is after the passes of a moment."""
         self.passes += 1
+        found = replace(found, ledger=Ledger.of(found.plan, self._last.ledger if self._last else None))
         for happened in news(self._last, found):
             self._news(happened)
         self._last = found

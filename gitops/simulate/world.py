@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import orjson
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Change, Cluster, Object, Subject
+from applier.errors import ClusterError
 from applier.sandbox.addresses import segments
 from applier.sandbox.api import Sandbox
-from applier.sandbox.store import Key, Stored
+from applier.sandbox.store import Event, Key, Store
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from applier.sandbox.workloads import Script
+from applier.watches import Watches
+from gitops.passes.interests import is_watched
 from gitops.sandbox import evaluate
 from gitops.simulate.assumptions import Assumed, Assumptions
 from renderer import keys
@@ -59,12 +62,14 @@ class World:
     seed: int = 0
     served: set[GroupKind] = field(default_factory=set)
     _assumed: Assumed | None = None
+    _events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         chance = random.Random(self.seed)
         self.sandbox: Sandbox = Sandbox(
             evaluate=evaluate,
             clock=self.clock.seconds,
+            store=Store(journal=self._events.append),
             new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
             script=_AT_ONCE,
         )
@@ -86,31 +91,38 @@ class World:
         return [f"{word}={pattern}" for word, pattern in rules if pattern not in self._assumed.met]
 
     @property
-    def version(self) -> int:
-        """Grows with every write."""
-        return self.sandbox.state.store.version
-
-    @property
     def due(self) -> datetime | None:
         """When time brings a workload further; None: it never does."""
         assert self.sandbox.workloads
         moment = self.sandbox.workloads.due()
         return None if moment is None else datetime.fromtimestamp(moment, UTC)
 
+    def watches(
+        self,
+        cluster: Cluster,
+        changed: Callable[[Change], None],
+        begun: Callable[[Subject], None],
+        failed: Callable[[Subject, ClusterError], None],
+    ) -> Watches:
+        """Who is told by `settle`."""
+        self._told = _Told(cluster, changed, begun, failed)
+        return self._told
+
+    def settle(self) -> None:
+        """Do what controllers do at this time, then tell of all that has changed since the last time."""
+        self.sandbox.settle()
+        events, self._events[:] = self._events.copy(), ()
+        for event in events:
+            if kind := self.sandbox.state.kinds.stored(event.after.key.resource):
+                typed = {"apiVersion": kind.api_version, "kind": kind.kind}
+                self._told.tell(Change({**typed, **event.after.object()}, event.type == "DELETED"))
+
     def get(self, key: ObjectKey) -> Object | None:
         """An object as it is now, without apiVersion and kind."""
-        stored = self._stored(key)
-        return stored.object() if stored else None
-
-    def version_of(self, key: ObjectKey) -> int:
-        """That of the object as it is now; 0 where there is none."""
-        stored = self._stored(key)
-        return stored.version if stored else 0
-
-    def _stored(self, key: ObjectKey) -> Stored | None:
         kinds = (one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
         kind = next(kinds, None)
-        return self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
+        stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
+        return stored.object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
         """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
@@ -140,6 +152,23 @@ class World:
         metadata: Mapping[str, Any] = stored.object()["metadata"] if stored else {}
         found: str = (metadata.get("annotations") or {}).get(keys.INSTANCE, "")
         return found
+
+
+@dataclass
+class _Told(Watches):
+    """Watches that hear of what has changed when they are told, and wait for nothing."""
+
+    _wanted: dict[GroupKind, list[Subject]] = field(default_factory=dict)
+
+    async def want(self, subjects: Collection[Subject]) -> None:
+        self._wanted = {}
+        for subject in subjects:
+            self._wanted.setdefault(subject.kind, []).append(subject)
+
+    def tell(self, change: Change) -> None:
+        wanted = self._wanted.get(group_kind(change.object), ())
+        if any(is_watched(subject, change.object) for subject in wanted):
+            self.changed(change)
 
 
 def _used(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:

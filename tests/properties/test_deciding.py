@@ -1,4 +1,6 @@
-"""A decision that comes to what it was made with is not made again: whatever is rolled out, under whatever rules, what is written stays the same."""
+"""A decision that comes to what it was made with is not made again, and who is not concerned is not looked at again: whatever is rolled out, under
+whatever rules, what is written or told stays the same.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from applier.sandbox.store import Stored
+from gitops.passes.parts import Wider
+from gitops.passes.reconcile import Reconciler
 from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
@@ -25,6 +29,7 @@ NAMES = ("a", "b", "c")
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "15:00"}
 WAVES = [{"name": "first", "selector": {"matchLabels": {"tier": "canary"}}}]
 IN_HOURS = ['${inWindow("hours")}']
+SETTLED = ["${links.filter(l, l.settled()).size() != 1}"]
 policies = st.fixed_dictionaries(
     {},
     optional={
@@ -60,6 +65,32 @@ def test_what_is_decided_once_would_be_decided_again(
         patched.setattr(governor, "repeats", lambda *_: False)
         assert simulated(policy, hours, gates, assume, later) == once
         assert few <= len(made) - few
+
+
+@examples(4)
+@example(
+    {"shape": {"linear": {"n": 1}}, "waves": WAVES}, {**HOURS, "until": "12:06"}, {}, "ready=4m", timedelta(hours=1)
+)
+@example({"bake": "10m"}, None, {"gates": SETTLED}, "ready=1m..9m", timedelta(minutes=5))
+@given(
+    policy=policies,
+    hours=st.sampled_from([None, HOURS, {**HOURS, "until": "12:06"}, {**HOURS, "kind": "Deny"}]),
+    gates=st.sampled_from([{}, {"gates": SETTLED}, {"gates": IN_HOURS}, {"node_gates": IN_HOURS}]),
+    assume=st.sampled_from(["ready=4m", "ready=1m..9m", "ready=1m..40m", "fail=b", "hang=c"]),
+    later=st.sampled_from([timedelta(minutes=5), timedelta(hours=1)]),
+)
+def test_passes_over_parts_tell_what_passes_over_everything_tell(
+    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
+) -> None:
+    """2.2, I5: who moves when, what holds it, and with which words."""
+
+    async def refused(self: Reconciler, roots: object) -> Wider:
+        return Wider("everything is looked at")
+
+    _, told = simulated(policy, hours, gates, assume, later)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Reconciler, "part", refused)
+        assert simulated(policy, hours, gates, assume, later)[1] == told
 
 
 def test_a_pass_that_lets_nobody_move_decides_once() -> None:

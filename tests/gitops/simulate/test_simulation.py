@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ import pytest
 
 from applier.reasons import Reason
 from gitops.passes.known import Pass
+from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
@@ -22,6 +24,7 @@ from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Span, Stage, Timeline
 from renderer import keys
+from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
 
 FREEZE: dict[str, Any] = {
@@ -180,21 +183,30 @@ def test_equal_seeds_give_equal_bytes() -> None:
     assert drawn(1) != drawn(2)
 
 
-def test_no_pass_follows_one_that_has_seen_all_that_the_next_one_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other: the pass that finds an instance healthy lets the next one move, another one writes what comes after its Deployment. What
-    is said of instances on which nothing depends is read by nobody, but in the end.
+def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One after the other: a pass over the one that is healthy, and one over the next, which it lets move, and again over that once its Deployment is
+    seen, which writes what comes after it. The last one ends the wave, and its source reads that it is settled.
     """
-    moments: list[datetime] = []
-    reconcile = Reconciler.reconcile
+    looks: list[tuple[datetime, list[str] | None]] = []
+    reconcile, part = Reconciler.reconcile, Reconciler.part
 
-    async def counted(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
-        moments.append(self.clock.now())
+    async def whole(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
+        looks.append((self.clock.now(), None))
         return await reconcile(self, sources)
 
-    monkeypatch.setattr(Reconciler, "reconcile", counted)
-    found = simulated(Fleet(names=TEN[:4]), pace={"shape": {"linear": {"n": 1}}})
-    ready = [START + number * 4 * MINUTE for number in range(1, 5)]
-    assert [moments.count(moment) for moment in ready] == [2, 2, 2, 2]
+    async def over(self: Reconciler, roots: Collection[ObjectKey]) -> Pass | Wider:
+        looks.append((self.clock.now(), [root.name for root in roots]))
+        return await part(self, roots)
+
+    monkeypatch.setattr(Reconciler, "reconcile", whole)
+    monkeypatch.setattr(Reconciler, "part", over)
+    found = simulated(Fleet(names=TEN[:4]), "ready=2m", pace={"shape": {"linear": {"n": 1}}})
+    ready = [START + number * 2 * MINUTE for number in range(1, 5)]
+    at = {moment: [roots for then, roots in looks if then == moment] for moment in ready}
+    assert [at[moment] for moment in ready[:3]] == [[[name], [after], [after]] for name, after in pairwise(TEN[:4])]
+    assert at[ready[3]] == [["i3"], ["i3"], None]
     assert found.arrivals[0].settled == ready[-1]
 
 
