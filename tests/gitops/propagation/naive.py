@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from itertools import accumulate
 from zoneinfo import ZoneInfo
 
@@ -78,13 +79,16 @@ class Walk:
         if window.until is None:
             return index + window.duration
         weekday, at = window.until
-        closing = next(
-            moment
-            for days in range(9)
-            if (moment := datetime.combine(wall.date() + timedelta(days=days), at)) > wall
-            and weekday in (None, moment.weekday())
-        )
+        closing = _next(weekday, at, wall.date() if at > wall.time() else wall.date() + timedelta(days=1))
         return (self.last if window.deny else self.first).get(closing, len(self.walls))
+
+
+@cache
+def _next(weekday: int | None, at: time, day: date) -> datetime:
+    """That time on this day or, with a weekday, on the next that is one."""
+    while weekday not in (None, day.weekday()):
+        day += timedelta(days=1)
+    return datetime.combine(day, at)
 
 
 def midnight(day: date) -> datetime:
