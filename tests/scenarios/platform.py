@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.kubectl import Kubectl
+from tests.gitops.source.real_git import COMMIT, committed
 from tests.scenarios import process
 
 
@@ -30,8 +31,7 @@ class Repository:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(textwrap.dedent(text))
         self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "--message", message)
-        return self.git("rev-parse", "HEAD").strip()
+        return committed(self.git(*COMMIT, message))
 
     def git(self, *arguments: str) -> str:
         identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
