@@ -215,12 +215,13 @@ def test_the_index_keeps_little_of_each_object() -> None:
 
 
 def test_the_index_knows_no_kind() -> None:
-    """S4-15: keys, ids of nodes and selections; nothing of definitions, sources or Kubernetes."""
+    """S4-15: keys, ids of nodes and selections, and how values are made; nothing of definitions, sources or Kubernetes."""
     tree = ast.parse(Path(topology.__file__).read_text())
     known = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     assert {name for name in known if name.partition(".")[0] in {"renderer", "applier", "gitops"}} == {
         "renderer.identity",
         "renderer.selection",
+        "renderer.values",
     }
 
 
