@@ -19,6 +19,8 @@ Object = dict[str, Any]
 _PORT_NAME = re.compile("(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_MAPS = ("configMapRef", "secretRef")
+_SECONDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -45,7 +47,12 @@ def specification(
         yield required(f"{path}.restartPolicy", f"valid values: {words}")
     elif policy not in restarts:
         yield unsupported(f"{path}.restartPolicy", policy, restarts)
-    volumes = {*claims, *(volume["name"] for volume in spec.get("volumes", ()))}
+    volumes = set(claims)
+    for index, volume in enumerate(spec.get("volumes", ())):
+        mistakes = list(_source(volume, f"{path}.volumes[{index}]"))
+        yield from mistakes
+        if not mistakes:
+            volumes.add(volume["name"])
     yield from _told_apart(spec.get("volumes", ()), f"{path}.volumes")
     known: set[str] = set()
     for kind in ("initContainers", "containers"):
@@ -53,6 +60,12 @@ def specification(
             place = f"{path}.{kind}[{index}]"
             yield from _name(container.get("name"), f"{place}.name", known)
             yield from _container(container, place, volumes)
+
+
+def _source(volume: Object, path: str) -> Iterator[Mistake]:
+    for source, name in (("configMap", "name"), ("secret", "secretName")):
+        if source in volume and not volume[source].get(name):
+            yield required(f"{path}.{source}.{name}")
 
 
 def _told_apart(things: Sequence[Object], path: str) -> Iterator[Mistake]:
@@ -76,6 +89,12 @@ def _container(container: Object, path: str, volumes: set[str]) -> Iterator[Mist
         yield from _port(port, f"{path}.ports[{index}]")
     for index, variable in enumerate(container.get("env", ())):
         yield from _variable(variable, f"{path}.env[{index}]")
+    for index, source in enumerate(container.get("envFrom", ())):
+        if not (given := [name for name in _MAPS if name in source]):
+            yield invalid(f"{path}.envFrom", "", f"must specify one of: `{'` or `'.join(_MAPS)}`")
+        for name in given:
+            if not source[name].get("name"):
+                yield required(f"{path}.envFrom[{index}].{name}.name")
     for index, mount in enumerate(container.get("volumeMounts", ())):
         if mount["name"] and mount["name"] not in volumes:
             message = f"Not found: {shown(mount['name'])}"
@@ -116,6 +135,9 @@ def _variable(variable: Object, path: str) -> Iterator[Mistake]:
         yield invalid(f"{path}.valueFrom", "", "may not be specified when `value` is not empty")
     elif len(given) > 1:
         yield invalid(f"{path}.valueFrom", "", "may not have more than one field specified at a time")
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        if name in source:
+            yield from named(source[name].get("name", ""), f"{path}.valueFrom.{name}.name", "subdomain")
 
 
 def _resources(resources: Object, path: str) -> Iterator[Mistake]:
@@ -136,3 +158,12 @@ def _handler(action: Object, path: str) -> Iterator[Mistake]:
         yield required(path, "must specify a handler type")
     for name in given[1:]:
         yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+    if "exec" in action and not action["exec"].get("command"):
+        yield required(f"{path}.exec.command")
+    for name in ("httpGet", "tcpSocket", "grpc"):
+        port = action.get(name, {}).get("port", 0)
+        if name in action and isinstance(port, int) and not 0 < port < 65536:
+            yield invalid(f"{path}.{name}.port", port, "must be between 1 and 65535, inclusive")
+    for name in _SECONDS:
+        if action.get(name, 0) < 0:
+            yield invalid(f"{path}.{name}", action[name], "must be greater than or equal to 0")

@@ -95,6 +95,7 @@ def _selected(obj: Object, live: Object | None) -> Iterator[Mistake]:
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     if live is not None and selector != at(live, "spec.selector"):
         yield immutable("spec.selector", selector)
+    yield from _counts(obj)
     yield from pods.template(obj, "spec.template")
 
 
@@ -162,10 +163,12 @@ def _is_address(text: str) -> bool:
 
 def _job(obj: Object, live: Object | None) -> Iterator[Mistake]:
     yield from _unchanged("spec.selector", "spec.template", "spec.completionMode")(obj, live)
+    yield from _counts(obj)
     yield from pods.template(obj, "spec.template", restarts=("OnFailure", "Never"))
 
 
 def _cron_job(obj: Object, _: Object | None) -> Iterator[Mistake]:
+    yield from _counts(obj)
     yield from pods.template(obj, "spec.jobTemplate.spec.template", restarts=("OnFailure", "Never"))
 
 
@@ -192,6 +195,52 @@ def _fixed(pod: Object) -> Object:
 def _role_binding(obj: Object, live: Object | None) -> Iterator[Mistake]:
     if live is not None and obj.get("roleRef") != live.get("roleRef"):
         yield invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")
+
+
+def _role(obj: Object, _: Object | None) -> Iterator[Mistake]:
+    for index, rule in enumerate(obj.get("rules") or ()):
+        for field, word in (("apiGroups", "api group"), ("resources", "resource")):
+            if not rule.get("nonResourceURLs") and not rule.get(field):
+                yield required(f"rules[{index}].{field}", f"resource rules must supply at least one {word}")
+
+
+def _ingress(obj: Object, _: Object | None) -> Iterator[Mistake]:
+    spec = obj.get("spec") or {}
+    rules = spec.get("rules") or ()
+    if "defaultBackend" in spec:
+        yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
+    elif not rules:
+        yield invalid("spec", rules, "either `defaultBackend` or `rules` must be specified")
+    for number, rule in enumerate(rules):
+        for index, path in enumerate(at(rule, "http.paths") or ()):
+            yield from _backend(path.get("backend") or {}, f"spec.rules[{number}].http.paths[{index}].backend")
+
+
+def _backend(backend: Object, path: str) -> Iterator[Mistake]:
+    if "service" not in backend and "resource" not in backend:
+        yield invalid(path, "", "resource or service backend is required")
+    elif "service" in backend and not {"name", "number"} & (backend["service"].get("port") or {}).keys():
+        yield required(path, "port name or number is required")
+
+
+def _ingress_class(obj: Object, _: Object | None) -> Iterator[Mistake]:
+    if not at(obj, "spec.controller"):
+        yield required("spec.controller")
+
+
+_COUNTS = (
+    *("replicas", "minReadySeconds", "revisionHistoryLimit", "backoffLimit", "completions", "parallelism"),
+    *("activeDeadlineSeconds", "ttlSecondsAfterFinished", "startingDeadlineSeconds"),
+)
+
+
+def _counts(obj: Object) -> Iterator[Mistake]:
+    """Numbers of a workload that are not negative."""
+    for path in ("spec", "spec.jobTemplate.spec"):
+        found = at(obj, path)
+        for name in _COUNTS if isinstance(found, dict) else ():
+            if isinstance(number := found.get(name), int) and number < 0:
+                yield invalid(f"{path}.{name}", number, "must be greater than or equal to 0")
 
 
 def _claim(obj: Object, live: Object | None) -> Iterator[Mistake]:
@@ -235,18 +284,22 @@ def _secret(obj: Object, live: Object | None) -> Iterator[Mistake]:
 
 RULES: Mapping[str, Rule] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
+    "clusterroles.rbac.authorization.k8s.io": _role,
     "configmaps": _configuration,
     "cronjobs.batch": _cron_job,
     "customresourcedefinitions.apiextensions.k8s.io": definition,
     "daemonsets.apps": _selected,
     "deployments.apps": _selected,
     "horizontalpodautoscalers.autoscaling": _autoscaler,
+    "ingressclasses.networking.k8s.io": _ingress_class,
+    "ingresses.networking.k8s.io": _ingress,
     "jobs.batch": _job,
     "persistentvolumeclaims": _claim,
     "pods": _pod,
     "priorityclasses.scheduling.k8s.io": _unchanged("value", "preemptionPolicy"),
     "replicasets.apps": _selected,
     "rolebindings.rbac.authorization.k8s.io": _role_binding,
+    "roles.rbac.authorization.k8s.io": _role,
     "secrets": _secret,
     "services": _service,
     "statefulsets.apps": _stateful_set,

@@ -291,6 +291,72 @@ def test_how_the_pods_of_a_kind_may_restart(both: tuple[Api, Api], kind: str, po
     assert (sandbox.refusal, sandbox.causes) == (real.refusal, real.causes)
 
 
+PATHS |= {
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "IngressClass": "/apis/networking.k8s.io/v1/ingressclasses",
+}
+
+
+def with_container(**fields: Any) -> Json:
+    container = {"name": "c", "image": "c", **fields}
+    return {"spec": {**SELECTED, "template": {**TEMPLATE, "spec": {"containers": [container]}}}}
+
+
+def with_volume(**source: Json) -> Json:
+    container = {"name": "c", "image": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    pod = {"containers": [container], "volumes": [{"name": "v", **source}]}
+    return {"spec": {**SELECTED, "template": {**TEMPLATE, "spec": pod}}}
+
+
+def with_backend(backend: Json) -> Json:
+    return {"spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]}}
+
+
+SOURCES: list[Json] = [{}, {"configMapRef": {}}, {"secretRef": {}}]
+PROBES: list[Json] = [{"exec": {}}, {"httpGet": {}}, {"tcpSocket": {"port": -1}}, {"httpGet": {"port": "web"}}]
+FORGOTTEN: list[tuple[str, Json]] = [
+    *(("Deployment", with_container(envFrom=[source])) for source in SOURCES),
+    *(
+        ("Deployment", with_container(env=[{"name": "A", "valueFrom": {source: {"key": "k"}}}]))
+        for source in ("configMapKeyRef", "secretKeyRef")
+    ),
+    *(("Deployment", with_container(livenessProbe=probe)) for probe in PROBES),
+    ("Deployment", with_container(readinessProbe={"grpc": {"port": 1}, "periodSeconds": -1})),
+    ("Deployment", with_container(lifecycle={"preStop": {"exec": {"command": []}}})),
+    *(("Deployment", with_volume(**{source: {}})) for source in ("configMap", "secret", "emptyDir")),
+    *(
+        ("Deployment", {"spec": {**SELECTED, name: -1}})
+        for name in ("replicas", "minReadySeconds", "revisionHistoryLimit")
+    ),
+    *(("Job", {"spec": {"template": ONCE, name: -1}}) for name in ("backoffLimit", "completions", "parallelism")),
+    ("CronJob", {"spec": {**BODIES["CronJob"]["spec"], "startingDeadlineSeconds": -1}}),
+    ("Ingress", {"spec": {}}),
+    *(
+        ("Ingress", with_backend(one))
+        for one in ({}, {"service": {"name": "s"}}, {"service": {"name": "s", "port": {}}})
+    ),
+    ("Ingress", {"spec": {"defaultBackend": {}}}),
+    ("IngressClass", {"spec": {}}),
+    *(("Role", {"rules": [{"verbs": ["get"], **rule}]}) for rule in ({}, {"resources": ["pods"]}, {"apiGroups": [""]})),
+    *(("ClusterRole", {"rules": [{"verbs": ["get"], **rule}]}) for rule in ({}, {"nonResourceURLs": ["/x"]})),
+]
+
+
+@pytest.mark.cluster
+def test_what_people_forget(both: tuple[Api, Api]) -> None:
+    found = []
+    for api in both:
+        answers: dict[str, Any] = {}
+        for kind, body in FORGOTTEN:
+            answer = api.post(f"{PATHS[kind].format('default')}?dryRun=All", {"metadata": {"name": "x"}, **body})
+            answers[f"{kind} {body}"] = answer.code, answer.causes
+        found.append(answers)
+    real, ours = found
+    assert ours == real
+    assert {201, 422} == {code for code, _ in real.values()}
+
+
 NAMED = ("ConfigMap", "CronJob", "PodDisruptionBudget", "RoleBinding", "Service", "StatefulSet")
 
 
