@@ -13,6 +13,7 @@ from typing import Final
 from applier.observe import FEW
 from applier.observed import label
 from applier.plan import NodePlan, Plan, SetPlan, Verb
+from applier.reasons import Reason
 from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
@@ -144,7 +145,7 @@ def _unsettled(one: SetPlan, *, let_move: bool = False) -> str:
     rendered = one.rendered
     if rendered.error or rendered.held or rendered.unfit or one.error or one.stuck or one.deadlock:
         return "waits"
-    if one.stays and not let_move:
+    if one.stays and one.stays.reason is not Reason.BAKING and not let_move:
         return "waits"
     if one.parent is None or not label(one.parent, keys.PARENT_ID) or "deletionTimestamp" in one.parent["metadata"]:
         return "has no live set"

@@ -82,6 +82,31 @@ def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
     assert set(fleet.waits().values()) == {"Settled"}
 
 
+def test_who_begins_to_bake_is_looked_at_alone_and_time_is_for_a_whole_pass(fleet: Fleet) -> None:
+    """It says so, a flap meanwhile counts and begins the bake anew, and nobody follows before its end, which is not slept through."""
+    fleet.push("two", paced={**EXPONENTIAL, "bake": "30m"})
+    fleet.settle()
+    begun = fleet.clock.moment
+    fleet.ready("i0")
+    looked_at(fleet, "i0")
+    assert fleet.propagated("i0")[0] == "Baking"
+    assert granted(fleet) == []
+    for is_ready in (False, True):
+        fleet.clock.moment += timedelta(minutes=1)
+        fleet.ready("i0", ready=is_ready)
+        looked_at(fleet, "i0")
+    assert fleet.status("i0")["levelgate"]["progress"]["flaps"] == 1
+    whole, ends = fleet.reconciler.whole, begun + timedelta(minutes=32)
+    assert whole
+    assert begun < (whole.found.propagation.wake_at or begun) <= ends
+    fleet.clock.moment = ends - timedelta(seconds=1)
+    fleet.settle()
+    assert fleet.at("two") == ["i0"]
+    fleet.clock.moment = ends
+    fleet.settle()
+    assert fleet.at("two") == ["i0", "i1"]
+
+
 def test_what_was_let_move_is_counted_before_anything_is_written(fleet: Fleet) -> None:
     """P8: asked twice nothing more is granted, and a process that is killed in between grants the same, and no more."""
     fleet.push("two")
