@@ -35,7 +35,7 @@ def test_a_value_of_another_type_is_rendered_anew() -> None:
     fields = {"any": "object"}
     node = config_map("a")
     node["template"]["data"] = {"is": "${string(schema.spec.any.a)}"}
-    memo, found = Memo(), list[str]()
+    memo, found, catalog = Memo(), list[str](), load({})
     for value in (1, True):
         files = {
             "w.json": json.dumps(
@@ -46,7 +46,7 @@ def test_a_value_of_another_type_is_rendered_anew() -> None:
             "link.json": definition("Link", [node], spec=fields),
             "x.json": instance("Link", "x", any={"a": value}),
         }
-        catalog = load({name: text.encode() for name, text in files.items()}, source="platform")
+        catalog = load({name: text.encode() for name, text in files.items()}, source="platform", previous=catalog)
         bundle = render([catalog], memo=memo)
         said = {node.group_kind.kind: node.manifest for one in bundle.sets for node in one.nodes}
         found.append(json.dumps([said["W"]["spec"], said["ConfigMap"]["data"]]))
