@@ -56,7 +56,6 @@ def definition(group: str, *, scope: str = "Namespaced") -> Json:
     first = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     first |= {"subresources": {"status": {}}, "additionalPrinterColumns": columns}
     open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    first["selectableFields"] = [{"jsonPath": ".spec.mode"}, {"jsonPath": ".spec.size"}]
     second = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": open_schema}}
     names = {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]}
     return {
@@ -75,7 +74,9 @@ def established(api: Api, name: str) -> bool:
 def define(api: Api) -> str:
     """The group of a new definition that is served."""
     name = f"g{uuid4().hex[:8]}.test"
-    created = api.post(DEFINITIONS, definition(name))
+    crd = definition(name)
+    crd["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.mode"}, {"jsonPath": ".spec.size"}]
+    created = api.post(DEFINITIONS, crd)
     assert created.code == 201, created.body
     assert created.body["spec"]["names"]["listKind"] == "WidgetList"
     assert created.body["spec"]["conversion"] == {"strategy": "None"}
