@@ -172,7 +172,7 @@ class Client:
                 if not outcome.again and outcome.error.status:
                     self._load.served()
                 keeps = self._load.refused() if outcome.again else 0
-                if keeps:
+                if keeps and not is_last:
                     await self._sleep(min(LONGEST_WAIT, max(wait, FIRST_WAIT * 2.0 ** min(keeps, 8))))
             finally:
                 slot.end()

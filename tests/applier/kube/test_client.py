@@ -403,10 +403,12 @@ def test_a_server_that_refuses_all_is_asked_less() -> None:
 
 
 def test_a_server_that_refuses_all_is_given_up_as_soon_for_many_as_for_one() -> None:
-    """Each waits for its next try until all others had theirs, which may take as long as there are requests."""
+    """Each waits for its next try until all others had theirs, which may take as long as there are requests; and nobody waits for a try that it will
+    not make.
+    """
     shop = Shop(busy=lambda _: True)
     shop.serve([f"one{number}" for number in range(400)], concurrency=4)
-    assert min(shop.given_up) == pytest.approx(BUDGET + LONGEST_WAIT, abs=LONGEST_WAIT)
+    assert BUDGET <= min(shop.given_up) <= max(shop.given_up) <= BUDGET + LONGEST_WAIT
 
 
 def test_time_in_which_nobody_asks_counts_for_no_server_that_is_down() -> None:
