@@ -62,16 +62,14 @@ class Platform:
 
     def __enter__(self) -> Self:
         self._process = self._started()
-        self._loop = (
-            asyncio.new_event_loop()
-        )  # a runner of asyncio writes out the result of every run, to handle signals
+        self._runner = asyncio.Runner()
         self.cluster.witness = self._watch
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.close()
+        self._runner.close()
 
     def commit(self, files: Files, *, source: str = "platform", hold: str = "", approved: bool = True) -> None:
         """A new commit; `approved` for what the brake would hold."""
@@ -100,25 +98,25 @@ class Platform:
         """One more pass of the same process."""
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
-            return self._loop.run_until_complete(self._process.reconcile(states))
+            return self._runner.run(self._process.reconcile(states))
         except (Crash, ClusterError):
             return None
 
     def annotate(self, key: ObjectKey, name: str, text: str) -> None:
         """As a person does: the annotation is theirs from then on."""
         patch = {"metadata": {"annotations": {name: text}}}
-        self._loop.run_until_complete(self.cluster.merge(key, patch, manager="kubectl-annotate"))
+        self._runner.run(self.cluster.merge(key, patch, manager="kubectl-annotate"))
 
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._loop.run_until_complete(preview(self.cluster, states, self.clock, memo=Memo()))
+        return self._runner.run(preview(self.cluster, states, self.clock, memo=Memo()))
 
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
         plan = planning.against(self.cluster, self.sources[source], clock=self.clock)
-        return self._loop.run_until_complete(plan)
+        return self._runner.run(plan)
 
     def _started(self) -> Reconciler:
         return Reconciler(self.cluster, "0", self.clock)

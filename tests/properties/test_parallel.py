@@ -43,7 +43,7 @@ def applied(*, levels: int, width: int, instances: int = 1) -> tuple[Slow, float
         assert isinstance(cluster, Slow)
         platform.commit(files)
         platform.settle()
-        counter = platform._loop.create_task(_count(cluster))
+        counter = platform._runner.get_loop().create_task(_count(cluster))
         platform.commit(files | {f"{n}.json": instance("Grid", f"grid-{n}") for n in range(instances)})
         before, cluster.most_under_way = cluster.turns, 0
         platform.settle()
