@@ -130,9 +130,9 @@ def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
 
 
 def fit(kind: Kind, obj: Object, *, merged: bool = False) -> Fitted:
-    """As `Model.fit`, with the metadata read first."""
+    """As `Model.fit`, with the metadata read first. What was `merged` was read before."""
     metadata, unknown, mistake = rules.read(obj.get("metadata"))
-    content = _whole(obj) if kind.custom else obj
+    content = _whole(obj) if kind.custom and not merged else obj
     fitted = kind.model.fit(
         {"apiVersion": kind.api_version, "kind": kind.kind, **content, "metadata": metadata}, merged=merged
     )

@@ -131,10 +131,10 @@ def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: b
             for name, item in value.items():
                 place = f"{path}.{name}" if path else name
                 field = properties.get(name, rest)
-                if isinstance(field, Mapping):
+                if isinstance(field, dict):
                     if (
-                        (nulls and _TYPED & field.keys())
-                        or item is not None
+                        item is not None
+                        or (nulls and _TYPED & field.keys())
                         or field.get("nullable")
                         or "default" in field
                     ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from applier.sandbox.wire import Mistake, invalid
@@ -75,16 +76,24 @@ def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator
 
 def qualified(key: str, field: str) -> Iterator[Mistake]:
     """A qualified name: an optional DNS subdomain, a slash, a name."""
+    return (invalid(field, key, why) for why in _unqualified(key))
+
+
+@lru_cache(maxsize=1024)
+def _unqualified(key: str) -> tuple[str, ...]:
+    """The same few keys stand on all objects."""
     prefix, slash, name = key.rpartition("/")
+    found = []
     if slash and not prefix:
-        yield invalid(field, key, "prefix part must be non-empty")
+        found.append("prefix part must be non-empty")
     elif len(prefix) > 253:
-        yield invalid(field, key, "prefix part must be no more than 253 bytes")
+        found.append("prefix part must be no more than 253 bytes")
     elif prefix and not _SUBDOMAIN.fullmatch(prefix):
-        yield invalid(field, key, f"prefix part {_RULES['subdomain']}")
+        found.append(f"prefix part {_RULES['subdomain']}")
     if not name:
-        yield invalid(field, key, "name part must be non-empty")
+        found.append("name part must be non-empty")
     elif len(name) > 63:
-        yield invalid(field, key, "name part must be no more than 63 bytes")
+        found.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        yield invalid(field, key, _RULES["qualified"])
+        found.append(_RULES["qualified"])
+    return tuple(found)

@@ -61,7 +61,7 @@ def difference(left: Fields, right: Fields) -> Fields:
         theirs = right.get(key)
         if theirs is None:
             out[key] = node
-        elif key != SELF and (rest := difference(node, theirs)):
+        elif key != SELF and node != theirs and (rest := difference(node, theirs)):
             out[key] = rest
     return out
 
