@@ -46,7 +46,6 @@ class Recorder:
     begins: datetime
     arrivals: list[Arrival] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    passes: int = 0
     _last: Pass | None = None
     _tracks: dict[ObjectKey, Track] = field(default_factory=dict)
 
@@ -77,7 +76,6 @@ class Recorder:
 
     def passed(self, found: Pass) -> None:
         """How everything is after the passes of a moment."""
-        self.passes += 1
         found = replace(found, ledger=Ledger.of(found.plan, self._last.ledger if self._last else None))
         for happened in news(self._last, found):
             self._news(happened)
@@ -118,7 +116,6 @@ class Recorder:
             events=tuple(sorted((*edges, *self.events), key=lambda event: event.at)),
             windows=calendars,
             warnings=tuple(warnings),
-            passes=self.passes,
         )
 
     def _place(self, track: Track) -> tuple[str, int, str]:

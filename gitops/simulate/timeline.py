@@ -132,7 +132,6 @@ class Timeline:
     events: tuple[Event, ...]
     windows: tuple[Calendar, ...]
     warnings: tuple[str, ...] = ()
-    passes: int = 0
 
     @property
     def counts(self) -> Mapping[str, int]:
