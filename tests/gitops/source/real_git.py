@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
+from gitops.source.process import Git
+
 _IDENTITY = ("Ana Example", "ana@example.com", "2026-03-04T05:06:07+00:00")
 _CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 GIT_ENVIRONMENT = {
@@ -34,6 +38,26 @@ COMMIT = ("-c", "maintenance.auto=false", "-c", "core.abbrev=no", "commit", "--a
 def committed(said: str) -> str:
     """The id that `git commit` tells: `[main (root-commit) ID] message`."""
     return said.partition("] ")[0].rpartition(" ")[2]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What Git is asked: the arguments of its processes, and the words that they are given to read."""
+
+    arguments: list[str] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
+
+
+def asked_from_now_on(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked, run = Asked(), Git.run
+
+    def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+        asked.arguments.extend(arguments)
+        asked.given.extend(stdin.decode().split())
+        return run(self, *arguments, stdin=stdin, limit=limit)
+
+    monkeypatch.setattr(Git, "run", recorded)
+    return asked
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from gitops.source import (
     working_tree,
 )
 from gitops.source.process import Git
-from tests.gitops.source.real_git import GitServer, Work, give_away
+from tests.gitops.source.real_git import GitServer, Work, asked_from_now_on, give_away
 
 
 def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
@@ -158,17 +158,10 @@ def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch:
     before = mirror.snapshot(first)
     work.commit(b="3")
     second = mirror.fetch()
-    asked: list[str] = []
-    run = Git.run
-
-    def recorded(self: Git, *words: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
-        asked.extend(stdin.decode().split())
-        return run(self, *words, stdin=stdin, limit=limit)
-
-    monkeypatch.setattr(Git, "run", recorded)
+    asked = asked_from_now_on(monkeypatch)
     after = mirror.snapshot(second)
     assert after.files["a.yaml"] is before.files["a.yaml"]
-    assert asked == [second, after.files["b.yaml"].blob]
+    assert asked.given == [second, after.files["b.yaml"].blob]
 
 
 @pytest.mark.parametrize(
@@ -211,17 +204,10 @@ def test_a_commit_read_after_another_is_what_it_is_alone(
     mirror.snapshot(first)
     change(work)
     second = work.commit()
-    words: list[str] = []
-    run = Git.run
-
-    def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
-        words.extend(arguments)
-        return run(self, *arguments, stdin=stdin, limit=limit)
-
-    monkeypatch.setattr(Git, "run", recorded)
+    asked = asked_from_now_on(monkeypatch)
     monkeypatch.setattr("gitops.source.repository._FEW_BYTES", 1_000)
     found = mirror.snapshot(mirror.fetch())
-    assert ("ls-tree" in words) is is_listed
+    assert ("ls-tree" in asked.arguments) is is_listed
     fresh = Mirror(target, tmp_path / "other")
     assert found == fresh.snapshot(fresh.fetch())
     assert list(found.files) == sorted(found.files)

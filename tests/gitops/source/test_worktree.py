@@ -11,8 +11,7 @@ import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source import Limits, LocalRepository, working_tree
-from gitops.source.process import Git
-from tests.gitops.source.real_git import Work, give_away
+from tests.gitops.source.real_git import Work, asked_from_now_on, give_away
 
 
 def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:
@@ -182,19 +181,12 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
     work.write("changed.yaml", "2")
     head = working_tree(work.path)
     (work.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    words: list[str] = []
-    run = Git.run
-
-    def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
-        words.extend((*arguments, *stdin.decode().split()))
-        return run(self, *arguments, stdin=stdin, limit=limit)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Git, "run", recorded)
-        found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
+    asked = asked_from_now_on(monkeypatch)
+    found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
     assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"0", "same.yaml": b"1"}
+    words = {*asked.arguments, *asked.given}
     assert found.files["changed.yaml"].blob in words
-    assert not {blob, "-l", "--long"} & {*words}
+    assert not {blob, "-l", "--long"} & words
     with pytest.raises(DamagedCache):
         LocalRepository(work.path).snapshot(commit)
 
