@@ -19,9 +19,10 @@ from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
 from gitops.cli.terminal import tell
-from gitops.source import Snapshot, places, while_inside
+from gitops.source import places, while_inside
 
 if TYPE_CHECKING:
+    from gitops.cli.asked import Commits
     from gitops.config import Config
     from gitops.records.refs import Ref
 
@@ -154,8 +155,7 @@ def command(
     return 2 if exit_code and report.has_changes else 0
 
 
-def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> tuple[Snapshot, Snapshot | None, str]:
-    """The head, the base where one is named, and the path inside their repository that they are of."""
+def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> Commits:
     read = places.read(place, revision=head, tick=tick)
     before = places.read(place, revision=places.fork(place, base, head), beside=read, tick=tick) if base else None
     return read, before, places.path_within(place)
