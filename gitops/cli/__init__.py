@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,9 @@ from gitops import __version__
 
 NOT_YET, USAGE, INTERRUPTED = 3, 64, 130
 """Exit codes beside 0 (done), 1 (an error) and 2 (changes)."""
+
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What a write to a full or broken disk says; a pipe that nobody reads any more is another matter."""
 
 GARBAGE = 300_000
 """Objects that may be made before Python looks for circles among them. Trees of JSON have none, and a pass keeps all that it reads to its end: at
@@ -134,6 +139,12 @@ def invoke(args: list[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
+        return 1
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or its end tries once more
         return 1
     except Exception as error:
         if not _is_ours(error):

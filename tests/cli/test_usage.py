@@ -217,6 +217,13 @@ def test_an_interruption_exits_130(capsys: pytest.CaptureFixture[str], monkeypat
     assert INTERRUPTED == 130
 
 
+def test_output_that_cannot_be_written_is_told_in_words() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", "from gitops.cli import main; main(['version'])"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: No space left on device\n")
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only errors that say what to do themselves are shortened to a sentence."""
 
