@@ -102,6 +102,10 @@ class Unavailable(ClusterError):
         self.again = again
 
 
+class Overdue(ClusterError):
+    """The server has put it off for minutes, whenever it was tried: somebody has to look why. It is still tried."""
+
+
 class UnknownOutcome(ClusterError):
     """The request may or may not have been carried out: read back before deciding."""
 

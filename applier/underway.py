@@ -4,7 +4,8 @@ Nobody waits long for one. A pass takes the answers as they come; what is still 
 Of its object it is known only that it is being written: nothing writes it a second time, and nothing starts that depends on it.
 
 What the server puts off (429, 503, no connection) is tried again by the pass that began it, ever more rarely. A pass that ends leaves that to a
-later one, which does not try before the time; so only what was sent outlives a pass, and nothing is sent on a decision that no longer stands.
+later one, which does not try before the time; so only what was sent outlives a pass, and nothing is sent on a decision that no longer stands. A
+webhook that does not answer is left to later passes at once. What was put off for minutes is told as failed, and goes on being tried.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from applier.cluster import Object
-from applier.errors import ClusterError, Unanswered, Unavailable
+from applier.errors import ClusterError, Overdue, Unanswered, Unavailable
 from applier.patience import Patience
 from applier.results import Answer, Result
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -34,7 +35,12 @@ LONGEST_PAUSE = 10.0
 """Seconds without any answer that are waited for at most because it takes long to decide anew."""
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 60.0, 30.0
-"""Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up as failed."""
+"""Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up."""
+
+FAILED_AFTER = 300.0
+"""Seconds in which an object was put off at every try; then somebody has to look why. What comes back by itself, a webhook whose Pods are replaced
+say, is back sooner.
+"""
 
 
 class Act(NamedTuple):
@@ -46,10 +52,11 @@ class Act(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
-    """What the server said of an object, and how often so far; it is not written before `until`, by the clock of the event loop."""
+    """What the server said of an object, since when at every try, and how often; it is not written before `until`. Times are of the event loop."""
 
     result: Result
     error: ClusterError
+    since: float
     until: float
     times: int
 
@@ -107,10 +114,21 @@ class Underway:
         """It was answered, whatever the answer is."""
         self._put_off.pop(key, None)
 
-    def put_off(self, result: Result, error: ClusterError, seconds: float, times: int) -> None:
-        """Not to be tried again before so many seconds."""
-        self._put_off[result.key] = PutOff(result, error, _now() + seconds, times)
+    def put_off(self, result: Result, error: ClusterError, seconds: float, times: int) -> Result:
+        """Not to be tried again before so many seconds: what is told of it."""
+        now, before = _now(), self._put_off.get(result.key)
+        since = before.since if before else now
+        if now - since >= FAILED_AFTER:
+            error = Overdue(
+                f"{error}; tried in vain for more than {FAILED_AFTER / 60:.0f} minutes", status=error.status
+            )
+        self._put_off[result.key] = PutOff(result, error, since, now + seconds, times)
         self.again(result, seconds)
+        return replace(result, error=error)
+
+    def hurry(self) -> None:
+        """What was put off may be tried at once."""
+        self._put_off = {key: replace(one, until=_now()) for key, one in self._put_off.items()}
 
     def begin(self, work: Awaitable[None]) -> None:
         """Hold on to this task until it ends."""
@@ -247,9 +265,9 @@ class Batch:
                 spent += seconds
                 if error.again and spent <= BUDGET and await self._pause(seconds):
                     continue
-                if error.again and not self.insists:
-                    self.underway.put_off(result, error, seconds, times)
-                return None, replace(result, error=error)
+                if self.insists:
+                    return None, replace(result, error=error)
+                return None, self.underway.put_off(result, error, seconds, times)
             except ClusterError as error:
                 self.underway.forget(result.key)
                 return None, replace(result, error=error)

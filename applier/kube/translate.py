@@ -105,7 +105,7 @@ def _advice(kind: type[ClusterError], message: str) -> str:
     if kind is NamespaceTerminating and (going := re.search(r"in namespace (\S+) because", message)):
         return f"what keeps it: `kubectl describe namespace {going[1]}`"
     if _WEBHOOK_SILENT.search(message):
-        return "whose it is: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+        return "repair what it calls, or delete its configuration: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
     return ""
 
 

@@ -84,11 +84,14 @@ class ContentWriter:
         return outcome
 
     def heed(self, sources: Sequence[SourceState], observed: Observed) -> None:
-        """What was refused is tried at once where that may have changed, and where a person wants everything to be looked at."""
+        """What was refused is tried at once where that may have changed; so is that, and what was put off, where a person wants everything to be
+        looked at.
+        """
         self.refusals.heed(observed)
         synced = [state.synced for state in sources]
         if synced != self._synced:
             self.refusals.forget()
+            self.underway.hurry()
         self._synced = synced
 
     @property

@@ -159,8 +159,8 @@ class Reconciler:
         self.share = Share.of(self.mine, sources)
         sources = await heeding_kro(self.reads, self.apart(sources), self.clock.now())
         catalogs, known = await self._observe(sources)
-        known = self.content.hindered(await self._in_term(known))
         self.content.heed(sources, known.observed)
+        known = self.content.hindered(await self._in_term(known))
         with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         self.ledger = Ledger.of(decided, self.ledger)

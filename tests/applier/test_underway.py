@@ -10,9 +10,10 @@ from functools import partial
 import pytest
 
 from applier.cluster import Object
-from applier.errors import Denied, Unanswered, Unavailable
+from applier.errors import ClusterError, Denied, Unanswered, Unavailable
+from applier.reasons import Blocked, Reason
 from applier.results import Answer, Result
-from applier.underway import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.underway import FAILED_AFTER, FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
 from renderer.identity import ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 
@@ -61,6 +62,14 @@ class Lab:
             return {"metadata": {"name": name}}
 
         return Act(key(name), partial(batch.attempt, Result(SET, key(name), "created"), write))
+
+    async def put_off(self, error: Unavailable) -> ClusterError:
+        """What a pass tells of a write that is answered so."""
+        batch = self.batch()
+        (refused,) = [*await batch.take([self.act(batch, "one", 0.0, error)]), *await batch.rest()]
+        batch.leave()
+        assert refused[1].error is not None
+        return refused[1].error
 
 
 def names(answers: list[Answer]) -> list[str]:
@@ -171,13 +180,10 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
 
     async def story() -> None:
         for error in waits:
-            batch = lab.batch()
-            (refused,) = [*await batch.take([lab.act(batch, "one", 0.0, error)]), *await batch.rest()]
-            assert refused[1].error is error
-            batch.leave()
+            told = await lab.put_off(error)
             seconds = lab.again[-1]
             await asyncio.sleep(seconds - 0.01)
-            assert lab.underway.hindrances() == {key("one"): error}
+            assert lab.underway.hindrances() == {key("one"): told}
             await asyncio.sleep(0.02)
             assert lab.underway.hindrances() == {}
         assert lab.again == [7, *(min(LONGEST_WAIT, FIRST_WAIT * 2**times) for times in range(1, 13))]
@@ -185,6 +191,41 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
         batch = lab.batch()
         assert names(await batch.take([lab.act(batch, "one")])) == ["one"]
         assert lab.underway.tries(key("one")) == 0
+
+    lab.run(story)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool) -> None:
+    """A webhook that nobody answers, for one: time alone will not help, and somebody has to be told."""
+    lab, silent = Lab(), Unavailable("failed calling webhook", status=500, again=again)
+
+    async def story() -> None:
+        told = dict[float, Blocked]()
+        while (now := lab.loop.time()) < FAILED_AFTER + 2 * LONGEST_WAIT:
+            told[now] = Blocked.by_failure(await lab.put_off(silent))
+            await asyncio.sleep(lab.again[-1])
+        assert {one.reason for at, one in told.items() if at < FAILED_AFTER} == {Reason.PROGRESSING}
+        assert {one.reason for at, one in told.items() if at >= FAILED_AFTER} == {Reason.APPLY_FAILED}
+        assert all(one.message.startswith("failed calling webhook") for one in told.values())
+        assert max(lab.again) == LONGEST_WAIT
+        batch = lab.batch()
+        assert names(await batch.take([lab.act(batch, "one")])) == ["one"]
+        assert await lab.put_off(silent) is silent
+
+    lab.run(story)
+
+
+def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
+    """`levelgate sync`; what is put off once more waits as long as before, and longer."""
+    lab = Lab()
+
+    async def story() -> None:
+        for _ in range(3):
+            await lab.put_off(busy())
+            lab.underway.hurry()
+            assert lab.underway.hindrances() == {}
+        assert lab.again == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
 
     lab.run(story)
 

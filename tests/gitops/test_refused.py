@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -9,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from applier import underway
+from applier.reasons import Reason
 from applier.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
-from applier.sandbox.wire import Request, Response
+from applier.sandbox.wire import Refusal, Request, Response
 from gitops.passes.reconcile import Reconciler
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.test_operation import operating
+from tests.gitops.virtual_time import VirtualLoop
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 LONG = timedelta(minutes=30)
@@ -205,3 +209,44 @@ def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
             assert not found.follower.reconciler.refused.get(ObjectKey(GROUP, "Link", "default", "a"))
 
     fleet.call(daemon())
+
+
+SILENT = Refusal(500, "InternalError", 'failed calling webhook "strict.example.test": connection refused').response
+
+
+def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> None:
+    """What it guards only waits at first, as it does where the webhook's Pods are replaced. It is tried all the time, ever more rarely, and at once
+    for who asks for it.
+    """
+    with Fleet(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
+        fleet.start()
+        tries = 0
+
+        async def door(request: Request) -> Response:
+            nonlocal tries
+            is_guarded = request.method == "PATCH" and "/configmaps/guarded" in request.target
+            tries += is_guarded
+            return SILENT if is_guarded else await fleet.sandbox.answer(request)
+
+        fleet.cluster = cluster_of(door)
+        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, insists=False)
+        fleet.plain = {"guarded": config_map("guarded"), "free": config_map("free")}
+        fleet.push()
+
+        def told() -> tuple[Reason, bool]:
+            (source,) = (one for one in fleet.step().plan.sets if one.rendered.is_source)
+            (cause,) = (node.blocked for node in source.nodes if node.node.key and node.node.key.name == "guarded")
+            assert cause
+            return cause.reason, "strict.example.test" in cause.message and "kubectl get" in cause.message
+
+        for _ in range(15):
+            assert told() == (Reason.PROGRESSING, True)
+            fleet.call(asyncio.sleep(20))
+        assert fleet.request("GET", f"{MAPS}/free")["data"] == {"text": "one"}
+        fleet.call(asyncio.sleep(underway.LONGEST_WAIT))
+        assert told() == told() == (Reason.APPLY_FAILED, True)
+        assert tries <= 11
+        tries = 0
+        synced = replace(fleet.state, synced={source_parent("platform"): fleet.clock.now().isoformat()})
+        fleet.call(fleet.reconciler.reconcile([synced]))
+        assert tries == 1
