@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from applier import observe
 from applier.cluster import Object
 from applier.observed import Observed, annotation, label
 from applier.plan import Plan
 from applier.reads import Reads
+from applier.reasons import Reason
 from gitops.passes.known import Known
 from gitops.propagation import governor
 from gitops.propagation.rules import restored
 from gitops.propagation.situation import Conditions
+from gitops.propagation.waits import Wait
+from gitops.records.causes import Cause
+from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
 from renderer import keys
 from renderer.catalog import Catalog, written_versions
 from renderer.content import Declared
+from renderer.crd import key_of
 from renderer.definition import Definition, DefinitionErrors
 from renderer.graph import ancestors
 from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
@@ -59,7 +65,10 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
         known,
         observed=observed,
         archive=archive,
-        conditions=_under_their_rules(known.conditions, known.neighbours, archive),
+        conditions=replace(
+            _under_their_rules(known.conditions, known.neighbours, archive),
+            suspended_kinds=_suspended(defined, known.neighbours.values(), known.now),
+        ),
         propagation=governor.begin(observed, archive.stored),
         elsewhere=tuple(elsewhere),
     )
@@ -93,6 +102,17 @@ def _under_their_rules(said: Conditions, neighbours: Collection[str], archive: A
     everywhere = frozenset[str]().union(*said.governors.values())
     governors = {name: everywhere - {name} for name in neighbours}
     return replace(said, rules={**rules, **said.rules}, governors={**governors, **said.governors})
+
+
+def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Wait]:
+    """Kinds whose definition Git suspends, as the records of their sources tell: their CRDs do not, since nothing writes these any more."""
+    rows = (Cause.read(row) for record in neighbours for row in record.causes)
+    told = {row.object: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)}
+    return {
+        kind: Wait(row.reason, row.message, row.until, because=row.because)
+        for kind in kinds
+        if (row := told.get(str(key_of(kind))))
+    }
 
 
 def _defining(crds: Mapping[GroupKind, Object], stored: Stored) -> Catalog:

@@ -21,6 +21,7 @@ from gitops.propagation.policy import DEFAULT, Policy, governing
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.state import State
+from gitops.propagation.waits import Wait
 from gitops.propagation.window import Window
 from gitops.records.record import causes_of
 from renderer.errors import Problem
@@ -33,8 +34,9 @@ from renderer.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, and one
-    `reading` of the clock for all of it. `suspended` says why, of sources that the configuration suspends, `depends_on` after
-    which others a source is applied for the first time, `governors` whose rules govern it beside its own.
+    `reading` of the clock for all of it. `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
+    sources suspend which are not read. `depends_on` says after which others a source is applied for the first time, `governors` whose rules govern
+    it beside its own.
     `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
     rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
     """
@@ -45,6 +47,7 @@ class Conditions:
     cluster: str = ""
     requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
+    suspended_kinds: Mapping[GroupKind, Wait] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
     externals: Mapping[str, Fact] | None = None
@@ -100,7 +103,9 @@ class Situation:
         said, here = self.conditions, self.observed
         configured = {**dict(suspension.not_yet(said.depends_on, here)), **suspension.configured(said.suspended)}
         sources = suspension.sources(self.bundle, here)
-        return suspension.Suspensions(sources, self._definitions, self.asked, self.plans, self.bundle, configured)
+        return suspension.Suspensions(
+            sources, self._definitions, self.asked, self.plans, self.bundle, configured, said.suspended_kinds
+        )
 
     @cached_property
     def _definitions(self) -> Mapping[GroupKind, Asked]:

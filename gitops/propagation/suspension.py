@@ -69,8 +69,8 @@ def _record(source: str, observed: Observed) -> SourceRecord:
 
 @dataclass(frozen=True)
 class Suspensions:
-    """What people ask, by what they ask it of; `plans` are those of instances. `configured` is the configuration's word on sources, which comes
-    first.
+    """What people ask, by what they ask it of; `plans` are those of instances. `configured` is the configuration's word on sources, `elsewhere`
+    that of sources that are not read on definitions; these come first.
     """
 
     sources: Mapping[str, Asked]
@@ -79,6 +79,7 @@ class Suspensions:
     plans: Mapping[ObjectKey, SetPlan]
     bundle: Bundle
     configured: Mapping[str, Wait] = field(default_factory=dict)
+    elsewhere: Mapping[GroupKind, Wait] = field(default_factory=dict)
 
     @cached_property
     def sets(self) -> Mapping[str, RenderedSet]:
@@ -101,7 +102,7 @@ class Suspensions:
         kinds = {
             kind: wait
             for kind, one in self.definitions.items()
-            if (wait := _suspended(one, "definition", self._name(kind), now))
+            if (wait := self.elsewhere.get(kind) or _suspended(one, "definition", self._name(kind), now))
         }
         yield from ((source_parent(name), wait) for name, wait in sources.items())
         yield from ((key_of(kind), wait) for kind, wait in kinds.items())

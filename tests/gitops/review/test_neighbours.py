@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -164,6 +165,23 @@ def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, file
     assert [gate.reason for gate in change.gates] == [reason]
     assert {str(one.instance) for one in report.changes} == {f"Link.{GROUP}/default/y"}  # of others nothing is told
     assert {str(key) for key in done(run(platform))} == {f"Link.{GROUP}/default/y"}
+
+
+def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(platform: Platform) -> None:
+    """It keeps its own CRD from being written, so that only the record of its source tells of it."""
+    word = {keys.SUSPEND: "INC-7", keys.SUSPEND_UNTIL: "2026-11-20T14:00:00Z"}
+    commit(platform, "one", {**MOVED, "link.json": ordered(LINK, word)})
+    run(platform)
+    commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
+    report = report_of(platform, "two")
+    gates = {gate for one in report.changes if one.instance for gate in one.gates}
+    (gate,) = {(one.reason, one.message, one.until) for one in gates}
+    ends = datetime(2026, 11, 20, 14, tzinfo=UTC)
+    assert gate == (Reason.SUSPENDED, "definition links.g.test is suspended until 2026-11-20T14:00Z: INC-7", ends)
+    run(platform)
+    assert not [key for key in platform.cluster.objects if key.name.startswith("y-")]
+    platform.clock.moment = ends
+    assert not [gate for one in report_of(platform, "two").changes for gate in one.gates]
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
