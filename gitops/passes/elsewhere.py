@@ -43,9 +43,8 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
     """
     if not known.neighbours:
         return known
-    crds = {defined_kind(crd): crd for crd in known.observed.crds if annotation(crd, keys.DEFINITION)}
-    sets = {applyset_id(source_parent(name)): name for name in known.neighbours}
-    defined = {kind: sets[owner] for kind, crd in crds.items() if (owner := label(crd, keys.PART_OF)) in sets}
+    crds = {defined_kind(crd): crd for crd in known.observed.crds}
+    defined = definers(known.observed.crds, known.neighbours)
     used = known.observed.listed.union(*(one.kinds_used for one in catalogs))
     if used.isdisjoint(defined) and not any(_are_moving(used, catalogs, known)):
         return known
@@ -72,6 +71,13 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
         propagation=governor.begin(observed, archive.stored),
         elsewhere=tuple(elsewhere),
     )
+
+
+def definers(crds: Iterable[Object], sources: Iterable[str]) -> dict[GroupKind, str]:
+    """Each kind that one of these sources defines: the one whose set has its CRD."""
+    sets = {applyset_id(source_parent(name)): name for name in sources}
+    owners = {defined_kind(crd): label(crd, keys.PART_OF) for crd in crds if annotation(crd, keys.DEFINITION)}
+    return {kind: sets[owner] for kind, owner in owners.items() if owner in sets}
 
 
 def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Known) -> set[GroupKind]:

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from applier.cluster import Cluster
 from gitops.clock import Clock
 from gitops.passes.deciding import Decider
-from gitops.passes.elsewhere import with_instances
+from gitops.passes.elsewhere import definers, with_instances
 from gitops.passes.interests import Roots, interests, is_watched, looked_at, references, root_of, subjects, woken
 from gitops.passes.observing import observe_all
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology, Woken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
-from gitops.records.revisions import Archive
 from renderer.catalog import Catalog
 from renderer.identity import ObjectKey
+from renderer.kinds import CRD
 from renderer.model import Origin, RenderedSet
 from renderer.values import dataclass
 
@@ -78,10 +78,8 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
 
 
 async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]]) -> list[Catalog]:
-    """Of each source the kinds that it has defined, as far as the cluster serves them: to be rendered from their stored revisions."""
-    served = (await cluster.discover()).resources
-    archive = await Archive.observe(cluster)
-    defined = {kind: source for kind, source in archive.definers if kind in served}
+    """Of each source the kinds that it defines, to be rendered from their stored revisions."""
+    defined = definers(await cluster.list(CRD), [name for name, _ in records])
     return [
         Catalog(name, record.target, broken={kind: Origin() for kind, source in defined.items() if source == name})
         for name, record in records

@@ -92,14 +92,6 @@ class Archive:
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
 
-    @property
-    def definers(self) -> Iterator[tuple[GroupKind, str]]:
-        """Each kind that is stored with the source that its definition came from, the newest revision last."""
-        for obj in sorted(self.records.values(), key=_sequence):
-            match label(obj, keys.RECORD), annotation(obj, keys.RECORD_OF).split("/"):
-                case "definition", [group, kind]:
-                    yield GroupKind(group, kind), annotation(obj, keys.RECORD_SOURCE)
-
     async def newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
         """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
         stored = self.stored
