@@ -61,6 +61,20 @@ def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: Fleet) -> No
     assert fleet.move("two") == [["b"], ["c"]]
 
 
+def test_what_bakes_when_its_window_closes_is_not_told_to_have_settled(fleet: Fleet) -> None:
+    """All of it is written, so that nothing is held; only the time is still to come."""
+    fleet.start(hours=HOURS, pace={"bake": "6h"})
+    fleet.push("two")
+    fleet.step()
+    fleet.ready("a")
+    fleet.step()
+    assert fleet.propagated("a")[0] == "Baking"
+    fleet.step(timedelta(hours=5))
+    assert fleet.waits() == {"a": "Baking", "b": "WindowClosed", "c": "WindowClosed"}
+    fleet.step(timedelta(hours=1))
+    assert fleet.waits()["a"] == "Settled"
+
+
 def test_while_a_window_is_closed_drift_is_healed_to_what_was_applied(fleet: Fleet) -> None:
     """Healing is no change, unless `heal` is in `verbs`; a change of an instance's own spec waits as well."""
     fleet.start(hours=HOURS)
