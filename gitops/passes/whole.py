@@ -343,14 +343,15 @@ class Whole:
     def _count(self, found: Propagation) -> None:
         before, counted = self.propagation, found.counted.values()
         moved = {one.rollout for one in counted if self._counts_otherwise(one)}
-        states = {name: self._with_waves(name, before.states[name]) for name in moved}
-        self.moved |= moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
+        states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in moved}}
+        asked = moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
+        self.moved |= asked
         self.is_untold |= bool(moved)
-        self.is_outdated |= any(wave.waiting for state in states.values() for wave in state.waves)
+        self.is_outdated |= any(wave.waiting for name in asked for wave in states[name].waves)
         self._remembered |= found.remembered
         self.propagation = replace(
             before,
-            states={**before.states, **states},
+            states=states,
             wake_at=min(filter(None, (before.wake_at, found.wake_at)), default=None),
             edges=min(filter(None, (before.edges, found.edges)), default=None),
         )

@@ -17,7 +17,7 @@ from gitops.propagation.shapes import Exponential, frontier
 from gitops.propagation.state import State, Target
 from gitops.propagation.waits import Ahead
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, TEN, Died, Fleet
+from tests.gitops.fleet import GROUP, MERGE, TEN, Died, Fleet
 from tests.properties.test_convergence import FUZZ
 
 EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
@@ -228,6 +228,13 @@ def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
     fleet.ready("i0")
     looked_at(fleet, "i0")
     assert granted(fleet) == []
+    fleet.settle()
+    assert (whole := fleet.reconciler.whole)
+    assert not whole.is_outdated
+    fleet.request("PATCH", f"/apis/{GROUP}/v1/namespaces/default/links/i0", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    looked_at(fleet, "i0")
+    assert granted(fleet) == []
+    assert whole.is_outdated, "it counts as before, and what those are told who wait may be something else"
 
 
 def serve(fleet: Fleet, *names: str) -> None:
