@@ -150,7 +150,7 @@ def command(
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
             click.echo("\n".join([header, *text(shown, times, full=bool(refs))]), color=_painted(color))
-    if report.problems:
+    if report.wrong:
         return 1
     return 2 if exit_code and report.has_changes else 0
 

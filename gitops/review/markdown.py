@@ -60,7 +60,7 @@ def comment(report: Report, *, limit: int = GITHUB, version: str = "", kept: str
     where somebody does that.
     """
     head = list(_head(report))
-    if not report.has_changes and not report.warnings and not report.problems and not report.summary["failed"]:
+    if not (report.has_changes or report.warnings or report.wrong):
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
     foot = ["", _footer(report, version, kept or _holds(report))]
     room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out

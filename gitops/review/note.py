@@ -94,22 +94,18 @@ def verdict_of(body: str, commits: Commits, seal: Seal) -> Verdict | None:
 
 def verdict(report: Report) -> Verdict:
     """How a head is judged that could be planned."""
-    return Verdict.FAILURE if _wrong(report) else Verdict.SUCCESS
+    return Verdict.FAILURE if report.wrong else Verdict.SUCCESS
 
 
 def summary(report: Report, commits: Commits) -> str:
     """A few words for the state of the head."""
-    if wrong := _wrong(report):
-        return counted(wrong, "problem")
+    if report.wrong:
+        return counted(report.wrong, "problem")
     counts = [
         f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
     ]
     stale = "stale: " if commits.is_stale else ""
     return f"{stale}{', '.join(counts) or 'no changes'}"
-
-
-def _wrong(report: Report) -> int:
-    return len(report.problems) + report.summary["failed"]
 
 
 def _said(body: str) -> str:

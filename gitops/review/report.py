@@ -249,5 +249,10 @@ class Report:
         object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})
 
     @property
+    def wrong(self) -> int:
+        """How many mistakes it names: what no reader of the repository could read, and what cannot be done."""
+        return len(self.problems) + self.summary["failed"]
+
+    @property
     def has_changes(self) -> bool:
         return any(change.is_change for change in self.changes)

@@ -11,7 +11,7 @@ import pytest
 from gitops.cli import invoke
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
-from tests.cli.conftest import Typed
+from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.source.real_git import Work
 
@@ -34,14 +34,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_plan_with_a_configuration_adopts_as_the_daemon_would(typed: Typed, place: Path) -> None:
+def test_a_plan_with_a_configuration_adopts_as_the_daemon_would(printed: Printed, place: Path) -> None:
     with Fleet(names=()) as fleet:
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
         fleet.request("POST", "/api/v1/namespaces/default/configmaps", manifest)
-        plain = typed(fleet, "plan", str(place / "platform"), "--source", "platform")
+        plain, _ = printed(fleet, "plan", str(place / "platform"), "--source", "platform", code=1)
         assert "adopt it (`adopt` of the source, or --adopt)" in plain
         config = ("--config", str(place / "levelgate.yaml"))
-        planned = typed(fleet, "plan", str(place / "platform"), "--source", "platform", *config)
+        planned, _ = printed(fleet, "plan", str(place / "platform"), "--source", "platform", *config)
     assert "adopt it (`adopt` of the source, or --adopt)" not in planned
     assert "  0  < ConfigMap/old" in planned
 
@@ -197,12 +197,12 @@ def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
 
 
 @pytest.mark.parametrize("path", ["", "elsewhere"])
-def test_deletions_are_told_where_one_source_of_the_cluster_fits(typed: Typed, repository: Work, path: str) -> None:
+def test_deletions_are_told_where_one_source_of_the_cluster_fits(printed: Printed, repository: Work, path: str) -> None:
     """By URL and path; else whose objects these are is not known (surface, *Sources have names*)."""
     with Fleet(names=()) as fleet:
         settled(fleet, repository, path=path)
-        planned = typed(fleet, "plan", str(repository.path), "--revision", "main")
-        named = typed(fleet, "plan", str(repository.path), "--revision", "main", "--source", "shop")
+        planned, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", code=bool(path))
+        named, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", "--source", "shop")
     assert "- ConfigMap/gone" in named
     assert "Deletions unknown" not in named
     assert ("- ConfigMap/gone" in planned) == (not path)
@@ -239,6 +239,13 @@ def test_problems_exit_1_whatever_else_changes(repository: Work, capsys: pytest.
     (repository.path / "broken.yaml").write_text("a: [")
     assert invoke(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 1
     assert "Problem: broken.yaml" in capsys.readouterr().out
+
+
+def test_what_cannot_be_done_exits_1_as_its_run_would(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository.path / "new.yaml").write_text(MAP % "No_Name")
+    for asked in ([], ["--exit-code"]):
+        assert invoke(["plan", str(repository.path), "--base", "main", *asked]) == 1
+        assert "  0  ! ConfigMap/No_Name" in capsys.readouterr().out
 
 
 def test_colour_shows_on_a_terminal_alone(
