@@ -6,11 +6,12 @@ Source: GitLab's REST reference ("Merge requests", "Notes", "Commits", "Rate lim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from gitops.forge.port import Comment, PullRequest, PullState
+from gitops.forge.port import Comment, NotThere, PullRequest, PullState
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
 from renderer.values import dataclass
@@ -58,7 +59,10 @@ class GitLab:
         await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}", None, unread)
 
     async def tell(self, status: Status) -> None:
-        await self.rest.send("POST", *status.at_gitlab(self.project), unread)
+        with suppress(
+            NotThere
+        ):  # "References for commit": the head of a fork is on no branch of the project, and has no state there
+            await self.rest.send("POST", *status.at_gitlab(self.project), unread)
 
     async def default_branch(self) -> str:
         return await self.rest.get(self._at, lambda found: str(found["default_branch"]))

@@ -99,7 +99,7 @@ class Forge(Protocol):
     async def delete(self, number: int, comment: Comment) -> None: ...
 
     async def tell(self, status: Status) -> None:
-        """Say of a commit how it was judged."""
+        """Say of a commit how it was judged, where the forge has a place for that."""
 
     async def default_branch(self) -> str: ...
 

@@ -180,6 +180,10 @@ class FakeForge:
         return web.Response(status=204) if self.comments.pop(int(request.match_info["id"]), None) else _missing()
 
     async def _state(self, request: web.Request) -> web.Response:
+        """GitLab looks for a branch of the project that the commit is on; the head of a fork is on none."""
+        of_forks = {one.head for one in self.pulls.values() if one.fork}
+        if self.kind == "gitlab" and request.match_info["sha"] in of_forks:
+            return web.json_response({"message": "404 References for commit Not Found"}, status=404)
         self.states.append({"sha": request.match_info["sha"], **await request.json()})
         return web.json_response({}, status=201)
 
