@@ -131,6 +131,8 @@ class Reviewer:
         found = await self._ours(pull.number)
         if found and (known := note.verdict_of(found[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known
+            if known is not Verdict.SUCCESS:  # whoever ends with 1 says why
+                self.notice(pull.number, f"{commits.head[:7]}  {known}, as its comment says")
             return known is Verdict.SUCCESS
         try:
             if refusal:
