@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from applier.plan import Effect
 from applier.reasons import Reason
-from gitops.propagation.occurrences import HORIZON
+from gitops.propagation.occurrences import HORIZON, Occurrences
 from gitops.propagation.window import Drain, Kind, Openness, Target, Window
 from renderer.values import dataclass
 
@@ -24,6 +25,8 @@ MAX_APART: Final = timedelta(seconds=30)
 
 _STEPS: Final = 10_000
 """So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Readi
     if reading.skewed and any(gate.allows_at(now) for gate in gates):
         return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
     overridden = tuple(found for gate in gates for found in gate.overridden(now))
-    until = next_change([gate.state for gate in gates], now)
+    until = _look_of(tuple(gate.calendar for gate in gates)).next_change([gate.state for gate in gates], now)
     if all(gate.state(now).open for gate in gates):
         return Verdict(True, edge, until, overridden=overridden)
     closed = [gate for gate in gates if not gate.state(now).open]
@@ -164,6 +167,12 @@ class _Gate:
             tuple(window for window in found if window.kind is Kind.DENY),
             not any(window.final for window in found),
         )
+
+    @property
+    def calendar(self) -> _Calendar:
+        """All that `state` depends on but the time."""
+        rules, glass = self.rules, self.rules.break_glass if self.by_break_glass else None
+        return _Calendar(_hours(self.allows), _hours(self.denies), rules.no_window, rules.expired_allow, glass)
 
     def state(self, now: datetime) -> State:
         """Open or not, with a break-glass."""
@@ -245,18 +254,79 @@ class _Gate:
         return Closing(window, self.rules.source, reason, span.since, span.until)
 
 
+class _Hours(NamedTuple):
+    """When something may be started in a window, whatever its name, and whomever it governs."""
+
+    occurrences: Occurrences
+    begins: datetime | None
+    ends: datetime | None
+    cutoff: timedelta
+
+
+class _Calendar(NamedTuple):
+    """What decides when a gate is open."""
+
+    allows: tuple[_Hours, ...]
+    denies: tuple[_Hours, ...]
+    no_window: Openness
+    expired_allow: Openness
+    glass: datetime | None
+
+
+def _hours(windows: Iterable[Window]) -> tuple[_Hours, ...]:
+    timelines = ((window.timeline, window.cutoff) for window in windows)
+    return tuple(_Hours(one.occurrences, one.begins, one.ends, cutoff) for one, cutoff in timelines)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the last look ahead of gates found: from `since` to `reached` they answer the same, and otherwise from `change` on, if that is known.
+
+    What never opens has thousands of edges in ten years, and each pass asks for it, of each target.
+    """
+
+    since: datetime = _NEVER
+    reached: datetime = _NEVER
+    change: datetime | None = None
+
+    def next_change(self, gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+        """As the function; goes on from where the last look has come to."""
+        if not self.since <= now < (self.change or self.reached):
+            self.since = self.reached = now
+        elif self.change:
+            return self.change
+        self.reached, self.change = _ahead(gates, self.reached, now + HORIZON)
+        if self.change == self.reached:  # Given up after too many edges: who asks later looks as far again.
+            self.since = _NEVER
+        return self.change
+
+
+@lru_cache(maxsize=256)
+def _look_of(_calendars: tuple[_Calendar, ...]) -> _Look:
+    """One for all gates that are alike: each commit reads its windows anew, and each target has gates of its own."""
+    return _Look()
+
+
 def next_change(gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
-    """The first instant at which all gates together answer otherwise than now; goes from edge to edge, never by the clock."""
-    states = [gate(now) for gate in gates]
+    """The first instant at which all gates together answer otherwise than now; None where that does not come in ten years."""
+    return _ahead(gates, now, now + HORIZON)[1]
+
+
+def _ahead(
+    gates: Sequence[Callable[[datetime], State]], moment: datetime, horizon: datetime
+) -> tuple[datetime, datetime | None]:
+    """The last instant found to be answered as the first, and that of the change; goes from edge to edge, never by the clock."""
+    states = [gate(moment) for gate in gates]
     first = all(state.open for state in states)
     for _ in range(_STEPS):
         following = _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.open])
-        if following is None or following > now + HORIZON:
-            return None
+        if following is None or following > horizon:
+            return moment, None
         states = [gate(following) for gate in gates]
         if all(state.open for state in states) is not first:
-            return following
-    return following
+            return moment, following
+        moment = following
+    return moment, moment
 
 
 def _next_edge(gates: Sequence[_Gate], now: datetime) -> datetime:

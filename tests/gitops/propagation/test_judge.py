@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.judge import Reading, Rules, in_window, judge, steady
-from gitops.propagation.occurrences import Interval, Repeating
+from gitops.propagation.occurrences import Interval, Repeating, Span, Timeline
 from gitops.propagation.window import Drain, Openness, Target, Window
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
@@ -120,6 +120,33 @@ def test_windows_that_exclude_one_another_never_open() -> None:
     always = window("always", kind="Deny", zone="UTC", cron="0 0 * * *", until="04:00")
     found = verdict(night, always, at=NOON)
     assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
+
+
+def test_ten_years_of_edges_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit reads its windows anew, and each pass asks for them at another time: who asks again goes on from where it was known."""
+    span, asked_for = Timeline.span, list[datetime]()
+
+    def counted(timeline: Timeline, moment: datetime) -> Span:
+        asked_for.append(moment)
+        return span(timeline, moment)
+
+    monkeypatch.setattr(Timeline, "span", counted)
+
+    def asked(at: str) -> tuple[datetime | None, int]:
+        asked_for.clear()
+        night = window("night", zone="UTC", cron="0 1 * * *", until="02:00")
+        closed = window("closed", kind="Deny", zone="UTC", cron="30 0 * * *", until="04:00")
+        noon = {"once": [{"start": "2036-03-19T12:00", "end": "2036-03-19T13:00"}]}
+        return verdict(night, closed, window("noon", zone="UTC", schedule=noon), at=at).until, len(asked_for)
+
+    assert asked(NOON)[0] is None
+    (never, some), (day, few) = asked("2026-03-17 12:00"), asked("2026-03-20 12:00")
+    assert (never, day) == (None, utc("2036-03-19 12:00"))
+    assert some < few < 200
+    assert asked("2026-03-20 13:00")[0] == day
+    before, many = asked("2026-03-15 12:00")
+    assert (before, many > 10_000) == (None, True), "what held later is not known to have held before"
+    assert asked("2036-03-19 12:30")[0] == utc("2036-03-19 13:00")
 
 
 def test_before_it_is_in_effect_an_allow_does_not_govern() -> None:
