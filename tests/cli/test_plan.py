@@ -124,7 +124,7 @@ def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[s
 
 
 def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a new object is made of is shown to those who ask for it."""
+    """What a new object is made of is shown to those who ask for it; whether there are changes is asked of the plan."""
     repository.commit(new=MAP % "new" + "data: {greeting: hello}\n", more=MAP % "more")
     made = '         data\n         + {"greeting":"hello"}\n'
     for refs, counted, is_full in (
@@ -133,7 +133,7 @@ def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.C
         (["configmap/new", "-n", "default"], "1 to create", True),
         (["configmap/new", "-n", "elsewhere"], "0 to create", False),
     ):
-        assert invoke(["plan", str(repository.path), *refs, "--base", "main"]) == 0
+        assert invoke(["plan", str(repository.path), *refs, "--base", "main", "--exit-code"]) == 2
         printed = capsys.readouterr().out
         assert counted in printed
         assert (made in printed) == is_full

@@ -37,8 +37,8 @@ KEPT = Change(Action.UPDATE, ObjectKey("", "Secret", "default", "s"), "Secret", 
 MOVE, PROBLEM = Move("webapp.kro.run", 1, 2, 10), Problem("b.yaml", 1, "spec.x", "is wrong")
 
 
-def catalog(value: str = "one", duration: str = "8h", source: str = "platform") -> Catalog:
-    files = {"s.yaml": SECRET % value, "w.yaml": WINDOW % duration}
+def catalog(value: str = "one", duration: str = "8h", source: str = "platform", *, file: str = "s.yaml") -> Catalog:
+    files = {file: SECRET % value, "w.yaml": WINDOW % duration}
     return load({file: text.encode() for file, text in files.items()}, source=source)
 
 
@@ -92,6 +92,9 @@ def test_it_is_another_where_something_else_would_be_done(other: tuple[str, Call
         "words": changed(why="drifted"),
         "what comes to nothing": lambda: told(changes=(CHANGE, replace(OTHER, node="x", is_undone=True), OTHER, KEPT)),
         "places in files": changed(file="moved.yaml", line=9),
+        "in which file a Secret stands": lambda: told(
+            catalog(file="moved.yaml"), changes=(CHANGE, OTHER, replace(KEPT, file="moved.yaml"))
+        ),
         "how many instances there are": lambda: told(move=replace(MOVE, instances=11)),
         "where a problem stands": lambda: told(problem=replace(PROBLEM, file="moved.yaml", line=7)),
         "the value of a Secret that does not": lambda: told(catalog("two"), changes=(CHANGE, OTHER)),
