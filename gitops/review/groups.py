@@ -73,14 +73,21 @@ def _of_object(key: ObjectKey, change: Change) -> tuple[object, ...]:
 def _likeness(instance: ObjectKey, changes: Iterable[Change]) -> tuple[object, ...]:
     """Equal for changes that a reader needs to see only once: names aside, as far as they come from the instance's own."""
     return tuple(
-        (change.action, change.node, change.level, change.kind, _told(instance, change), change.immutable)
+        (
+            *(change.action, change.node, change.level, change.kind, _told(instance, change), change.immutable),
+            _unnamed(instance, repr(change.users).replace(f"/{instance.namespace}/", "/*/")),
+        )
         for change in changes
     )
 
 
 def _told(named: ObjectKey, change: Change) -> str:
     parts = [(one.diff, [(gate.reason, gate.name) for gate in one.gates], one.why) for one in change.parts]
-    told = repr((change.diff, parts))
+    return _unnamed(named, repr(parts))
+
+
+def _unnamed(named: ObjectKey, told: str) -> str:
+    """A name of one or two letters is part of too much."""
     return told.replace(named.name, "*") if len(named.name) > 2 else told
 
 

@@ -14,6 +14,7 @@ from renderer.catalog import load
 from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.source.real_git import Work
+from tests.properties.repositories import config_map, definition, instance
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1
@@ -44,6 +45,24 @@ def test_a_plan_with_a_configuration_adopts_as_the_daemon_would(printed: Printed
         planned, _ = printed(fleet, "plan", str(place / "platform"), "--source", "platform", *config)
     assert "adopt it (`adopt` of the source, or --adopt)" not in planned
     assert "  0  < ConfigMap/old" in planned
+
+
+EXTERNAL = """\
+externals:
+- {name: budget, http: {url: "https://slo.example.com/ok", expect: "true"}, maxAge: 1m}
+"""
+
+
+def test_what_is_outside_is_not_known_to_a_plan(typed: Typed, place: Path) -> None:
+    """It asks nobody, and takes for granted neither that a gate is open nor that it is closed for good."""
+    (place / "levelgate.yaml").write_text(CONFIG + EXTERNAL)
+    gated = config_map("page") | {"propagateWhen": ["${external('budget')}"]}
+    (place / "platform" / "link.json").write_text(definition("Link", [gated]))
+    (place / "platform" / "x.json").write_text(instance("Link", "x"))
+    asked = ("--source", "platform", "--config", str(place / "levelgate.yaml"))
+    with Fleet(names=()) as fleet:
+        planned = typed(fleet, "plan", str(place / "platform"), *asked)
+    assert "unknown (a plan does not ask)" in planned
 
 
 def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, place: Path) -> None:
@@ -167,17 +186,23 @@ def test_a_place_that_is_none_is_told_before_a_cluster_that_is_missing(
     assert f"{tmp_path / 'nowhere'}: does not exist" in capsys.readouterr().err
 
 
-def test_a_snapshot_is_taken_and_planned_against(typed: Typed, repository: Work, tmp_path: Path) -> None:
+def test_a_snapshot_is_taken_and_planned_against(
+    typed: Typed, repository: Work, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No source of that cluster follows the repository, so it is not known what would go, unless one is named."""
     file = tmp_path / "cluster.json"
     with Fleet(names=()) as fleet:
         typed(fleet, "snapshot", "-o", str(file))
-    assert invoke(["plan", str(repository.path), "--source", "platform", "--against", str(file), "--exit-code"]) == 2
+    for more, is_told in ((["--source", "platform"], False), ([], True)):
+        assert invoke(["plan", str(repository.path), *more, "--against", str(file), "--exit-code"]) == 2
+        assert ("Deletions unknown" in capsys.readouterr().out) == is_told
     assert invoke(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
 
 
 def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
-    """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*)."""
+    """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*). A new source is at none."""
     with Fleet(names=()) as fleet:
+        assert "history" not in typed(fleet, "plan", str(repository.path), "--source", "platform")
         head = load(
             {"old.yaml": (MAP % "old").encode()}, source="platform", revision=repository.git("rev-parse", "main")
         )
@@ -196,20 +221,26 @@ def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
     fleet.call(fleet.reconciler.reconcile([SourceState(head, ref="main", url=str(repository.path), path=path)]))
 
 
-@pytest.mark.parametrize("path", ["", "elsewhere"])
-def test_deletions_are_told_where_one_source_of_the_cluster_fits(printed: Printed, repository: Work, path: str) -> None:
+@pytest.mark.parametrize(("path", "others"), [("", []), ("elsewhere", []), ("", ["again"])])
+def test_deletions_are_told_where_one_source_of_the_cluster_fits(
+    printed: Printed, repository: Work, path: str, others: list[str]
+) -> None:
     """By URL and path; else whose objects these are is not known (surface, *Sources have names*)."""
+    is_known = not path and not others
     with Fleet(names=()) as fleet:
         settled(fleet, repository, path=path)
-        planned, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", code=bool(path))
+        for name in others:
+            other = SourceState(load({}, source=name), url=str(repository.path))
+            fleet.call(fleet.reconciler.reconcile([other]))
+        planned, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", code=int(not is_known))
         named, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", "--source", "shop")
     assert "- ConfigMap/gone" in named
     assert "Deletions unknown" not in named
-    assert ("- ConfigMap/gone" in planned) == (not path)
+    assert ("- ConfigMap/gone" in planned) == is_known
     assert (
-        "Deletions unknown: no one source follows this repository and path; planned as platform." in planned
-    ) == bool(path)
-    assert planned.startswith("Plan of platform: " if path else "Plan of shop: ")
+        "Deletions unknown: no one source follows this repository and path; planned as platform." not in planned
+    ) == is_known
+    assert planned.startswith("Plan of shop: " if is_known else "Plan of platform: ")
 
 
 def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repository: Work) -> None:

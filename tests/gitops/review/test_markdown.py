@@ -74,6 +74,12 @@ def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
     assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
 
 
+def test_a_terminal_counts_all_that_happens_as_well() -> None:
+    told = planned(report(*(replace(change(number), action=action) for number, action in enumerate(Action))), Times())
+    more = "1 to adopt, 1 to release, 1 not in Git that stay, 1 not knowable yet, 1 that cannot be done"
+    assert f"1 to create, 1 to update, 1 to replace, 1 to delete, 0 unchanged, {more}." in told
+
+
 def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
     gate = Gate(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
     early = Meanwhile(1, Action.UPDATE, (Difference("data.a", "1", "2"),), (), "drifted")
@@ -175,6 +181,18 @@ def test_instances_stand_together_where_nothing_differs_but_their_names() -> Non
     assert names == [["cart", "shop"], ["a"], ["b"], ["shop"]]
 
 
+def test_what_uses_one_of_them_alone_is_not_hidden_behind_another() -> None:
+    """Blast radius: what a deletion takes along may not be told of its namesakes, nor left out."""
+
+    def gone(namespace: str, name: str, *more: str) -> Change:
+        instance = ObjectKey("kro.run", "WebApp", namespace, name)
+        users = (f"Service/{namespace}/{name}", *more)
+        return replace(change(1), action=Action.DELETE, instance=instance, diff=(), users=users)
+
+    told = grouped(report(gone("prod", "cart"), gone("staging", "shop"), gone("prod", "docs", "Ingress/prod/docs")))
+    assert [[one.name for one in group.instances] for group in told] == [["cart", "shop"], ["docs"]]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
     key = ObjectKey("", "ConfigMap", text, text)
@@ -226,6 +244,15 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     assert "40 changes are not shown: a comment has at most 65,536 characters" in found
 
 
+def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are_left_out() -> None:
+    """Three alike, of two objects each."""
+    whole = [replace(change(number), diff=(), why="x" * 300) for number in range(101, 104)]
+    pairs = [part for one in whole for part in (one, replace(one, node="service"))]
+    found = comment(report(*pairs), limit=800)
+    assert ("<details>" in found, len(next(grouped(report(*pairs))).instances)) == (False, 3)
+    assert "6 changes are not shown: a comment has at most 800 characters" in found
+
+
 def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
     steps = tuple(Step(f"wave w{number}:", ("prod/shop",), None, "after the wave before it") for number in range(50))
     found = comment(report(change(1), steps=steps))
@@ -240,7 +267,7 @@ def test_what_a_forge_could_make_a_link_of_is_code_in_a_step(text: str) -> None:
 
 
 def test_a_terminal_is_told_no_lines_of_others() -> None:
-    text = "\x1b[2J\x1b]0;title\x07\nPlan deadbeef."
+    text = "\x1b[2J\x1b]0;title\x07\x9b2J\u202e\nPlan deadbeef."
     key = ObjectKey("", "ConfigMap", text, text)
     hostile = replace(change(1), key=key, kind=text, why=text, users=(text,), diff=(Difference(text, text, text),))
     steps, warnings = (Step(text, (text,), None, text),), (Caution(Hazard.HOLDS_BACK, text, text, text),)
@@ -314,6 +341,8 @@ def test_code_that_holds_ticks_ends_where_it_should() -> None:
     assert code("a`b``c") == "```a`b``c```"
     assert code("`a") == "`` `a ``"
     assert code("a`") == "`` a` ``"
+    told = comment(report(replace(change(1), diff=(Difference("````", 1, 2),)))).splitlines()
+    assert ("`````diff" in told, "  ````" in told, told.count("`````")) == (True, True, 1)
 
 
 def test_a_mark_ends_where_it_should() -> None:

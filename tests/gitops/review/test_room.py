@@ -55,6 +55,7 @@ def report_of(window: dict[str, object], policy: object, instances: int = 5) -> 
     [
         ({"shape": {"linear": {"n": 5}}}, 20),
         ({"shape": {"linear": {"n": 2}}}, 60),
+        ({"shape": {"linear": {"n": 2}}, "bake": "20m"}, 120),
         ({"shape": {"linear": {"n": 2}}, "bake": "30m"}, 150),
         ({"shape": {"exponential": {"factor": 2}}}, 80),
         ({"shape": {"linear": {"n": 5}}, "progressDeadline": "45m"}, 90),
