@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from gitops.passes.known import Pass
-from gitops.propagation.state import OURSELVES, Halt, Target, WaveProgress
+from gitops.propagation.state import Halt, Target, WaveProgress
 from gitops.records.causes import blocked_rows
 from gitops.review.markdown import code
 from renderer.definition import Definition
@@ -91,7 +91,7 @@ def wanted(found: Pass) -> Iterator[tuple[str, Halt]]:
     """What is halted, by its rollout, is to be reverted, and has no pull request yet as far as the records know."""
     for name, state in sorted(found.propagation.states.items()):
         for halt in state.halts:
-            if halt.by == OURSELVES and halt.revert is not None and not halt.revert.url:
+            if halt.revert is not None and not halt.revert.url:
                 yield name, halt
 
 

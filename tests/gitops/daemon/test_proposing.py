@@ -8,24 +8,31 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from gitops.compose import SourceConfig
-from gitops.daemon.proposing import FIRST_WAIT, Proposer
+from gitops.daemon.proposal import Proposal, proposal
+from gitops.daemon.proposing import FIRST_WAIT, Proposer, _pushing
 from gitops.forge.connect import Place
 from gitops.passes.known import Pass
-from gitops.source import Branch, Head, Mirror, Ref, Tag, Target
+from gitops.propagation.state import Halt, Target
+from gitops.source import Branch, Credentials, Head, Mirror, Ref, Tag, Tip
+from gitops.source import Target as Repository
+from renderer.identity import GroupKind
+from renderer.model import Origin
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.review.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.real_git import Work
 
 POLICY: Mapping[str, Any] = {"shape": {"linear": {"n": 2}}, "onHalt": "ProposeRevert"}
+TEN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 CANARY = "c4nary-of-a-password"
 SECRET = {
     "id": "secret",
@@ -101,7 +108,7 @@ class Story:
 
     @property
     def _mirror(self) -> Mirror:
-        return Mirror(Target(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
+        return Mirror(Repository(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
 
     def _config(self, api: str) -> SourceConfig:
         place = Place.of("", self.token, kind=self.kind, api=api, project="acme/platform")
@@ -151,10 +158,10 @@ def test_one_pull_request_that_takes_it_back(fleet: GitFleet, work: Work, tmp_pa
     assert "Unhealthy: not healthy at r2 within the progress deadline" in pull.body
     assert told in fleet.propagated("i3")[1]
     assert story.notices == [f"platform: revert of links.{GROUP} r2: {_url(kind, pull)}"]
-    writes = [one for one in story.forge.asked if not one.startswith("GET")]
+    asked = list(story.forge.asked)
     fleet.restart()
     assert story.propose(fleet.step()) == told
-    assert [one for one in story.forge.asked if not one.startswith("GET")] == writes
+    assert story.forge.asked == asked
 
 
 def _url(kind: str, pull: Pull) -> str:
@@ -263,9 +270,26 @@ def test_somebody_has_mended_it_since_in_the_same_lines(story: Story) -> None:
     assert story.forge.pulls == {}
 
 
-def test_a_history_that_was_rewritten(story: Story) -> None:
+@pytest.mark.parametrize("since", [True, False], ids=["since it was halted", "before it came"])
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "never fetched"])
+def test_a_history_that_was_rewritten(story: Story, since: bool, is_known: bool) -> None:
+    """The daemon has both commits still, as it fetched them; a copy that is new has none."""
     found = story.halt()
-    story.work.git("commit", "--quiet", "--amend", "-m", "another")
+    main = "refs/heads/main"
+    if is_known:
+        story._mirror.fetch(Tip(main, story.work.git("rev-parse", "main")))
+    if since:
+        story.work.git("commit", "--quiet", "--amend", "-m", "another")
+    else:
+        state = found.propagation.states[f"links.{GROUP}"]
+        assert state.completed
+        alone = story.work.git("commit-tree", "main~^{tree}", "-m", "of another history")
+        completed = replace(state.completed, commit=alone)
+        states = {**found.propagation.states, f"links.{GROUP}": replace(state, completed=completed)}
+        found = replace(found, propagation=replace(found.propagation, states=states))
+        if is_known:
+            story.work.git("branch", "alone", alone)
+            story._mirror.fetch(Tip("refs/heads/alone", alone))
     assert story.propose(found) == "no revert is proposed: the history of main was rewritten since"
 
 
@@ -293,14 +317,111 @@ def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: Sto
 
     async def tired(request: Any) -> Any:
         asked.append(story.fleet.clock.moment - began)
-        if len(asked) < 4:
+        if len(asked) < 8:
             raise OSError("down")
         return await answer(request)
 
     story.forge._list = tired  # type: ignore[method-assign]
     assert story.propose(found).startswith("a revert is proposed: ")
-    assert asked[:4] == [FIRST_WAIT * factor for factor in (0, 1, 3, 7)]
-    assert sum("is not proposed yet" in one for one in story.notices) == 3
+    assert asked[:8] == [FIRST_WAIT * factor for factor in (0, 1, 3, 7, 15, 31, 61, 91)]
+    assert sum("is not proposed yet" in one for one in story.notices) == 7
+
+
+@pytest.mark.parametrize(("said", "waited"), [(600, 600), (5, 60)])
+def test_limits_of_the_forge_are_waited_out(story: Story, said: int, waited: int) -> None:
+    """And a minute at least."""
+    found = story.halt()
+    began, asked = story.fleet.clock.moment, []
+    answer = story.forge._list
+
+    async def limited(request: Any) -> Any:
+        asked.append((story.fleet.clock.moment - began).total_seconds())
+        if len(asked) == 1:
+            return web.json_response({}, status=429, headers={"Retry-After": str(said)})
+        return await answer(request)
+
+    story.forge._list = limited  # type: ignore[method-assign]
+    assert story.propose(found).startswith("a revert is proposed: ")
+    assert (asked[:2], story.notices[:-1]) == ([0, waited], [])
+
+
+def test_where_somebody_was_faster_his_is_the_one(story: Story) -> None:
+    """Another process, or a person, between the question and the answer."""
+    found, propose = story.halt(), story.forge._propose
+
+    async def beaten(request: Any) -> Any:
+        story.forge.pulls[9] = Pull(9, "0" * 40, branch=story.branch)
+        return await propose(request)
+
+    story.forge._propose = beaten  # type: ignore[method-assign]
+    assert story.propose(found).endswith("/pull/9")
+    assert len(story.forge.pulls) == 1
+
+
+def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_changes(story: Story) -> None:
+    """And what is wanted no more is given up."""
+    found = story.halt()
+    story.fleet.order(resume="INC-7 is over")
+    resumed = story.fleet.step()
+    assert not resumed.propagation.states[f"links.{GROUP}"].halts
+
+    async def go() -> list[int]:
+        def under_way() -> list[asyncio.Task[Any]]:
+            return [one for one in asyncio.all_tasks() if one.get_name().startswith("propose ")]
+
+        counts: list[int] = []
+        async with story.forge.serving() as forge:
+            proposer = Proposer(story.fleet.cluster, story.fleet.clock, lambda *_: None)
+            for has_forge in (False, False, True):
+                story.has_forge = has_forge
+                proposer.configure([story._config(forge.url)], {"platform": story._mirror})
+                proposer.heed(found)
+                counts.append(len(under_way()))
+                if not has_forge:
+                    await asyncio.gather(*under_way())
+            proposer.heed(resumed)
+            await asyncio.wait(under_way())
+        return counts
+
+    assert story.fleet.call(go()) == [1, 0, 1]
+    assert story.forge.pulls == {}
+
+
+def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_name(story: Story) -> None:
+    """A definition whose name another begins with has rollouts that are called alike."""
+    found = story.halt()
+    rollout = f"links.{GROUP}"
+    (kind,), (halt,) = found.bundle.definitions, found.propagation.states[rollout].halts
+    named = found.bundle.definitions[kind]
+    shorter = {GroupKind("other.test", "Link"): replace(named, name="links", origin=Origin("other.json", 1))}
+    bundle = replace(found.bundle, definitions={**shorter, kind: named})
+    told = proposal(replace(found, bundle=bundle, plan=replace(found.plan, sets=found.plan.sets * 6)), rollout, halt)
+    assert told
+    assert (told.file, [name for name, _ in told.failing]) == ("link.json", ["Link.g.test/default/i1"] * 5)
+
+
+@pytest.mark.parametrize(
+    ("completed", "target", "why"),
+    [
+        (None, Target(2, "b" * 40), "nothing completed before r2"),
+        (Target(2, "b" * 40), Target(3, "c" * 40, reverts=1), "r3 goes back already, to what r1 was"),
+        (Target(1), Target(2, "b" * 40), "it is not recorded which commits brought these revisions"),
+        (Target(1, "a" * 40), Target(2), "it is not recorded which commits brought these revisions"),
+        (Target(1, "a" * 40), Target(2, "b" * 40), ""),
+    ],
+)
+def test_what_there_is_nothing_to_revert_to_is_not_proposed(completed: Target | None, target: Target, why: str) -> None:
+    halt = Halt(target.revision, TEN, "levelgate", "1 of 4 failed")
+    assert Proposal("links.g.test", "platform", "link.json", halt, target, completed, (), ()).impossible == why
+
+
+@pytest.mark.parametrize("url", ["https://git.example.com/acme/platform", "git@git.example.com:acme/platform"])
+def test_a_branch_is_pushed_by_http_in_the_name_of_the_forge(tmp_path: Path, url: str) -> None:
+    """The token of the source may be one that only reads; who the server is stays the same."""
+    own = Credentials(tmp_path / "own", "robot", ca_file=tmp_path / "ca")
+    place = Place.of(url, tmp_path / "forge", kind="gitea")
+    pushing = _pushing(SourceConfig("platform", Repository(url), own, forge=place), place)
+    assert pushing == (replace(own, token_file=place.token_file) if url.startswith("https") else own)
 
 
 def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.LogCaptureFixture) -> None:
