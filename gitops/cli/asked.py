@@ -23,7 +23,8 @@ from gitops.records.record import SourceRecord, read_records
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.report import Caution, Hazard, Report
-from gitops.source import Snapshot, places
+from gitops.source import places
+from gitops.source.places import Commits
 from gitops.source.target import identity
 from gitops.words.text import age, described
 from renderer.catalog import Catalog
@@ -34,8 +35,6 @@ from renderer.values import dataclass
 if TYPE_CHECKING:
     from gitops.config import Config
 
-Commits = tuple[Snapshot, Snapshot | None, str]
-"""The head, the base where one is named, and the path inside their repository that they are of."""
 
 _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 
@@ -57,33 +56,32 @@ class Asked:
         reading = asyncio.wrap_future(commits)
         if self.against == "cluster":
             return await self._of_cluster(reading, choice)
-        head, base, path = await reading
         if self.against == "git":
-            assert base
-            return await self._of_commits(base, head, path)
-        return await self._of_file(base, head, path, Path(self.against))
+            return await self._of_commits(await reading)
+        return await self._of_file(await reading, Path(self.against))
 
-    async def _of_commits(self, base: Snapshot, head: Snapshot, path: str) -> tuple[Report, str]:
+    async def _of_commits(self, commits: Commits) -> tuple[Report, str]:
+        assert commits.base
         name = self.source or compose.likely_name(self.place)
-        before = compose.catalog_of(base, source=name)
-        state = self._state(name, head, path, before)
+        before = compose.catalog_of(commits.base, source=name)
+        state = self._state(name, commits, before)
         report = await planning.between(
             before, state, clock=SystemClock(), version=program_version(), facts=self._facts()
         )
-        return report, self._title(name, base, head, "Git only")
+        return report, self._title(name, commits, "Git only")
 
     async def _of_cluster(self, reading: Awaitable[Commits], choice: ClusterChoice) -> tuple[Report, str]:
         """While Git answers, the kubeconfig is read, and what speaks to the cluster is imported."""
         chosen = choice.or_context(self.config.context) if self.config else choice
         try:
             async with chosen.connected() as cluster:
-                head, base, path = await reading
+                commits = await reading
                 named = self.source or await _source_of(cluster, self.place)
                 name = named or compose.likely_name(self.place)
-                state = self._state(name, head, path)
+                state = self._state(name, commits)
                 report, warnings = await asyncio.gather(
                     planning.against(cluster, state, clock=SystemClock(), facts=self._facts()),
-                    self._of_history(cluster, name, head.revision),
+                    self._of_history(cluster, name, commits.head.revision),
                 )
         except ConfigurationError as error:
             await reading  # what is wrong with the place is told first
@@ -91,10 +89,10 @@ class Asked:
         report = replace(
             report,
             warnings=(*report.warnings, *warnings),
-            base=base.revision if base else "",
+            base=commits.base.revision if commits.base else "",
             knows_deletions=bool(named),
         )
-        return report, self._title(name, base, head, f"against cluster {cluster.name}")
+        return report, self._title(name, commits, f"against cluster {cluster.name}")
 
     async def _of_history(self, cluster: Cluster, name: str, commit: str) -> Sequence[Caution]:
         """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
@@ -104,22 +102,22 @@ class Asked:
         said = f"history was rewritten: {commit[:7]} does not follow from {before[:7]}, where the source is"
         return (Caution(Hazard.HISTORY, f"{said}; a daemon that follows a branch waits until a person approves it"),)
 
-    async def _of_file(self, base: Snapshot | None, head: Snapshot, path: str, file: Path) -> tuple[Report, str]:
+    async def _of_file(self, commits: Commits, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
         record = snapshot.record()
         named = self.source or await _source_of(record, self.place)
         await record.close()
         name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
-            snapshot, self._state(name, head, path), clock=SystemClock(), facts=self._facts()
+            snapshot, self._state(name, commits), clock=SystemClock(), facts=self._facts()
         )
-        report = replace(report, base=base.revision if base else "", knows_deletions=bool(named))
+        report = replace(report, base=commits.base.revision if commits.base else "", knows_deletions=bool(named))
         taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
-        return report, self._title(name, base, head, f"against {taken}")
+        return report, self._title(name, commits, f"against {taken}")
 
-    def _state(self, name: str, head: Snapshot, path: str, before: Catalog | None = None) -> SourceState:
-        catalog = compose.catalog_of(head, source=name, previous=before)
-        state = SourceState(catalog, path=path, adoption=self.adopt)
+    def _state(self, name: str, commits: Commits, before: Catalog | None = None) -> SourceState:
+        catalog = compose.catalog_of(commits.head, source=name, previous=before)
+        state = SourceState(catalog, path=commits.path, adoption=self.adopt)
         return _configured(state, name, self.config)
 
     def _facts(self) -> Mapping[str, Fact] | None:
@@ -128,9 +126,15 @@ class Asked:
             return None
         return {one.name: Fact(None, "a plan does not ask") for one in self.config.externals}
 
-    def _title(self, name: str, base: Snapshot | None, head: Snapshot, against: str) -> str:
-        before = f"{self.base} {base.revision[:7]} -> " if base else ""
-        return f"Plan of {name}: {before}{described(head, self.head)}, {against}"
+    def _title(self, name: str, commits: Commits, against: str) -> str:
+        before = f"{self.base} {commits.base.revision[:7]} -> " if commits.base else ""
+        title = f"Plan of {name}: {before}{described(commits.head, self.head)}, {against}"
+        if not commits.tip:
+            return title
+        return (
+            f"{title}\n"
+            f"{self.base} has gone on to {commits.tip[:7]} since; merge it in, or rebase, to see what would happen now."
+        )
 
 
 def _configured(state: SourceState, name: str, config: Config | None) -> SourceState:

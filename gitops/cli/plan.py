@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from gitops.cli.terminal import tell
 from gitops.source import places, while_inside
 
 if TYPE_CHECKING:
-    from gitops.cli.asked import Commits
     from gitops.config import Config
     from gitops.records.refs import Ref
 
@@ -118,7 +116,7 @@ def command(
     wanted = _refs(refs)
     config = _configuration(file) if file else None
     with uncollected(), ThreadPoolExecutor(max_workers=2) as beside, while_inside() as tick:
-        commits = beside.submit(_read, place, base, head or revision, tick)
+        commits = beside.submit(places.compared, place, base, head or revision, tick)
         if against == "cluster":
             beside.submit(kube.load)
         from gitops.cli.asked import Asked
@@ -153,12 +151,6 @@ def command(
     if report.wrong:
         return 1
     return 2 if exit_code and report.has_changes else 0
-
-
-def _read(place: str, base: str, head: str, tick: Callable[[], None]) -> Commits:
-    read = places.read(place, revision=head, tick=tick)
-    before = places.read(place, revision=places.fork(place, base, head), beside=read, tick=tick) if base else None
-    return read, before, places.path_within(place)
 
 
 def _painted(color: str) -> bool | None:

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from gitops.errors import SourceError
 from gitops.source.mirror import Mirror, default_cache
 from gitops.source.snapshot import Snapshot
 from gitops.source.target import Target, identity, is_url, parse_ref
 from gitops.source.worktree import LocalRepository, working_tree
+
+
+class Commits(NamedTuple):
+    """The `base` is as it was when the head left it, None where none is named; `tip` is the commit to which it has gone on since, empty where it has
+    not. `path` is what of their repository they are of.
+    """
+
+    head: Snapshot
+    base: Snapshot | None
+    tip: str
+    path: str
 
 
 def read(
@@ -38,15 +50,30 @@ def read(
     return local.snapshot(local.resolve(revision), at_hand=beside.files.values() if beside else ())
 
 
-def fork(place: str, base: str, head: str) -> str:
-    """The commit that `head` (empty: what is checked out) left `base` at: what came to the base since is no change of the head.
+def compared(place: str, base: str, head: str, tick: Callable[[], None] = lambda: None) -> Commits:
+    """What a plan reads: the commit `head` (empty: the directory as it lies), and the `base` where one is named.
 
-    The base itself where histories are not at hand, as of a URL. Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without it.
+    Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without the commit where the two parted.
+    """
+    read_head = read(place, revision=head, tick=tick)
+    path = path_within(place)
+    if not base:
+        return Commits(read_head, None, "", path)
+    left, tip = _fork(place, base, head)
+    read_base = read(place, revision=left, beside=read_head, tick=tick)
+    return Commits(read_head, read_base, "" if left == tip else tip, path)
+
+
+def _fork(place: str, base: str, head: str) -> tuple[str, str]:
+    """The commit at which the head left the base, since what came to the base later is no change of the head; and the base.
+
+    Twice the base where histories are not at hand, as of a URL.
     """
     if is_url(place):
-        return base
+        return base, base
     local = LocalRepository(Path(place))
-    return local.fork(local.resolve(base), local.resolve(head or "HEAD")) or base
+    tip = local.resolve(base)
+    return local.fork(tip, local.resolve(head or "HEAD")) or tip, tip
 
 
 def follows(place: str, before: str, commit: str) -> bool:

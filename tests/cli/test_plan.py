@@ -94,7 +94,12 @@ def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest
     assert "  0  + ConfigMap/new  in default" in printed.out
     assert "1 to create, 0 to update, 0 to replace, 0 to delete, 1 unchanged." in printed.out
     assert "Git only" in printed.out
+    tip = repository.git("rev-parse", "main")
+    assert (
+        f"\nmain has gone on to {tip[:7]} since; merge it in, or rebase, to see what would happen now.\n" in printed.out
+    )
     assert invoke(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
+    assert "has gone on" not in capsys.readouterr().out
 
 
 CLOSED = """\
