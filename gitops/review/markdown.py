@@ -60,7 +60,7 @@ def comment(report: Report, *, limit: int = GITHUB, version: str = "", kept: str
     where somebody does that.
     """
     head = list(_head(report))
-    if not (report.has_changes or report.warnings or report.wrong):
+    if not (report.has_changes or report.moves or report.warnings or report.wrong):
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
     foot = ["", _footer(report, version, kept or _holds(report))]
     room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out
@@ -93,6 +93,7 @@ def _head(report: Report) -> Iterator[str]:
     told = [f"{counts[word]} {word}" for word in ("create", "update", "replace", "adopt", "release") if counts[word]]
     told += [f"{counts['delete']} **delete**"] if counts["delete"] else []
     told += [f"{counts[word]} {word}" for word in ("keep", "unknown", "failed") if counts[word]]
+    told += [counted(len(report.problems), "problem")] if report.problems else []
     yield marker(report.source)
     yield f"### Levelgate plan: {', '.join(told) or 'no changes'} · {code(report.source)}"
     yield ""

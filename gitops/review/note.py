@@ -101,9 +101,8 @@ def summary(report: Report, commits: Commits) -> str:
     """A few words for the state of the head."""
     if report.wrong:
         return counted(report.wrong, "problem")
-    counts = [
-        f"{report.summary[word]} {word}" for word in ("create", "update", "replace", "delete") if report.summary[word]
-    ]
+    words = ("create", "update", "replace", "adopt", "release", "delete", "unknown")
+    counts = [f"{report.summary[word]} {word}" for word in words if report.summary[word]]
     stale = "stale: " if commits.is_stale else ""
     return f"{stale}{', '.join(counts) or 'no changes'}"
 

@@ -114,8 +114,9 @@ class Change:
 
     @property
     def is_change(self) -> bool:
-        """Would the cluster be another afterwards, or meanwhile?"""
-        return self.action.is_change or any(one.action.is_change for one in self.meanwhile)
+        """Would the cluster be another afterwards, or meanwhile? What is not knowable yet is, where the commit changes what it is made from."""
+        changes = self.action.is_change or (self.action is Action.UNKNOWN and bool(self.diff))
+        return changes or any(one.action.is_change for one in self.meanwhile)
 
     @property
     def parts(self) -> tuple[Change, ...]:

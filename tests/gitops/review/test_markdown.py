@@ -60,8 +60,10 @@ def test_nothing_to_do_is_one_line() -> None:
         ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "- `a.yaml:3: spec: is wrong`"),
         ({"warnings": (Caution(Hazard.RULES, "window w goes"),)}, "> - `window w goes`"),
         ({"changes": (Change(Action.FAILED, None, "Job.batch", why="Invalid: no"),)}, "  Invalid: no"),
+        ({"moves": (Move("webapps", 1, 2, 3),)}, "`webapps` r1 → r2 over 3 instances  "),
+        ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "### Levelgate plan: 1 problem · `platform`"),
     ],
-    ids=["problem", "warning", "failure"],
+    ids=["problem", "warning", "failure", "revision", "title"],
 )
 def test_where_nothing_changes_what_is_wrong_is_told_all_the_same(more: dict[str, Any], said: str) -> None:
     assert said in comment(replace(report(), **more)).splitlines()

@@ -75,7 +75,7 @@ def test_what_is_wrong_is_a_failure(wrong: dict[str, object], said: str) -> None
 
 def test_the_state_says_what_happens_in_a_few_words() -> None:
     found = report(*(change(number, action) for number, action in enumerate(Action) if action is not Action.FAILED))
-    assert note.summary(found, COMMITS) == "1 create, 1 update, 1 replace, 1 delete"
+    assert note.summary(found, COMMITS) == "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 delete, 1 unknown"
     assert note.summary(report(), replace(COMMITS, tip="c" * 40)) == "stale: no changes"
     assert note.verdict(found) is Verdict.SUCCESS
 

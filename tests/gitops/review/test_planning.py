@@ -102,6 +102,13 @@ def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
     assert unknown[0].diff
 
 
+def test_a_template_of_which_only_a_cluster_knows_the_values_changes() -> None:
+    """It is what the commit changes, whatever comes of it: no plan, comment or state says that nothing does."""
+    report = planned(sample(), changed(sample(), "definitions/database.yaml", 'port: "5432"', 'port: "5433"'))
+    assert (report.summary["unknown"], {change.action for change in report.changes}) == (3, {Action.UNKNOWN})
+    assert report.has_changes
+
+
 @pytest.mark.parametrize("allowed", [False, True])
 def test_what_cannot_be_changed_in_place_is_replaced_if_it_may_be(allowed: bool) -> None:
     note = "  annotations: {levelgate.dev/replace: allowed}\n" if allowed else ""
