@@ -17,6 +17,7 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind
 from renderer.model import Live, Origin
 from renderer.object_types import ObjectTypes
+from renderer.own_status import OwnStatus
 from renderer.revision import Revision, Stored, definition_of
 from renderer.values import dataclass
 
@@ -128,12 +129,8 @@ class Definitions:
 
     def _first(self, kind: GroupKind) -> int:
         """The number of a first revision: past every number that live instances still name, should the records have been lost."""
-        named = (
-            (((obj.get("status") or {}).get("levelgate") or {}).get(name) or {}).get("revision", 0)
-            for key, obj in self.live.items()
-            if key.group_kind == kind
-            for name in ("target", "applied")
-        )
+        told = (OwnStatus.of(obj) for key, obj in self.live.items() if key.group_kind == kind)
+        named = (pair.get("revision", 0) for one in told for pair in (one.target, one.applied))
         return 1 + max((number for number in named if isinstance(number, int)), default=0)
 
     def _read(self, revision: Revision) -> Definition | None:

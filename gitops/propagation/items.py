@@ -15,6 +15,7 @@ from gitops.propagation.progress import Progress
 from gitops.propagation.state import Target
 from gitops.propagation.waits import Wait
 from renderer.identity import ObjectKey
+from renderer.own_status import OwnStatus
 
 
 def name_of(key: ObjectKey) -> str:
@@ -84,7 +85,7 @@ def _with_progress(
 
 def remembered(plan: SetPlan, target: Target, now: datetime) -> Progress:
     """What the instance's status says of the way to this target; begun now where it says nothing."""
-    stored: Mapping[str, Any] = _own(plan).get("progress") or {}
+    stored = OwnStatus.of(plan.parent).progress
     return Progress.read(stored, now) if stored.get("revision") == target.revision else Progress.begun(now)
 
 
@@ -93,12 +94,6 @@ def stored_progress(found: Item, target: Target, policy: Policy) -> dict[str, An
     ends = found.progress.overdue_after(policy.progress_deadline)
     deadline = {"deadline": ends.strftime("%Y-%m-%dT%H:%M:%SZ")} if ends else {}
     return {"revision": target.revision, **found.progress.stored(), **deadline}
-
-
-def _own(plan: SetPlan) -> Mapping[str, Any]:
-    live = plan.parent or {}
-    found: Mapping[str, Any] = (live.get("status") or {}).get("levelgate") or {}
-    return found
 
 
 def _levels_ready(nodes: tuple[NodePlan, ...]) -> int:

@@ -20,6 +20,7 @@ from gitops.propagation.waits import Wait
 from renderer import keys
 from renderer.errors import Problem
 from renderer.identity import Manifest
+from renderer.own_status import OwnStatus
 from renderer.values import dataclass
 
 if TYPE_CHECKING:
@@ -159,9 +160,9 @@ def moment(text: Any) -> datetime | None:
     return found if found.tzinfo else None
 
 
-def first_seen(status: Mapping[str, Any], name: str, word: str) -> datetime | None:
+def first_seen(instance: Object | None, name: str, word: str) -> datetime | None:
     """When this word of somebody was first seen, as the status of the instance remembers it."""
-    found = ((status.get("levelgate") or {}).get("asked") or {}).get(name) or {}
+    found = OwnStatus.of(instance).asked.get(name) or {}
     return moment(found.get("since")) if found.get("said") == word else None
 
 

@@ -126,7 +126,7 @@ class Situation:
         one = self.plans[key]
         rows = self._told.get(one.rendered.source, ())
         told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
-        return first_seen((one.parent or {}).get("status") or {}, name, word) or moment(next(told, None)) or self.now
+        return first_seen(one.parent, name, word) or moment(next(told, None)) or self.now
 
     @cached_property
     def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:

@@ -17,6 +17,7 @@ from gitops.records import causes
 from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
 from renderer.authored import OURS
 from renderer.identity import digest
+from renderer.own_status import OwnStatus
 
 
 def instance_status(
@@ -27,6 +28,7 @@ def instance_status(
     """
     assert plan.parent is not None
     before: Mapping[str, Any] = plan.parent.get("status") or {}
+    own = OwnStatus.read(before)
     blocked = blocked_rows(plan)
     conditions, wrong = _authored(plan, _conditions(plan, blocked), before)
     if wrong:
@@ -36,17 +38,11 @@ def instance_status(
         "state": _state(plan, blocked),
         "conditions": _with_times(conditions, before.get("conditions") or [], plan.parent, now),
         "levelgate": {
-            **_levelgate(plan, blocked, before.get("levelgate") or {}, revision=revision, now=now),
+            **_levelgate(plan, blocked, own, revision=revision, now=now),
             **(remembered or {}),
-            **({"synced": answered} if (answered := synced or synced_of(plan.parent)) else {}),
+            **({"synced": answered} if (answered := synced or own.synced) else {}),
         },
     }
-
-
-def synced_of(instance: Object) -> str:
-    """The last request to look now that was answered."""
-    found: str = ((instance.get("status") or {}).get("levelgate") or {}).get("synced", "")
-    return found
 
 
 def not_in_git(stray: Object, *, now: str) -> dict[str, Any]:
@@ -193,7 +189,7 @@ def _with_times(
 def _levelgate(
     plan: SetPlan,
     blocked: list[Row],
-    before: Mapping[str, Any],
+    before: OwnStatus,
     *,
     revision: str,
     now: str,
@@ -201,17 +197,17 @@ def _levelgate(
     mine = [node for node in plan.nodes if not node.node.external]
     found: dict[str, Any] = {"source": plan.rendered.source} if plan.rendered.source else {}
     if plan.error:
-        found |= {name: before[name] for name in ("target", "applied", "settled") if name in before}
+        pairs = {"target": before.target, "applied": before.applied, "settled": before.settled}
+        found |= {name: pair for name, pair in pairs.items() if pair}
     elif plan.rendered.source:
         here = _target(plan, before, revision)
         aim = plan.rendered.aim
-        found["target"] = here if aim == plan.rendered.revision else _aim(aim, before.get("target") or {}, revision)
+        found["target"] = here if aim == plan.rendered.revision else _aim(aim, before.target, revision)
         settled = not is_waiting(plan) and plan.stays is None
-        for name, reached in (("applied", all(node.is_current for node in mine)), ("settled", settled)):
-            if reached:
-                found[name] = here
-            elif name in before:
-                found[name] = before[name]
+        applied = all(node.is_current for node in mine)
+        for name, reached, told in (("applied", applied, before.applied), ("settled", settled, before.settled)):
+            if reached or told:
+                found[name] = here if reached else told
     found["nodes"] = {
         "total": len(mine),
         "updated": sum(node.is_current for node in mine),
@@ -220,15 +216,15 @@ def _levelgate(
     }
     if blocked:
         objects = {node.node.id: node.node.key for node in plan.nodes}
-        found["blocked"] = causes.as_json(blocked, objects, before.get("blocked") or [], now)
+        found["blocked"] = causes.as_json(blocked, objects, before.blocked, now)
     return found
 
 
-def _target(plan: SetPlan, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
+def _target(plan: SetPlan, before: OwnStatus, revision: str) -> dict[str, Any]:
     """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     target = {"revision": plan.rendered.revision, "content": content}
-    for known in (before.get("target") or {}, before.get("applied") or {}):
+    for known in (before.target, before.applied):
         if target.items() <= known.items():
             return dict(known)
     return {**target, "commit": revision[:12]}

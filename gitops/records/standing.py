@@ -19,6 +19,7 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey
+from renderer.own_status import OwnStatus
 from renderer.values import dataclass
 
 _NONE: Final[Mapping[str, Rollout]] = {}
@@ -76,8 +77,8 @@ class Pair:
     commit: str = ""
 
     @classmethod
-    def read(cls, told: Mapping[str, Any] | None) -> Pair:
-        return cls(int((told or {}).get("revision") or 0), (told or {}).get("commit") or "")
+    def read(cls, told: Mapping[str, Any]) -> Pair:
+        return cls(int(told.get("revision") or 0), told.get("commit") or "")
 
     def __str__(self) -> str:
         """`r13 (9c1d2e7)`"""
@@ -113,13 +114,11 @@ class Standing:
     @classmethod
     def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
         """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
-        status = instance.get("status") or {}
-        ours = status.get("levelgate") or {}
+        status, ours = instance.get("status") or {}, OwnStatus.of(instance)
         told = {one.get("type"): one for one in status.get("conditions") or ()}
         propagated = told.get("Propagated") or told.get("InstanceManaged") or {}
         cause = Cause.read(propagated)
-        rollout = ours.get("rollout") or {}
-        name, wave = rollout.get("name", ""), rollout.get("wave", "")
+        name, wave = ours.rollout.get("name", ""), ours.rollout.get("wave", "")
         there = rollouts[name].waves if name in rollouts else ()
         shared = next((one for one in there if one.name == wave), None)
         return cls(
@@ -127,18 +126,18 @@ class Standing:
             reason=cause.reason,
             message=cause.message,
             since=moment(propagated.get("lastTransitionTime")),
-            target=Pair.read(ours.get("target")),
-            applied=Pair.read(ours.get("applied")),
-            settled=Pair.read(ours.get("settled")),
-            source=ours.get("source", ""),
+            target=Pair.read(ours.target),
+            applied=Pair.read(ours.applied),
+            settled=Pair.read(ours.settled),
+            source=ours.source,
             rollout=name,
             wave=wave,
-            deadline=moment((ours.get("progress") or {}).get("deadline")),
-            nodes=ours.get("nodes"),
+            deadline=moment(ours.progress.get("deadline")),
+            nodes=ours.nodes or None,
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
-            causes=_told_once([Cause.read(row).within(shared) for row in ours.get("blocked") or ()]),
+            causes=_told_once([Cause.read(row).within(shared) for row in ours.blocked]),
             is_leaving=is_terminating(instance),
             file=annotation(instance, keys.FILE),
         )

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from applier.cluster import Object
 from applier.observed import annotation
 from applier.plan import SetPlan
-from gitops.records.instance_status import synced_of
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.identity import SOURCE_PREFIX, ObjectKey
+from renderer.own_status import OwnStatus
 
 Requests = dict[str, dict[ObjectKey, str]]
 """By source, what is asked on which object."""
@@ -33,4 +33,4 @@ def requests(sets: Iterable[SetPlan]) -> Requests:
 def answered(obj: Object) -> str:
     """The last request that was answered, on the record of a source or on an instance; empty where there was none."""
     is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
-    return SourceRecord.read(obj).synced if is_record else synced_of(obj)
+    return SourceRecord.read(obj).synced if is_record else OwnStatus.of(obj).synced

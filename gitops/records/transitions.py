@@ -21,6 +21,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.standing import State
 from renderer.identity import ObjectKey, source_parent
 from renderer.listing import listed
+from renderer.own_status import OwnStatus
 from renderer.values import dataclass
 
 MOST: Final = 100
@@ -103,7 +104,7 @@ def of_instance(
 ) -> Iterator[Transition]:
     """`before` and `after` are statuses, `results` what was done in its set."""
     yield from _done(about, results)
-    old, new = _rows(before), _rows(after)
+    old, new = OwnStatus.read(before).blocked, OwnStatus.read(after).blocked
     yield from _blocked(about, old, new)
     if _propagated(after) == Reason.SETTLED != _propagated(before):
         yield about(Happening.SETTLED, "it is as Git says, and healthy")
@@ -175,11 +176,6 @@ def _blocked(
             yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}", one.reason)
     if old and not new:
         yield about(Happening.UNBLOCKED, "nothing stands in its way any more")
-
-
-def _rows(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = (status.get("levelgate") or {}).get("blocked") or []
-    return found
 
 
 def _propagated(status: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
 
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation
@@ -28,6 +27,7 @@ from gitops.propagation.verdicts import Verdicts
 from gitops.review.report import Action, Change, Room
 from renderer import keys
 from renderer.identity import ObjectKey
+from renderer.own_status import OwnStatus
 from renderer.values import dataclass
 
 _EFFECTS = {Action.CREATE: Effect.CREATE, Action.DELETE: Effect.PRUNE}
@@ -111,8 +111,7 @@ class Rooms:
         one = self._sets.get(instance) if instance else None
         if one is None or one.parent is None:
             return None
-        stored: Mapping[str, Any] = ((one.parent.get("status") or {}).get("levelgate") or {}).get("progress") or {}
-        progress = Progress.read(stored, self.preview.due.situation.now)
+        progress = Progress.read(OwnStatus.of(one.parent).progress, self.preview.due.situation.now)
         written = [(_written(node.live), annotation(node.live, keys.COMMIT)) for node in one.nodes if node.live]
         times = [(at, commit) for at, commit in written if at]
         if not times or progress.ready_since is None or progress.flaps:
