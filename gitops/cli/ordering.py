@@ -19,7 +19,7 @@ from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION, followed
 from gitops.records.orders import Order, OrderError, Subject
-from gitops.records.record import read_records, read_untaken
+from gitops.records.record import source_names
 from gitops.records.refs import SOURCE, Ref, locate, meant
 from gitops.words.text import local
 from gitops.words.times import in_utc
@@ -99,7 +99,7 @@ class Giving:
         self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
     ) -> int:
         async with self.choice.connected() as cluster:
-            refs = refs or [Ref(SOURCE, name) for name in await _sources(cluster)]
+            refs = refs or [Ref(SOURCE, name) for name in await source_names(cluster)]
             if not refs:
                 raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
             namespace = self.namespace or cluster.namespace
@@ -180,11 +180,6 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
     return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
 
 
-async def _sources(cluster: KubeCluster) -> list[str]:
-    """Those that have an object to write to."""
-    return sorted({name for name, _ in await read_records(cluster)} | (await read_untaken(cluster)).keys())
-
-
 async def _unread(cluster: KubeCluster, ref: Ref) -> str:
     """Why there is no object that tells of a source, and what to do."""
     follows = followed(await cluster.get(INSTALLATION)) or frozenset()
@@ -193,7 +188,7 @@ async def _unread(cluster: KubeCluster, ref: Ref) -> str:
             f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
             f"daemon began to ask; `levelgate status` says when that has changed"
         )
-    near = suggestion(ref.name, follows.union(await _sources(cluster)))
+    near = suggestion(ref.name, follows.union(await source_names(cluster)))
     return f"no daemon follows {ref} in cluster {cluster.name}{near or f'; levelgate run --source {ref.name}=URL does'}"
 
 

@@ -225,6 +225,13 @@ async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.read(obj) for obj in found}
 
 
+async def source_names(cluster: Reader) -> list[str]:
+    """Sources that have an object here which tells of them, whether anything was written of them or not."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
+    names = sorted(obj["metadata"]["name"] for obj in found)
+    return [name.removeprefix(SOURCE_PREFIX) for name in names if name.startswith(SOURCE_PREFIX)]
+
+
 def untaken_body(source: str) -> Object:
     """The object that tells of a source before it has an inventory."""
     key = source_parent(source)
