@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,10 +81,10 @@ class Run:
         yield found
         await found.close()
 
-    async def tried(self, what: str, trying: Awaitable[object]) -> None:
+    async def tried(self, what: str, trying: Callable[[], Awaitable[object]]) -> None:
         """Whatever keeps it from being tried is a violation."""
         try:
-            await trying
+            await trying()
         except Exception as error:
             self.report.violated(what, [f"could not be tried: {error!r}"])
 
@@ -102,7 +102,7 @@ class Run:
                 spent = time.monotonic() - start
                 print(f"  {scenario.name:45}{points:4} points{wrong:4} violations  {spent:4.0f} s", flush=True)
 
-        await asyncio.gather(*(self.tried(scenario.name, one(scenario)) for scenario in scenarios))
+        await asyncio.gather(*(self.tried(scenario.name, partial(one, scenario)) for scenario in scenarios))
 
     async def walks(self, seeds: Sequence[int]) -> None:
         limit = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -113,15 +113,15 @@ class Run:
                 self.report.violated(f"random history, seed {seed}", found)
                 print(f"  seed {seed}: {len(found)} violations", flush=True)
 
-        await asyncio.gather(*(self.tried(f"random history, seed {seed}", one(seed)) for seed in seeds))
+        await asyncio.gather(*(self.tried(f"random history, seed {seed}", partial(one, seed)) for seed in seeds))
         self.report.seeds += seeds
 
     async def mutants(self) -> None:
         """One after the other: a mutant changes the code of the whole process. Then each scenario of kills without what it is about."""
         for mutant in MUTANTS:
-            await self.tried(mutant.name, self._mutant(mutant))
+            await self.tried(mutant.name, partial(self._mutant, mutant))
         for scenario in SCENARIOS:
-            await self.tried(f"{scenario.name}, without its subject", self._subject(scenario))
+            await self.tried(f"{scenario.name}, without its subject", partial(self._subject, scenario))
 
     async def _mutant(self, mutant: Mutant) -> None:
         async with self.lane() as lane:

@@ -79,6 +79,6 @@ async def test_what_cannot_be_tried_is_a_violation(capsys: pytest.CaptureFixture
 
     report = command.Report()
     run = command.Run(upstream=None, audit=None, report=report)  # type: ignore[arg-type]
-    await run.tried("update", fails())
+    await run.tried("update", fails)
     assert report.violations == 1
     assert "VIOLATION update: could not be tried: AssertionError" in capsys.readouterr().out
