@@ -20,7 +20,7 @@ from gitops.daemon.doors import Doors
 from gitops.daemon.patience import Patience
 from gitops.daemon.source_records import SourceRecords, alike
 from gitops.daemon.taking import Taking
-from gitops.errors import SourceError, Stopped
+from gitops.errors import RevisionNotFound, SourceError, Stopped
 from gitops.passes.history import Stand, accepted
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState, state_of
@@ -226,6 +226,10 @@ class Fetcher:
             before = await self._before_pin(name, mirror, known)
             snapshot = await self._doors.through(mirror, mirror.snapshot, commit)
             self.errors.pop(name, None)
+        except RevisionNotFound as error:
+            advice = f"pin it to a commit that is there, or levelgate unpin source/{name}"
+            await self._failed(name, mirror, RevisionNotFound(error.where, f"{pin}; {error.why}", advice=advice))
+            return
         except SourceError as error:
             await self._failed(name, mirror, error)
             return

@@ -114,11 +114,17 @@ def test_history_that_was_rewritten_meanwhile_is_held_when_the_pin_ends(world: W
     asyncio.run(story())
 
 
-def test_a_commit_that_does_not_exist_changes_nothing(world: World) -> None:
+def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: World) -> None:
     async def story() -> None:
-        await annotate(world, pin="feedfeed")
+        await annotate(world, pin="feedfeed", pin_reason="INC-7")
         assert await world.deployed() == {"one", "two", "three"}
-        assert "cannot be read" in world.notices[-1]
+        why = (
+            f"{world.work.path}: pinned to feedfeed by ada: INC-7; no branch, tag or commit is called 'feedfeed'; "
+            "pin it to a commit that is there, or levelgate unpin source/platform"
+        )
+        assert world.notices[-1] == f"cannot be read: {why}; going on with what was read last"
+        assert (unreadable := (await world.record()).unreadable)
+        assert unreadable.why == why
 
     asyncio.run(story())
 
