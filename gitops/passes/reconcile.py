@@ -381,7 +381,9 @@ class Reconciler:
     def _stored(self, obj: Object) -> bool:
         """A record that was written after the pass that began it. Is it worth another look at its instance, whatever it says?"""
         is_heard = self._answered(obj)
-        if self.whole and obj["kind"] != KIND.kind:
+        if self.whole and obj["kind"] == KIND.kind:
+            self.whole.stored(obj)
+        elif self.whole:
             self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
         return not is_heard
 

@@ -61,7 +61,7 @@ def stored(body: Object, *, force: bool = False) -> Due:
     async def write(cluster: Cluster) -> Object:
         return await cluster.apply(body, manager=PARENT, force=force)
 
-    return Due(Result(_about(body), key, "stored"), write)
+    return Due(Result(about(body), key, "stored"), write)
 
 
 def dropped(obj: Object) -> Due:
@@ -71,11 +71,11 @@ def dropped(obj: Object) -> Due:
     async def write(cluster: Cluster) -> None:
         await cluster.delete(key, uid=obj["metadata"]["uid"], resource_version=None)
 
-    return Due(Result(_about(obj), key, "dropped"), write)
+    return Due(Result(about(obj), key, "dropped"), write)
 
 
-def _about(record: Object) -> ObjectKey:
-    """The instance that a record is of; itself where it is of none."""
+def about(record: Object) -> ObjectKey:
+    """The instance that a record is of; the record itself where it is of none."""
     key, of = ObjectKey.of(record), annotation(record, keys.RECORD_OF).split("/")
     return ObjectKey(*of) if len(of) == len(key) else key
 

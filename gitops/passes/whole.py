@@ -19,6 +19,7 @@ from applier.status import Health, health, is_fresh
 from gitops.passes.accounts import Account
 from gitops.passes.interests import root_in
 from gitops.passes.known import Known, Pass
+from gitops.passes.recording import about
 from gitops.passes.sources import SourceState
 from gitops.passes.statements import statuses
 from gitops.propagation.explain import progress_of
@@ -272,6 +273,11 @@ class Whole:
         """The records of sources and rollouts are stored like this now."""
         self.known, self._found = replace(self.known, rollouts=rollouts), None
         self.objects |= {ObjectKey.of(obj): obj for obj in (*rollouts.records.values(), *objects)}
+
+    def stored(self, obj: Object) -> None:
+        """A record of an archive, after the pass that began it: if it is an applied pair, that of its instance."""
+        if (key := about(obj)) in self.instances:
+            self._stored[key] = obj
 
     def put(
         self,

@@ -170,6 +170,25 @@ def test_what_others_write_into_a_status_that_is_being_written_is_put_right(flee
     fleet.call(story())
 
 
+def test_an_applied_pair_that_is_answered_late_is_stored_once(fleet: Late) -> None:
+    """I11: later passes over its instance know it, as all that is written."""
+
+    async def story() -> None:
+        async with following(fleet) as follower:
+            fleet.faulty.faults = [
+                Fault(Delay(LATE), plural="controllerrevisions", verb=verb) for verb in ("patch", "delete")
+            ]
+            fleet.written = {"i00": {"text": "two"}}
+            commit(fleet, follower, note("one"))
+            await fleet.rest()
+            for _ in range(2):
+                fleet.request("DELETE", f"{CONFIG_MAPS}/i00-note")
+                assert frozenset({"i00"}) in await fleet.rest()
+            assert [fault.verb for fault in fleet.faulty.met] == ["patch"]
+
+    fleet.call(story())
+
+
 def test_who_reads_a_status_that_says_nothing_new_to_others_hears_of_it(fleet: Late) -> None:
     fleet.written = {"i01": {"reads": "i00"}}
     fleet.more = [note("one"), *READS]
