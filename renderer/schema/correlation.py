@@ -1,12 +1,15 @@
 """What part of an old value a part of the new one was, where a schema lets that be told.
 
-Source: apiserver `pkg/cel/common` (`CorrelatedObject`): members by their names, items by the keys of their list; those of other lists were nothing.
+Source: apiserver `pkg/cel/common` (`CorrelatedObject`): members that the schema has by their names, items by the keys of their list; those of other
+lists were nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from renderer.identity import is_same
 
 Schema = Mapping[str, Any]
 
@@ -22,3 +25,24 @@ def items_before(schema: Schema, old: Any) -> Callable[[Any], Any]:
 
     known = {identity(item): item for item in old}
     return lambda item: known.get(identity(item))
+
+
+def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
+    """Is it as it was? Items that have keys may stand in another order; of members that the schema does not have that cannot be told."""
+    match value, old:
+        case dict(), dict():
+            fields = {name: field_of(schema, name) for name in value}
+            return value.keys() == old.keys() and all(
+                field is not None and is_unchanged(field, value[name], old[name]) for name, field in fields.items()
+            )
+        case list(), list() if schema.get("x-kubernetes-list-type") == "map":
+            earlier = items_before(schema, old)
+            items = schema.get("items") or {}
+            return len(value) == len(old) and all(is_unchanged(items, item, earlier(item)) for item in value)
+    return is_same(value, old)
+
+
+def field_of(schema: Schema, name: str) -> Schema | None:
+    """What the schema says of a member; None where it does not have it."""
+    found = (schema.get("properties") or {}).get(name, schema.get("additionalProperties"))
+    return found if isinstance(found, Mapping) else None

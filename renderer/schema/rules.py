@@ -14,7 +14,7 @@ from typing import Any, Final
 from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
 from renderer.cel.values import Associative
-from renderer.schema.correlation import items_before
+from renderer.schema.correlation import field_of, is_unchanged, items_before
 from renderer.schema.mistakes import SchemaMistake, child
 from renderer.values import dataclass
 from renderer.views import view_of
@@ -55,7 +55,7 @@ def broken_rules(
     schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
 ) -> Iterator[Broken]:
     """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
-    unchanged = unchanged or (old is not None and value == old)
+    unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
     if due := [rule for rule in rules if not unchanged or _OLD.search(rule["rule"])]:
         typed = _typing(schema)
@@ -66,7 +66,7 @@ def broken_rules(
         case dict():
             properties = schema.get("properties") or {}
             for name, item in value.items():
-                if item is not None and (field := _field(schema, name)):
+                if item is not None and (field := field_of(schema, name)):
                     before = old.get(name) if isinstance(old, dict) else None
                     place = child(path, name) if name in properties else f"{path}[{name}]"
                     yield from broken_rules(field, item, evaluate, old=before, path=place, unchanged=unchanged)
@@ -111,7 +111,7 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
         case dict():
             properties = schema.get("properties") or {}
             return {
-                _escaped(name) if name in properties else name: _with_escaped_names(_field(schema, name), item)
+                _escaped(name) if name in properties else name: _with_escaped_names(field_of(schema, name) or {}, item)
                 for name, item in value.items()
             }
         case list():
@@ -147,10 +147,6 @@ def _hashable(value: Any) -> Hashable:
 
 def _escaped(name: str) -> str:
     return f"__{name}__" if name in _RESERVED else _SPECIAL.sub(lambda found: _ESCAPES[found[0]], name)
-
-
-def _field(schema: Schema, name: str) -> Schema:
-    return _mapping((schema.get("properties") or {}).get(name, schema.get("additionalProperties")))
 
 
 def _mapping(value: Any) -> Schema:

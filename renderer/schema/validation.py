@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.identity import is_same
 from renderer.listing import suggestion
-from renderer.schema.correlation import items_before
+from renderer.schema.correlation import is_unchanged, items_before
 from renderer.schema.formats import has_format
 from renderer.schema.mistakes import SchemaMistake, child
 from renderer.schema.patterns import matches
@@ -49,7 +48,7 @@ def _text(path: _Path) -> str:
 
 def _check(schema: Schema, value: Any, old: Any, path: _Path, tell: _Tell) -> None:
     """`old` is what the value was, None if that cannot be told."""
-    if old is not None and is_same(value, old):
+    if old is not None and is_unchanged(schema, value, old):
         return
     kind = schema.get("type")
     if value is None and (schema.get("nullable") or not (kind or schema.get("x-kubernetes-int-or-string"))):

@@ -150,6 +150,8 @@ def test_every_keyword_is_judged_alike(both: tuple[Api, Api]) -> None:
     assert {201, 422} == {answer if isinstance(answer, int) else answer[0] for answer in real.values()}
 
 
+ANYTHING: Json = {"x-kubernetes-preserve-unknown-fields": True}
+OPEN: Json = {"type": "object", "properties": {"s": TEXT}, **ANYTHING}
 LOOSE: Json = {
     "a": TEXT,
     "b": TEXT,
@@ -159,6 +161,10 @@ LOOSE: Json = {
     "o": PAIR,
     "t": TEXTS,
     "r": {"type": "object", "properties": {"i": WHOLE, "j": WHOLE}},
+    "d": OPEN,
+    "e": OPEN,
+    "f": {"type": "object", "properties": {"s": TEXT, "x": ANYTHING}},
+    "k": keyed(v=TEXT),
 }
 STORED: Json = {
     "a": "long",
@@ -168,6 +174,8 @@ STORED: Json = {
     "o": {"a": "1"},
     "t": {"p": "long", "q": "1"},
     "r": {"i": 1, "j": 1},
+    "f": {"s": "a", "x": 1},
+    "k": [{"k": "1", "v": "one"}, {"k": "2"}],
 }
 SHORT = {**TEXT, "maxLength": 1}
 TIGHT: Json = {
@@ -179,7 +187,13 @@ TIGHT: Json = {
     "o": {**PAIR, "required": ["b"]},
     "t": {"type": "object", "additionalProperties": SHORT},
     "r": ruled("self.i > 7", type="object", properties={"i": ruled("self > 5", **WHOLE), "j": WHOLE}),
+    "d": {**OPEN, "maxProperties": 1},
+    "e": ruled("self.s == 'b'", **OPEN),
+    "f": ruled("self.s == 'b'", type="object", properties={"s": TEXT, "x": ANYTHING}),
+    "k": ruled("size(self) > 2", **keyed(v=TEXT)),
 }
+APART: Json = {"d": {"s": "a", "x": 1}, "e": {"s": "a", "x": 1}}
+"""Of members that a schema does not have nobody can tell whether they change: so these are judged at every write."""
 CHANGES: list[Json] = [
     {"b": "other"},
     {"a": "long too"},
@@ -200,18 +214,26 @@ CHANGES: list[Json] = [
     {"r": {"i": 6}},
     {"r": {"i": 8}},
     {"r": None},
+    {"f": {"x": 2}},
+    {"f": {"x": True}},
+    {"f": {"x": {"y": 1}}},
+    {"k": [{"k": "2"}, {"k": "1", "v": "one"}]},
+    {"k": [{"k": "2"}, {"k": "1", "v": "two"}]},
 ]
 
 
 def test_what_does_not_change_may_break_a_schema_that_became_stricter(both: tuple[Api, Api]) -> None:
     kind = Kind(both, LOOSE)
     for api in both:
-        assert api.post(kind.path, kind.obj("a", STORED)).code == 201
+        for name, spec in {"a": STORED, **{name: {name: value} for name, value in APART.items()}}.items():
+            assert api.post(kind.path, kind.obj(name, spec)).code == 201
     kind.tighten(TIGHT, {"a": "long"})
     found = []
     for api in both:
         answers = {str(one): told(api.merge(f"{kind.path}/a?dryRun=All", {"spec": one})) for one in CHANGES}
-        answers["label"] = told(api.merge(f"{kind.path}/a?dryRun=All", {"metadata": {"labels": {"a": "b"}}}))
+        for name in ("a", *APART):
+            label = {"metadata": {"labels": {"a": "b"}}}
+            answers[f"label of {name}"] = told(api.merge(f"{kind.path}/{name}?dryRun=All", label))
         answers["apply"] = told(api.apply(f"{kind.path}/a?dryRun=All", kind.obj("a", {"b": "x"}), force=True))
         found.append(answers)
     kind.delete()
