@@ -52,10 +52,15 @@ class Orphan:
         return self.fate is Fate.DELETE and not self.is_held
 
     @property
+    def is_shielded(self) -> bool:
+        """It stays until something is written that may use it or be the same."""
+        because = self.blocked and self.blocked.reason
+        return self.fate is Fate.KEEP and because is Reason.DEPENDENCY_NOT_READY
+
+    @property
     def is_to_go(self) -> bool:
         """It is deleted, or will be once what holds it lets it go, or what it stays for is written."""
-        is_shielded = self.blocked is not None and self.blocked.reason is Reason.DEPENDENCY_NOT_READY
-        return self.fate is Fate.DELETE or (self.fate is Fate.KEEP and is_shielded)
+        return self.fate is Fate.DELETE or self.is_shielded
 
     def held_back(self, until: str) -> Orphan:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
@@ -74,12 +79,15 @@ class Unsettled:
         """Is it not known yet whether the node still wants this member?"""
         return self.key is None and member.node == self.id
 
-    def keeps(self, member: Member) -> Orphan:
-        """A member that stays because of the node, although nothing wants it."""
+    def keeps(self, orphan: Orphan) -> Orphan:
+        """An orphan that stays as it is because of the node, if it does not stay anyway."""
+        if orphan.fate is Fate.KEEP:
+            return orphan
+        fate = Fate.KEEP if orphan.fate is Fate.DELETE else orphan.fate
         why = f"no longer wanted; it stays until {self.id} is written, which may use it or be the same object under another name"
         shield = Because("Node", self.id, Reason.DEPENDENCY_NOT_READY)
-        blocked = Blocked(Reason.DEPENDENCY_NOT_READY, why, by=self.id, at=member.key, because=(shield,))
-        return Orphan(member, Fate.KEEP, blocked=blocked)
+        blocked = Blocked(Reason.DEPENDENCY_NOT_READY, why, by=self.id, at=orphan.member.key, because=(shield,))
+        return replace(orphan, fate=fate, allowed=False, blocked=blocked)
 
 
 def standing(orphans: Collection[Orphan]) -> Mapping[ObjectKey, Blocked]:
@@ -126,21 +134,21 @@ def orphans(
         member for member in live if member.key not in wanted and not (unreadable and unreadable.protects(member.file))
     ]
     shields = _shields(live, candidates, unsettled)
-    found = [member for member in candidates if member.key not in shields]
-    kept = [
-        node.keeps(member)
-        for member in candidates
-        if (node := shields.get(member.key)) and not node.may_be(member) and not member.terminating
-    ]
-    ordered = sorted(found, key=lambda member: (-1 if member.level is None else -member.level, member.key))
+    left = [member for member in candidates if not ((node := shields.get(member.key)) and node.may_be(member))]
+    ordered = sorted(left, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged = [_judge(member, observed, release=release, keeper=keeper) for member in ordered]
     if hold:
         braked = Blocked(Reason.BRAKE_ENGAGED, hold)
-        stay = [
+        return tuple(
             orphan if orphan.fate is Fate.KEEP else replace(orphan, allowed=False, blocked=braked) for orphan in judged
-        ]
-        return (*stay, *kept)
-    return (*_wave(judged, dependents, observed), *kept)
+        )
+    found = [orphan for orphan in judged if orphan.member.key not in shields]
+    kept = [
+        shields[orphan.member.key].keeps(orphan)
+        for orphan in judged
+        if orphan.member.key in shields and not orphan.member.terminating
+    ]
+    return (*_wave(found, dependents, observed), *kept)
 
 
 def _shields(

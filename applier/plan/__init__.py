@@ -361,7 +361,9 @@ class _Planner:
         return tuple(self._unless_stopped(rendered, orphan) for orphan in found)
 
     def _unless_stopped(self, rendered: RenderedSet, orphan: Orphan) -> Orphan:
-        """An orphan that could not be deleted in this pass, that was refused before, or that may not be deleted now, stays."""
+        """An orphan that could not be deleted in this pass, that was refused before, or that may not be deleted now, stays; also where it would not
+        be deleted yet: it is the same as long as a gate holds it.
+        """
         member = orphan.member
         live = self.observed.objects[member.key]
         failure = self.observed.failures.get(member.key)
@@ -369,11 +371,11 @@ class _Planner:
             failure = refused.error if refused.is_same(None, live) else None
         if failure:
             return replace(orphan, allowed=False, blocked=Blocked.by_failure(failure))
-        if not orphan.allowed or orphan.fate is not Fate.DELETE:
+        if not (orphan.is_shielded or (orphan.allowed and orphan.fate is Fate.DELETE)):
             return orphan
         change = Change(rendered, member.key, Effect.PRUNE, member.node, member.level, live=live)
         blocked = self.gates.check(change)
-        return replace(orphan, allowed=False, blocked=blocked) if blocked else orphan
+        return replace(orphan, fate=Fate.DELETE, allowed=False, blocked=blocked) if blocked else orphan
 
     def _scope_of(self, rendered: RenderedSet) -> Scope:
         """Where what the set owns may live, as far as that is known; not what it only refers to, nor a kind of which nothing ever lives."""

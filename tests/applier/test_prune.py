@@ -171,6 +171,16 @@ def test_a_brake_holds_everything_and_says_why() -> None:
     }
 
 
+def test_it_holds_what_would_stay_anyway_until_something_is_written() -> None:
+    """A person has to agree, also once it is written. What is kept for itself is no deletion to be held."""
+    kept = member("k", annotations={keys.PRUNE: "disabled"})
+    for hold, reason in {"": Reason.DEPENDENCY_NOT_READY, "too many": Reason.BRAKE_ENGAGED}.items():
+        found = judge([member("x"), kept], unsettled=[unsettled("new")], hold=hold)
+        reasons = {name: one.blocked.reason for name, one in found.items() if one.blocked}
+        assert reasons == {"x": reason, "k": Reason.DELETION_BLOCKED}
+        assert {name for name, one in found.items() if one.is_to_go} == {"x"}
+
+
 @pytest.mark.parametrize(
     ("node", "stays"),
     [
