@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from applier.cluster import Object
@@ -21,7 +22,7 @@ from gitops.propagation.state import Entry
 from gitops.records import causes, passes
 from gitops.records.causes import Row, timestamp
 from gitops.records.instance_status import instance_status, is_told
-from gitops.records.record import SourceRecord, is_approval
+from gitops.records.record import MOST_CLAIMS, SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.standing import State
 from renderer import keys
@@ -74,12 +75,21 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
         },
         causes=_source_causes(state, problems, excess, own, before.causes, now),
         scopes=before.scopes if excess else scopes,
+        claims=tuple(islice(_claims(restless), MOST_CLAIMS)),
         passes=before.passes,
         unpinned=state.unpinned,
         version=state.version,
         keeps=not state.prunes,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
+
+
+def _claims(accounts: Iterable[Account]) -> Iterator[ObjectKey]:
+    """What these want and another set has."""
+    for one in accounts:
+        for node in one.restless:
+            if node.node.key and node.live and label(node.live, keys.PART_OF) not in {"", one.plan.rendered.id}:
+                yield node.node.key
 
 
 def passes_with(

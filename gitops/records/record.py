@@ -16,7 +16,6 @@ from applier.cluster import Object
 from applier.inventory import TOOL, Scope
 from applier.observed import annotation, label
 from applier.reads import Reader
-from applier.reasons import Reason
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
 from renderer.values import dataclass
@@ -29,6 +28,9 @@ LARGEST: Final = 1 << 20
 
 MOST_SCOPES: Final = 832 * 1024
 """Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
+
+MOST_CLAIMS: Final = 100
+"""Objects that a record tells of those that a source wants and another set has."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _UNTAKEN: Final = f"{keys.MANAGED_BY}={TOOL},!{keys.PARENT_ID}"
@@ -104,7 +106,8 @@ class SourceRecord:
     wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word, `version`
     the tag that `target` was taken by, where a range of versions is followed.
 
-    `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `passes` is the text of `passes.py`,
+    `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
+    set has, at most `MOST_CLAIMS`; `passes` is the text of `passes.py`,
     `synced` the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. It `keeps`
     everything where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
     """
@@ -122,6 +125,7 @@ class SourceRecord:
     causes: tuple[Mapping[str, Any], ...] = ()
     scopes: Scopes = field(default_factory=Scopes)
     passes: str = ""
+    claims: tuple[ObjectKey, ...] = ()
     synced: str = ""
     unpinned: str = ""
     version: str = ""
@@ -146,6 +150,7 @@ class SourceRecord:
             causes=causes_of(parent),
             scopes=Scopes(data.get("instances", "")),
             passes=data.get("passes", ""),
+            claims=tuple(filter(None, map(ObjectKey.parse, data.get("claims", "").splitlines()))),
             synced=data.get("synced", ""),
             unpinned=data.get("unpinned", ""),
             version=data.get("version", ""),
@@ -169,18 +174,13 @@ class SourceRecord:
             "counts": _dumps(self.counts),
             "causes": _dumps(self.causes),
             "passes": self.passes,
+            "claims": "\n".join(map(str, self.claims)),
             "synced": self.synced,
             "unpinned": self.unpinned,
             "version": self.version,
             "keeps": "true" if self.keeps else "",
             "instances": self.scopes.text,
         }
-
-    @property
-    def claims(self) -> tuple[ObjectKey, ...]:
-        """What it wants and another set has, as far as there was room to tell."""
-        rows = (row for row in self.causes if row.get("reason") == Reason.OWNED_ELSEWHERE)
-        return tuple(key for row in rows if (key := ObjectKey.parse(str(row.get("object", "")))))
 
     @property
     def room(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitops.passes.known import Preview
-from gitops.records.causes import MAX_ROWS
+from gitops.records.record import MOST_CLAIMS
 from gitops.review.report import Action, Caution, Change, Hazard
 from renderer.identity import GroupKind, ObjectKey
 from renderer.listing import listed
@@ -31,7 +31,7 @@ class Neighbours:
         return cls(
             {kind: name for kind, name in bundle.owners.items() if name in found and kind not in bundle.definitions},
             {key: name for name in sorted(found) for key in found[name].claims},
-            tuple(name for name in sorted(found) if len(found[name].causes) >= MAX_ROWS),
+            tuple(name for name in sorted(found) if len(found[name].claims) >= MOST_CLAIMS),
         )
 
     def cautions(self, changes: tuple[Change, ...]) -> tuple[Caution, ...]:

@@ -254,7 +254,9 @@ def in_one_source(story: Sequence[Turn]) -> None:
 
 
 def in_two_sources(story: Sequence[Turn]) -> None:
-    """Each waits for instances of the other, in one rollout (*One catalog per cluster*). What both make first is whose comes first."""
+    """Each waits for instances of the other, in one rollout (*One catalog per cluster*). What both make first is whose comes first;
+    what one hands over the other takes when it may.
+    """
     with Platform() as platform:
         for turn in story:
             there = {
@@ -263,11 +265,13 @@ def in_two_sources(story: Sequence[Turn]) -> None:
             here = {name: text for name, text in turn.files.items() if name not in there}
             for source, files in (("platform", there), ("team", here)):
                 platform.commit(files, source=source)
-                said = Said.of(platform.plan(source), turn.files, others_come=others_come(platform, source))
+                report = platform.plan(source)
+                said = Said.of(report, turn.files, others_come=others_come(platform, source))
                 both = run(platform)
                 writes = [one for one in both if _is_of(source, one)]
                 first = {one.key for one in both if one not in writes and one.before is None}
-                agree(replace(said, now={key: it for key, it in said.now.items() if key not in first}), writes)
+                later = {one.key for one in report.changes if one.why.startswith("handed over")} - done(both).keys()
+                agree(replace(said, now={key: it for key, it in said.now.items() if key not in first | later}), writes)
 
 
 def smallest(play: Callable[[Sequence[Turn]], None], story: Sequence[Turn]) -> None:

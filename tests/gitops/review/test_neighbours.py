@@ -13,7 +13,7 @@ import pytest
 from applier.cluster import Object
 from applier.plan import Brake
 from applier.reasons import Reason
-from gitops.records.causes import MAX_ROWS
+from gitops.records.record import MOST_CLAIMS
 from gitops.records.revisions import KIND
 from gitops.review import planning
 from gitops.review.report import Action, Report
@@ -100,6 +100,19 @@ def test_what_another_source_waits_for_is_handed_over(platform: Platform, braked
         "ConfigMap/default/p": "update",
         LINKED: "update",
     }
+
+
+def test_so_is_what_an_instance_of_another_source_waits_for(platform: Platform) -> None:
+    """Its object may be there, with all else that it is made of, and the one that it lacks elsewhere."""
+    here = {"link.json": LINK, "x-a.json": plain("x-a", text="1")}
+    commit(platform, "one", here)
+    platform.settle()
+    commit(platform, "two", {"x.json": instance("Link", "x", text="one")})
+    platform.settle()
+    commit(platform, "one", {"link.json": LINK})
+    report = platform.plan("one")
+    assert said(report) == [("update 0 ConfigMap/default/x-a", "handed over to source two")]
+    assert done(run(platform))[ObjectKey("", "ConfigMap", "default", "x-a")] is Action.UPDATE
 
 
 def test_what_nobody_waits_for_is_deleted(platform: Platform) -> None:
@@ -267,7 +280,7 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
     assert "NotCompared" not in [one.hazard for one in platform.plan("one").warnings]
 
     def full(record: Object) -> None:
-        record["data"]["causes"] = json.dumps([{"reason": "WaitingForData"}] * MAX_ROWS)
+        record["data"]["claims"] = "\n".join(f"ConfigMap/default/wanted-{number}" for number in range(MOST_CLAIMS))
 
     platform.cluster.edit(source_parent("two"), full)
     (warning,) = (one for one in platform.plan("one").warnings if one.hazard == "NotCompared")
