@@ -12,11 +12,11 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 from uuid import uuid4
 
 from applier.cluster import Cluster, Object
@@ -27,6 +27,8 @@ from gitops.records.installation import ensure_namespace
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.values import dataclass
+
+T = TypeVar("T")
 
 KIND: Final = GroupKind("coordination.k8s.io", "Lease")
 LEASE: Final = ObjectKey(*KIND, OWN_NAMESPACE, "levelgate")
@@ -228,6 +230,18 @@ class Leases:
         holder, lasts = holder_of(lease), (lease.get("spec") or {}).get("leaseDurationSeconds") or LASTS
         age = self.elapsed() - self._since[lease["metadata"]["name"]]
         return not holder or age >= float(lasts) or is_gone(holder)
+
+
+async def while_held(lead: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
+    """What the work comes to, which is broken off where `lead`, the `hold` of a Lease, ends. Raises NotLeading then."""
+    holding, working = asyncio.ensure_future(lead), asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else holding.result()
+    finally:
+        for task in (working, holding):
+            task.cancel()
+        await asyncio.gather(working, holding, return_exceptions=True)
 
 
 async def leases_of(cluster: Cluster) -> list[Object]:

@@ -28,7 +28,7 @@ from gitops.daemon.configuration import Configuration
 from gitops.daemon.follow import Follower
 from gitops.daemon.hints import Hints
 from gitops.externals import Externals
-from gitops.leadership import Leadership, own_identity
+from gitops.leadership import Leadership, own_identity, while_held
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
@@ -154,15 +154,9 @@ class Process:
         acquiring = leadership.acquire(lambda other: waits(f"waits for the lead: {other} works"), patient=patient)
         if not await _unless(follower.stop, acquiring):
             return INTERRUPTED
-        holding = asyncio.ensure_future(leadership.hold())
-        working = asyncio.ensure_future(work())
         try:
-            await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working.done() else holding.result()
+            return await while_held(leadership.hold(), work())
         finally:
-            for task in (working, holding):
-                task.cancel()
-            await asyncio.gather(working, holding, return_exceptions=True)
             await leadership.release()
 
     def _divided(self, cluster: KubeCluster, clock: SystemClock, configuration: Configuration) -> Shards | None:

@@ -16,7 +16,7 @@ from gitops.cli import NOT_YET, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
-from gitops.leadership import Leadership, own_identity
+from gitops.leadership import Leadership, own_identity, while_held
 from gitops.passes.known import Pass
 from gitops.records.record import SourceRecord, read_records
 from gitops.uninstall import Departure, Leaver
@@ -63,9 +63,11 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
             return 0
         if not (sure or _agreed()):
             return 1
-        await Leadership(cluster, own_identity(), clock).acquire(lambda _: None, patient=False)
+        lead = Leadership(cluster, own_identity(), clock)
+        await lead.acquire(lambda _: None, patient=False)
         if wait is not None:
-            found = await leaver.remove(records, clock, version=program_version(), wait=wait)
+            removing = leaver.remove(records, clock, version=program_version(), wait=wait)
+            found = await while_held(lead.hold(), removing)
             if left := list(_left(found)):
                 echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
                 return NOT_YET
