@@ -16,6 +16,7 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo, unreached
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
+from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import ROLLOUT, SOURCE, Ref, RefError, locate
 from gitops.records.standing import Standing
@@ -96,8 +97,9 @@ async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespa
     records = Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
 
     async def sources() -> list[Arrival]:
-        found = dict(await read_records(cluster))
-        names = [ref.name] if ref else sorted(found)
+        told, installed = await read_records(cluster), await cluster.get(INSTALLATION)
+        found = dict([*told, *await untaken(cluster, installed, told)])
+        names = [ref.name] if ref else sorted({*dict(told), *(followed(installed) or ())})
         return [awaited.of_source(name, found.get(name)) for name in names]
 
     if ref is None or ref.own == SOURCE:

@@ -36,7 +36,7 @@ class Awaited:
 
     def of_source(self, name: str, record: SourceRecord | None) -> Arrival:
         if record is None or not record.target:
-            return Arrival(False, f"{name}: no commit has been read yet")
+            return Arrival(False, f"{name}: no commit has been read yet{_unread(record)}")
         if away := self._away(name, record):
             return away
         at = f"{name} {record.target[:7]}: {record.state}"
@@ -79,12 +79,16 @@ class Awaited:
         if record.offered.startswith(self.revision):
             why = next((cause["message"] for cause in record.causes if cause.get("message")), "a person has to agree")
             return Arrival(False, f"{name} stays at {record.target[:7]}: {why}")
-        return Arrival(False, f"{name} is at {record.target[:7]}, not at {self.revision[:7]} yet")
+        return Arrival(False, f"{name} is at {record.target[:7]}, not at {self.revision[:7]} yet{_unread(record)}")
 
 
 def _first(record: SourceRecord) -> str:
     cause = next(iter(record.causes), None)
     return f": {cause.get('reason')}, {cause.get('message')}" if cause else ""
+
+
+def _unread(record: SourceRecord | None) -> str:
+    return f": it cannot be read: {record.unreadable.why}" if record and record.unreadable else ""
 
 
 def _is_behind(instance: Object) -> bool:

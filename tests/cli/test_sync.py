@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gitops.cli import USAGE
-from gitops.records.record import Unreadable
+from gitops.records.record import Unreadable, untaken_body
 from gitops.records.sync import answered, requests
 from renderer import keys
 from renderer.identity import source_parent
@@ -107,6 +107,23 @@ def test_what_is_not_there_in_time_ends_with_3(fleet: Fleet, typed: Typed) -> No
     assert "platform 0000000: Waiting, not all is applied" in told
     assert "Not settled within 0.3s." in told
     assert "links.g.test: " in typed(fleet, "wait", "rollout/links.g.test", "--timeout", "300ms", code=3)
+
+
+def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fleet, typed: Typed) -> None:
+    """I12: a pipeline that waits for everything is not told that it is there, and is told why not."""
+    fleet.reconciler.follows = {"platform", "slow"}
+    fleet.step()
+    assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "300ms", code=3)
+    why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
+    record = untaken_body("slow")
+    record["metadata"]["annotations"] = {keys.UNREADABLE: why.text()}
+    fleet.request("POST", OWN, record)
+    told = typed(fleet, "wait", "--timeout", "300ms", code=3)
+    assert f"slow: no commit has been read yet: it cannot be read: {why.why}\n" in told
+    body = {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}}
+    fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
+    told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "300ms", code=3)
+    assert f"platform is at 0000000, not at feedfee yet: it cannot be read: {why.why}\n" in told
 
 
 def test_what_nobody_can_wait_for_is_wrong_usage(fleet: Fleet, typed: Typed) -> None:
