@@ -5,7 +5,6 @@ from __future__ import annotations
 from applier import member
 from applier.observed import Observed
 from applier.plan.values import Brake, Plan
-from renderer import keys
 
 
 def brake(decided: Plan, observed: Observed, source: str, most: Brake, commit: str) -> str:
@@ -30,8 +29,5 @@ def brake(decided: Plan, observed: Observed, source: str, most: Brake, commit: s
     live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
     if len(leaving) <= most.deletions or len(leaving) * 100 <= live * most.percent:
         return ""
-    approval = f"{keys.APPROVED}: {member.short(commit) or 'COMMIT'}"
-    return (
-        f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or approve the commit with the annotation {approval} "
-        f"on {own.rendered.parent}"
-    )
+    approval = f"levelgate approve source/{source} --commit {member.short(commit) or 'COMMIT'}"
+    return f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or agree to it: {approval}"
