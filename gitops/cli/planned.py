@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from textwrap import wrap
 
 import click
 
@@ -48,9 +49,10 @@ def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
     for group in grouped(report):
         yield from ("", *_group(group, full=full))
     if report.steps:
-        yield from ("", "If merged now", *map(one_line, _steps(report, times)))
+        yield from ("", "If merged now", *_steps(report, times))
     for warning in report.warnings:
-        yield from ("", *_wrapped("Warning: ", warning.message, warning.file, warning.line))
+        where = f"{warning.file}:{warning.line}: " if warning.file else ""
+        yield from ("", *_wrapped("Warning: ", f"{where}{warning.message}"))
     for problem in report.problems:
         yield from ("", *_wrapped("Problem: ", str(problem)))
     yield from ("", *_numbers(report))
@@ -146,14 +148,16 @@ def _users(change: Change) -> str:
 def _steps(report: Report, times: Times) -> Iterator[str]:
     for step in report.steps:
         when = times.minute(step.at) if step.at else "then" if step.after else "at once"
-        yield f"  {when:<22} {f'{step.what} {listed(step.refs, most=_FEW)}'.strip()}"
-        for more in filter(None, (step.after, step.room and f"window {step.room}")):
-            yield f"  {'':<22} {more}"
+        yield from _wrapped(f"  {when:<22} ", f"{step.what} {listed(step.refs, most=_FEW)}".strip())
+        for more in filter(None, (step.after, f"window {step.room}" if step.room else "")):
+            yield from _wrapped(f"  {'':<22} ", more)
 
 
-def _wrapped(head: str, message: str, file: str = "", line: int = 0) -> Iterator[str]:
-    where = f"{file}:{line}: " if file else ""
-    yield one_line(f"{head}{where}{message}")
+def _wrapped(head: str, text: str) -> Iterator[str]:
+    """Right of the head, below each other. Names and places stay whole."""
+    for line in wrap(one_line(text), _WIDTH - len(head), break_long_words=False, break_on_hyphens=False):
+        yield f"{head}{line}"
+        head = " " * len(head)
 
 
 def _numbers(report: Report) -> Iterator[str]:

@@ -90,7 +90,7 @@ def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
 def test_all_forms_tell_it() -> None:
     report = report_of({"duration": "15m"}, {"shape": {"linear": {"n": 5}}})
     said = "window open for 15m, needs 20m at most: too short, what is left goes on when it opens again"
-    assert said in click.unstyle("\n".join(text(report, Times(utc=True))))
+    assert said in " ".join(click.unstyle(" ".join(text(report, Times(utc=True)))).split())
     assert said in comment(report)
     (step,) = [step for step in as_json(report)["steps"] if step["at"]]
     assert step["window"] == {"open": 900, "needs": 1200, "recorded": False, "enough": False}
