@@ -10,9 +10,8 @@ from bisect import bisect_left
 from calendar import monthrange
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from functools import lru_cache
-from itertools import takewhile
 from typing import Final
 
 from cronsim import CronSim, CronSimError
@@ -25,7 +24,6 @@ _WEEKDAYS: Final = {
     "MO": rrule.MO, "TU": rrule.TU, "WE": rrule.WE, "TH": rrule.TH, "FR": rrule.FR, "SA": rrule.SA, "SU": rrule.SU
 }  # fmt: skip
 _PARTS: Final = ("FREQ", "INTERVAL", "BYDAY", "BYMONTH", "BYMONTHDAY", "COUNT", "UNTIL")
-_SECOND = timedelta(seconds=1)
 _MAX: Final = 1000
 _FAR: Final = 50
 _LAST_YEAR: Final = datetime(2500, 1, 1)
@@ -91,8 +89,10 @@ class RuleDays(Days):
 @lru_cache(maxsize=256)
 def _days_of_cron(fields: str, year: int) -> tuple[date, ...]:
     """Remembered beyond a window: each commit reads its windows anew, and most windows open on the days of a few expressions."""
-    moments = CronSim(f"0 0 {fields}", datetime(year, 1, 1) - _SECOND)
-    return tuple(moment.date() for moment in takewhile(lambda moment: moment.year == year, moments))
+    # Asked for its next moment, CronSim goes to it hour by hour, 8,760 of them.
+    wanted = CronSim(f"0 0 {fields}", datetime(year, 1, 1))
+    days = map(date.fromordinal, range(date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()))
+    return tuple(day for day in days if day.month in wanted.months and wanted.match_day(day))
 
 
 def cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
