@@ -10,7 +10,8 @@ import applier
 import gitops
 import renderer
 from gitops.cli import GARBAGE
-from renderer.cel import compile_expression
+from tests.demo import SAMPLE
+from tests.properties.platform import Platform
 
 _IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
 
@@ -19,7 +20,11 @@ for _package in (applier, gitops, renderer):
         import_module(_module.name)
 for _name in _IMPORTED_LATE:
     import_module(_name)
-compile_expression("true")
+with Platform() as platform:  # Compiles methods, expressions and patterns, which each child would do anew.
+    platform.commit({str(file.relative_to(SAMPLE)): file.read_text() for file in SAMPLE.rglob("*.yaml")})
+    for _ in range(2):
+        platform.run()
+        platform.cluster.tick()
 gc.collect()
 gc.set_threshold(GARBAGE)  # As the command's own start does, which a forked one does not go through.
 gc.freeze()  # Or each child would copy every page when it looks for garbage for the first time.
