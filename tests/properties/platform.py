@@ -102,6 +102,10 @@ class Platform:
         except (Crash, ClusterError):
             return None
 
+    def _again(self) -> Pass | None:
+        self.cluster.go_on()
+        return self.go_on()
+
     def annotate(self, key: ObjectKey, name: str, text: str) -> None:
         """As a person does: the annotation is theirs from then on."""
         patch = {"metadata": {"annotations": {name: text}}}
@@ -121,11 +125,11 @@ class Platform:
     def _started(self) -> Reconciler:
         return Reconciler(self.cluster, "0", self.clock)
 
-    def settle(self, *, passes: int = 40) -> Pass:
-        """Passes, with controllers in between, until one changes nothing and the world stands still."""
-        for _ in range(passes):
+    def settle(self, *, passes: int = 40, anew: bool = True) -> Pass:
+        """Passes, each of a new process if `anew`, with controllers in between, until one changes nothing and the world stands still."""
+        for number in range(passes):
             before = len(self.cluster.writes)
-            found = self.run()
+            found = self.run() if anew or not number else self._again()
             world = self.cluster.objects
             self.cluster.tick()
             if len(self.cluster.writes) == before and self.cluster.objects == world:

@@ -58,7 +58,7 @@ def fresh(files: Files) -> dict[str, object]:
 def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
     with Platform() as reference:
         reference.commit(dict(files))
-        reference.settle()
+        reference.settle(anew=False)
         assert reference.broken == []
         return essence(reference.cluster)
 
