@@ -15,6 +15,7 @@ from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import (
     Altered,
     ClusterError,
+    Denied,
     Differs,
     FieldConflict,
     Immutable,
@@ -37,11 +38,12 @@ _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """What is known after the server was asked by dry runs: `observed` with its refusals, and of each change that it would accept the object as it
-    is and as it would be.
+    is and as it would be. `denied` are those about which whoever asks may not ask, or which are over a quota.
     """
 
     observed: Observed
     answers: Mapping[ObjectKey, tuple[Object, Object]]
+    denied: Mapping[ObjectKey, Denied]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,16 @@ class Writer:
             for answer in asked:
                 answer.cancel()
         told = {node.node.key: found for (_, node), found in zip(nodes, answers, strict=True) if node.node.key}
+        denied = {key: answer for key, answer in told.items() if isinstance(answer, Denied)}
         refused = {
             key: answer
             for key, answer in told.items()
-            if isinstance(answer, ClusterError) and not (isinstance(answer, NotFound) and key.namespace in coming)
+            if isinstance(answer, ClusterError)
+            and key not in denied
+            and not (isinstance(answer, NotFound) and key.namespace in coming)
         }
-        return Rehearsal(
-            observed.failed(refused), {key: answer for key, answer in told.items() if isinstance(answer, tuple)}
-        )
+        accepted = {key: answer for key, answer in told.items() if isinstance(answer, tuple)}
+        return Rehearsal(observed.failed(refused), accepted, denied)
 
     async def _answer(self, plan: SetPlan, node: NodePlan) -> tuple[Object, Object] | ClusterError | None:
         """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
@@ -109,7 +113,7 @@ class Writer:
         try:
             live = await self._live(node) if node.verb is Verb.ADOPT else node.live
             wanted = await self.write(plan, node, dry_run=True)
-        except (Altered, FieldConflict, Immutable, Differs, KindNotServed) as error:
+        except (Altered, Denied, FieldConflict, Immutable, Differs, KindNotServed) as error:
             return error
         except NotFound as error:  # of a new object: its namespace
             return None if node.live else error

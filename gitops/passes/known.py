@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
-from applier.errors import ClusterError
+from applier.errors import ClusterError, Denied
 from applier.observed import Observed
 from applier.plan import Change, Plan, Records, SetPlan
 from applier.reasons import Blocked
@@ -95,12 +95,13 @@ class Prospect:
     """All that is to be done in the end, whatever holds it now: the plan in `situation`.
 
     `hindrances` are what holds a change of it, but for whether its instance has its turn. `answers` are what the server says to each change of a live
-    object: as it is, and as it would be.
+    object: as it is, and as it would be. `denied` are those to which it says nothing else than that it may not be asked.
     """
 
     situation: Situation
     hindrances: Callable[[Change], tuple[Blocked, ...]]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
+    denied: Mapping[ObjectKey, Denied]
 
     @property
     def bundle(self) -> Bundle:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from applier.cluster import Cluster, Object
+from applier.cluster import Cluster
 from applier.plan import Plan, plan
 from applier.reads import Reads
-from applier.write import Writer
+from applier.write import Rehearsal, Writer
 from gitops.clock import Clock
 from gitops.passes import elsewhere
 from gitops.passes.deciding import Decider
@@ -19,11 +19,8 @@ from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from renderer.catalog import written_versions
-from renderer.identity import ObjectKey
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedNode
-
-Answers = Mapping[ObjectKey, tuple[Object, Object]]
 
 
 async def preview(
@@ -47,7 +44,7 @@ async def preview(
     archive = known.archive.foreseen(bundle.issued)
     foreseen = replace(known, propagation=begun.propagation, archive=archive, foretold={})
     found, first, decided = await decider.decide(catalogs, foreseen)
-    then = _prospect(bundle, due, decided, rehearsal.answers)
+    then = _prospect(bundle, due, decided, rehearsal)
     return Preview(
         first=Pass(found, elsewhere.without(first, decided), decided.observed, (), decided.propagation),
         due=then,
@@ -57,10 +54,10 @@ async def preview(
     )
 
 
-def _prospect(bundle: Bundle, found: Plan, known: Known, answers: Answers) -> Prospect:
+def _prospect(bundle: Bundle, found: Plan, known: Known, rehearsal: Rehearsal) -> Prospect:
     found = elsewhere.without(found, known)
     here = Situation(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
-    return Prospect(here, governor.hindrances(known.propagation, here), answers)
+    return Prospect(here, governor.hindrances(known.propagation, here), rehearsal.answers, rehearsal.denied)
 
 
 def _stays(bundle: Bundle, decided: Propagation) -> bool:
@@ -86,4 +83,5 @@ async def _staying(writer: Writer, bundle: Bundle, known: Known, due: Prospect) 
     if rehearsal.observed.failures != failures:
         known = replace(known, observed=rehearsal.observed)
         found = plan(bundle, known.observed, known.records, to_the_end=True)
-    return _prospect(bundle, found, known, {**due.answers, **rehearsal.answers})
+    answers = {**due.answers, **rehearsal.answers}
+    return _prospect(bundle, found, known, replace(rehearsal, answers=answers))

@@ -17,7 +17,7 @@ from gitops.review.schedule import place
 from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.kinds import NAMESPACE
-from renderer.listing import listed
+from renderer.listing import counted, listed
 from renderer.model import RenderedNode
 
 
@@ -30,12 +30,22 @@ def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Itera
     yield from operators_first(changes, preview.due.situation.observed.objects)
     yield from _privileges(preview, changes, masks)
     yield from _rules(preview, masks)
+    yield from _denied(preview, masks)
 
 
 def _mass_deletion(changes: Sequence[Change]) -> Iterator[Caution]:
     braked = [gate.message for change in changes for gate in change.gates if gate.reason is Reason.BRAKE_ENGAGED]
     for message in dict.fromkeys(braked):
         yield Caution(Hazard.MASS_DELETION, message)
+
+
+def _denied(preview: Preview, masks: Masks) -> Iterator[Caution]:
+    if denied := preview.due.denied:
+        untold = "so what the cluster would refuse of them or fill in is not known"
+        why = masks.text(str(next(iter(denied.values()))))
+        yield Caution(
+            Hazard.NOT_COMPARED, f"{counted(len(denied), 'object')} could not be tried by dry run, {untold}: {why}"
+        )
 
 
 def _namespaces(changes: Sequence[Change]) -> Iterator[Caution]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from applier.cluster import Object
-from applier.errors import Invalid, Unavailable
+from applier.errors import Denied, Invalid, Unavailable
 from gitops.review.recorded import Judging
-from gitops.review.report import Action, Difference
+from gitops.review.report import Action, Difference, Hazard
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.review.test_cases import CASES, commits
 from tests.properties.platform import Platform
@@ -211,6 +211,22 @@ def test_a_plan_is_given_up_at_once_where_nobody_answers_any_more(status: int, m
             with pytest.raises(Unavailable, match="cannot connect"):
                 platform.plan()
     assert ended == ["second"]
+
+
+def test_what_may_not_be_tried_on_the_cluster_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may read everything and write nothing gets a plan, and is told what is not known of it."""
+
+    async def denied(_: Judging, manifest: object, **__: object) -> object:
+        raise Denied("apply: forbidden")
+
+    monkeypatch.setattr(Judging, "apply", denied)
+    report = planned({"a.yaml": MAP % ("a", "one")}, {"a.yaml": MAP % ("a", "two"), "b.yaml": MAP % ("b", "one")})
+    assert told(report) == ["update 0 ConfigMap/default/a", "create 0 ConfigMap/default/b"]
+    (warning,) = report.warnings
+    assert (warning.hazard, warning.message) == (
+        Hazard.NOT_COMPARED,
+        "2 objects could not be tried by dry run, so what the cluster would refuse of them or fill in is not known: apply: forbidden",
+    )
 
 
 @pytest.mark.parametrize("live", [{}, {"a.yaml": MAP % ("a", "one")}], ids=["new", "changed"])
