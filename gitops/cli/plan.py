@@ -17,7 +17,7 @@ from applier import kube
 from applier.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
-from gitops.cli.terminal import tell
+from gitops.cli.terminal import echo, tell
 from gitops.source import places, while_inside
 
 if TYPE_CHECKING:
@@ -127,6 +127,12 @@ def command(
         asked = Asked(place, base, head or revision, against, source, adopt, config)
         report, title = asyncio.run(asked.report(choice, commits))
     shown = narrowed(report, wanted, namespace)
+    for word, ref in zip(refs, wanted, strict=True):
+        if not narrowed(report, [ref], namespace).changes:
+            echo(
+                f"{word}: nothing of it changes, if there is such a thing{f' in {namespace}' if namespace else ''}",
+                err=True,
+            )
     times = Times(utc)
     match output:
         case "json":
