@@ -97,10 +97,12 @@ def _head(report: Report) -> Iterator[str]:
     yield marker(report.source)
     yield f"### Levelgate plan: {', '.join(told) or 'no changes'} · {code(report.source)}"
     yield ""
-    base = code(report.base[:7]) if report.base else ""
+    base = f"{code(report.base[:7])} → " if report.base else ""
+    commit, differs, _ = report.head.partition("-dirty")
+    head = f"working tree of {commit[:7]}" if differs else commit[:7] or "working tree"
     where = " · ".join(
         (
-            f"{base} → {code(report.head[:7] or 'working tree')}" if base else code(report.head[:7] or "working tree"),
+            f"{base}{code(head)}",
             "Git only, no cluster asked" if report.against == "git" else f"against {code(report.against)}",
         )
     )

@@ -76,6 +76,16 @@ def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
     assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [("9c1d2e7" * 5, "9c1d2e7"), (f"{'9c1d2e7' * 5}-dirty", "working tree of 9c1d2e7"), ("", "working tree")],
+    ids=["commit", "changed since", "no commit"],
+)
+def test_what_is_planned_is_named(head: str, said: str) -> None:
+    found = comment(replace(report(change(1)), head=head)).splitlines()
+    assert f"`4e01b7a` → `{said}` · Git only, no cluster asked" in found
+
+
 def test_a_terminal_counts_all_that_happens_as_well() -> None:
     told = planned(report(*(replace(change(number), action=action) for number, action in enumerate(Action))), Times())
     more = "1 to adopt, 1 to release, 1 not in Git that stay, 1 not knowable yet, 1 that cannot be done"
