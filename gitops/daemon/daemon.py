@@ -23,7 +23,7 @@ from gitops.daemon.follow import Follower
 from gitops.daemon.proposing import Proposer
 from gitops.daemon.schedule import Schedule
 from gitops.daemon.watch import RefWatch
-from gitops.daemon.workqueue import OPENING, RESYNC
+from gitops.daemon.workqueue import RESYNC
 from gitops.externals import External, Externals
 from gitops.notifications import Delivery
 from gitops.passes.known import Pass
@@ -69,9 +69,7 @@ class Daemon:
                 self.configuration.taken = self._take
                 stack.callback(setattr, self.configuration, "taken", lambda: None)
                 self.follower.wake_at = lambda moment: (
-                    schedule.at("gates", moment, partial(self.follower.wake, None, OPENING))
-                    if moment
-                    else schedule.cancel("gates")
+                    schedule.at("gates", moment, self.follower.time_has_come) if moment else schedule.cancel("gates")
                 )
                 schedule.every("resync", self.resync, partial(self.follower.wake, None, RESYNC))
                 if self._asking:

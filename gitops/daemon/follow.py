@@ -20,7 +20,7 @@ from gitops.daemon.fetching import Fetcher
 from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.daemon.notices import Notices
 from gitops.daemon.work import Key, Workers
-from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
+from gitops.daemon.workqueue import CHANGE, OPENING, RESYNC, WorkQueue
 from gitops.errors import SourceError
 from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
@@ -151,6 +151,12 @@ class Follower:
     def wake(self, roots: Roots, priority: int = CHANGE) -> None:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         self._dispatcher.wake(roots, priority)
+
+    def time_has_come(self) -> None:
+        """A moment that `wake_at` was told of: look at whom it concerns; at everything where it is nobody in particular."""
+        ends = self._fetcher.wake_at
+        is_pinned = ends is not None and ends <= self.clock.now()
+        self.wake((None if is_pinned else self.reconciler.elapse()) or None, OPENING)
 
     async def forever(self) -> None:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on

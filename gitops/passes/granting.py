@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from applier.observed import Observed
 from applier.plan import Plan, SetPlan
@@ -30,25 +29,18 @@ from renderer.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """`targets` of instances that may move, once the `states` of all rollouts that were asked are stored, as far as they decide. `wake_at`: when time
-    alone may change something.
-    """
+    """`targets` of instances that may move, once the `states` of all rollouts that were asked are stored, as far as they decide."""
 
     targets: Mapping[ObjectKey, int]
     states: Mapping[str, State]
-    wake_at: datetime | None
 
 
 def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted | Wider:
     """Ask the rollouts in which something counts otherwise since they were asked last. `observed` knows the record of the installation."""
-    now, due = conditions.reading.now, whole.propagation.wake_at
-    if conditions.reading.skewed or (due and due <= now):
-        return Wider("time may have changed more than what parts looked at")
-    if wait := suspension.everything(observed, now):
+    if wait := suspension.everything(observed, conditions.reading.now):
         return Wider(wait.message)
     targets: dict[ObjectKey, int] = {}
     states: dict[str, State] = {}
-    moments = {due}
     for name in sorted(whole.moved):
         asked = _Asked(whole, conditions, whole.rollouts[name])
         decision = asked.decide()
@@ -56,8 +48,7 @@ def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted
             return Wider(f"{why} in the rollout {name}")
         targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
         states[name] = asked.reserved(decision)
-        moments.add(decision.wake_at)
-    return Granted(targets, states, min(filter(None, moments), default=None))
+    return Granted(targets, states)
 
 
 def retold(whole: Whole, conditions: Conditions) -> Sequence[SetPlan]:

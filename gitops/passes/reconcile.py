@@ -28,6 +28,7 @@ from gitops.passes.accounts import Ledger
 from gitops.passes.acting import ContentWriter
 from gitops.passes.deciding import Decider
 from gitops.passes.granting import granted, retold
+from gitops.passes.interests import Roots
 from gitops.passes.known import Known, Pass
 from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
@@ -328,7 +329,10 @@ class Reconciler:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
         known = await heeding(self.reads, replace(whole.known, observed=nothing))
-        found = granted(whole, self._conditions(whole), known.observed)
+        late, conditions = self.elapse(), self._conditions(whole)
+        if late is None:
+            return Wider("time may have changed more than what parts looked at")
+        found = granted(whole, conditions, known.observed)
         whole.moved.clear()
         if isinstance(found, Wider):
             return found
@@ -341,8 +345,17 @@ class Reconciler:
         whole.told(rollouts, ())
         if failed:
             return Wider(f"what was let move is not on record: {next(iter(failed.values()))}")
-        whole.grant(found.targets, found.states, found.wake_at)
-        return frozenset(root for key in found.targets if (root := whole.root_of(key)))
+        whole.grant(found.targets, found.states)
+        return frozenset(late).union(root for key in found.targets if (root := whole.root_of(key)))
+
+    def elapse(self) -> Roots:
+        """Time has passed: whom to look at because of that alone, such as those whose bake has ended."""
+        whole = self.whole
+        if whole is None:
+            return None
+        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
+        roots = None if reading.skewed else whole.elapse(reading.now)
+        return roots and frozenset(root for root in roots if self.share.has(whole.instances[root].source))
 
     def retold(self) -> Sequence[SetPlan]:
         """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""

@@ -23,7 +23,7 @@ from gitops.passes.recording import about
 from gitops.passes.sources import SourceState
 from gitops.passes.statements import statuses
 from gitops.propagation.explain import progress_of
-from gitops.propagation.propagation import Propagation
+from gitops.propagation.propagation import Propagation, earliest
 from gitops.propagation.state import State
 from gitops.propagation.stays import Counted, Rollout
 from gitops.records.revisions import Archive
@@ -60,6 +60,7 @@ class Whole:
     is_untold: bool = False
     is_outdated: bool = False
     _stored: dict[ObjectKey, Object] = field(default_factory=dict)
+    _late: set[ObjectKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         bundle, observed = self.begun.bundle, self.begun.observed
@@ -134,19 +135,15 @@ class Whole:
                 bundle=replace(self.bundle, sources=sources, instances=self.instances.copy()),
                 plan=Plan(plans),
                 observed=replace(self.observed, objects=self.objects.copy()),
-                propagation=replace(
-                    self.propagation, remembered=self._remembered.copy(), wake_at=min(self._wakes(), default=None)
-                ),
+                propagation=replace(self.propagation, remembered=self._remembered.copy()),
                 sources=tuple(self.sources),
                 now=self.now,
             )
         return self._found
 
-    def _wakes(self) -> Iterator[datetime]:
+    def _wake_at(self, edges: datetime | None) -> datetime | None:
         """When time alone may change something: not when it would have, before parts found otherwise."""
-        bakes = (one.collection.next_change for one in self.rollouts.values())
-        causes = (cause.until for one in self.ledger.restless() for _, cause, _ in one.rows)
-        return filter(None, (self.propagation.edges, *bakes, *causes))
+        return earliest(edges, *(one.collection.next_change for one in self.rollouts.values()))
 
     @property
     def crds(self) -> Sequence[Object]:
@@ -235,13 +232,27 @@ class Whole:
         rollout, name = self.rollouts.get(one.rollout), one.item.key
         return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name).name == one.wave
 
-    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State], wake_at: datetime | None) -> None:
+    def elapse(self, now: datetime) -> frozenset[ObjectKey] | None:
+        """Time has passed: the instances whose bake has ended or whose deadline has passed, which count otherwise from now on and have to be looked
+        at; None where it may have changed more than that.
+        """
+        self._advance(now)
+        late, self._late = frozenset(self._late), set()
+        return None if self.propagation.edges and self.propagation.edges <= now else late
+
+    def _advance(self, now: datetime) -> None:
+        due = {name: one.collection.advance(now) for name, one in self.rollouts.items()}
+        moved = {name for name, items in due.items() if items}
+        self._moved(moved, moved)
+        roots = (self.root_of(self.rollouts[name].keys[item]) for name in moved for item in due[name])
+        self._late |= set(filter(None, roots))
+
+    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State]) -> None:
         """These instances may move: their rollouts have counted and stored it."""
         self.granted |= targets
         before, self._found = self.propagation, None
         stored = {name: self._with_waves(name, state) for name, state in states.items()}
-        earliest = min(filter(None, (before.wake_at, wake_at)), default=None)
-        self.propagation = replace(before, states={**before.states, **stored}, wake_at=earliest)
+        self.propagation = replace(before, states={**before.states, **stored}, wake_at=self._wake_at(before.edges))
 
     def foresaw(self, obj: Object) -> bool:
         """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
@@ -282,7 +293,7 @@ class Whole:
     def put(
         self,
         part: Pass,
-        instances: Collection[ObjectKey],
+        instances: frozenset[ObjectKey],
         archive: Archive,
         looked_at: Mapping[ObjectKey, Declared],
     ) -> Pass:
@@ -298,6 +309,9 @@ class Whole:
         moved = {one.rendered.parent: self._plan(one) for one in part.plan.sets}
         self.is_untold |= any(before is None or _said(before) != _said(after) for before, after in moved.values())
         self.is_untold |= any(not result.is_bookkeeping for result in part.results)
+        if part.now:
+            self._advance(part.now)
+        self._late -= instances
         self._count(part.propagation)
         self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
@@ -347,20 +361,22 @@ class Whole:
         return self.ledger.put(account), account
 
     def _count(self, found: Propagation) -> None:
-        before, counted = self.propagation, found.counted.values()
+        counted = found.counted.values()
         moved = {one.rollout for one in counted if self._counts_otherwise(one)}
-        states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in moved}}
-        asked = moved | {one.rollout for one in counted if self._is_read_by_gates(one)}
-        self.moved |= asked
-        self.is_untold |= bool(moved)
-        self.is_outdated |= any(wave.waiting for name in asked for wave in states[name].waves)
+        self._moved(moved, moved | {one.rollout for one in counted if self._is_read_by_gates(one)})
         self._remembered |= found.remembered
-        self.propagation = replace(
-            before,
-            states=states,
-            wake_at=min(filter(None, (before.wake_at, found.wake_at)), default=None),
-            edges=min(filter(None, (before.edges, found.edges)), default=None),
-        )
+        edges = earliest(self.propagation.edges, found.edges)
+        self.propagation = replace(self.propagation, edges=edges, wake_at=self._wake_at(edges))
+
+    def _moved(self, counting: Collection[str], asked: Collection[str]) -> None:
+        """Something counts otherwise in these rollouts; those that are to be `asked` are these and more."""
+        before = self.propagation
+        states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in counting}}
+        self.moved |= set(asked)
+        self.is_untold |= bool(counting)
+        self.is_outdated |= any(wave.waiting for name in asked for wave in states[name].waves)
+        self.propagation = replace(before, states=states, wake_at=self._wake_at(before.edges))
+        self._found = None
 
     def _counts_otherwise(self, one: Counted) -> bool:
         """Count it as it is now; does that make a difference?"""

@@ -8,7 +8,7 @@ One collection belongs to one assignment of targets: when a wave gets another ta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from operator import add, sub
@@ -226,11 +226,16 @@ class Collection:
             member.wave.remove(member.item, member.standing)
             self._moments.discard(key)
 
-    def advance(self, now: datetime) -> None:
-        """Let time pass. An earlier time than the last one counts as the last one, so that a clock stepping back changes nothing."""
+    def advance(self, now: datetime) -> Sequence[str]:
+        """Let time pass. An earlier time than the last one counts as the last one, so that a clock stepping back changes nothing. Answers the items
+        whose moment has come.
+        """
         self.now = max(self.now, now)
-        while (due := self.next_change) and due <= self.now:
-            self.put(self[next(iter(self._moments))[1]])
+        due: list[str] = []
+        while (moment := self.next_change) and moment <= self.now:
+            due.append(next(iter(self._moments))[1])
+            self.put(self[due[-1]])
+        return due
 
     @property
     def next_change(self) -> datetime | None:

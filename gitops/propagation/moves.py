@@ -179,7 +179,8 @@ class Moves:
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one), rollout.state.completed)
         self.edges |= {one for one in (gates.wake_at, *(wait.not_before for wait in shut.values())) if one}
-        self.wake_ups |= {decision.wake_at} if decision.wake_at else set()
+        if decision.wake_at:
+            (self.wake_ups if decision.wake_at > now else self.edges).add(decision.wake_at)
 
     def _item(
         self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta, *, paced: bool

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from applier.plan import Change, Gates, Plan
-from applier.reasons import Blocked
+from applier.reasons import Blocked, Reason
 from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
 from gitops.propagation.stays import Counted, Rollout
@@ -21,11 +21,11 @@ from renderer.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
-    `wake_at`: when to look again although nothing happened; `edges`: the same for gates, windows and suspensions alone. `stopped`: a person has
-    suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a change that is made in spite of a closed window,
-    and what to record. `explain` adds why each instance is not moved to where Git wants it (`stays`), what the status of an instance has to remember
-    of its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`), and the `rollouts` as they were decided:
-    that takes as long as to decide, and only the decision that stands needs it.
+    `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose bakes and deadlines concern one
+    instance each. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a change
+    that is made in spite of a closed window, and what to record. `explain` adds why each instance is not moved to where Git wants it (`stays`), what
+    the status of an instance has to remember of its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`),
+    and the `rollouts` as they were decided: that takes as long as to decide, and only the decision that stands needs it.
     """
 
     places: Mapping[ObjectKey, Place] = field(default_factory=dict)
@@ -47,20 +47,29 @@ class Propagation:
 
     def after(self, plan: Plan) -> Propagation:
         """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so
-        itself.
+        itself, but for those whose turn comes by what others do.
         """
         causes = [
-            *(one.stays for one in plan.sets),
+            *(
+                one.stays
+                for one in plan.sets
+                if one.stays and not (one.stays.reason.is_turn or one.stays.reason is Reason.BAKING)
+            ),
             *(node.blocked for one in plan.sets for node in one.nodes),
             *(orphan.blocked for one in plan.sets for orphan in one.orphans),
         ]
-        moments = {self.wake_at, *(cause.until for cause in causes if cause)} - {None}
+        edges = {self.edges, *(cause.until for cause in causes if cause)}
         states = dict(self.states)
         for used in filter(None, map(self.under_glass, plan.changes)):
             rollout, entry = used
             states[rollout] = states.get(rollout, State()).noted(entry)
-        return replace(self, states=states, wake_at=min(filter(None, moments), default=None))
+        return replace(self, states=states, wake_at=earliest(self.wake_at, *edges), edges=earliest(*edges))
 
     def decides_as(self, other: Propagation) -> bool:
         """Would a pass do the same?"""
         return (self.places, self.gates.targets, self.frozen) == (other.places, other.gates.targets, other.frozen)
+
+
+def earliest(*moments: datetime | None) -> datetime | None:
+    """The first of those that there are."""
+    return min(filter(None, moments), default=None)

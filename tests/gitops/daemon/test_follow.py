@@ -85,6 +85,7 @@ class Aside:
     whole: Whole | None = None
     share: Share = field(default_factory=Share)
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
+    late: frozenset[ObjectKey] | None = None
 
     pending = ()
 
@@ -102,6 +103,9 @@ class Aside:
 
     def accept(self, _: Sequence[SourceState]) -> Wider:
         return Wider("nothing is known")
+
+    def elapse(self) -> frozenset[ObjectKey] | None:
+        return self.late
 
 
 @dataclass
@@ -432,6 +436,20 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
     following.wake_at = told
     await following.forever()
     assert moments == [due]
+
+
+@pytest.mark.parametrize(
+    ("late", "works"), [(frozenset({KEY}), Work.PART), (frozenset(), Work.EVERYTHING), (None, Work.EVERYTHING)]
+)
+def test_whom_alone_a_moment_concerns_is_looked_at_alone(late: frozenset[ObjectKey] | None, works: Work) -> None:
+    """As at the end of a bake; everything, where it is nobody in particular."""
+    following, script, _ = follower(found())
+    script.late = late
+    following.time_has_come()
+    key = following.queue.get()
+    assert key
+    assert (key.work, key.root) == (works, KEY if late else None)
+    assert following.queue.get() is None
 
 
 async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_on() -> None:

@@ -54,6 +54,12 @@ def granted(fleet: Fleet) -> list[str]:
     return named(found)
 
 
+def elapsed(fleet: Fleet) -> list[str]:
+    found = fleet.reconciler.elapse()
+    assert found is not None
+    return named(found)
+
+
 def widened(fleet: Fleet) -> str:
     found = fleet.call(fleet.reconciler.grant())
     assert isinstance(found, Wider), found
@@ -200,22 +206,49 @@ def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Flee
     looked_at(fleet, "i1")
     fleet.ready("i1")
     looked_at(fleet, "i1")
-    reconciler = fleet.reconciler
-    assert reconciler.whole
-    # As if time changed nothing else: no deadline passes.
-    reconciler.whole.propagation = replace(reconciler.whole.propagation, wake_at=None)
     fleet.clock.moment += timedelta(hours=6)
     assert granted(fleet) == []
     assert fleet.at("two") == ["i0", "i1"]
 
 
+def test_the_end_of_a_bake_is_for_a_part_and_the_deadline_of_one_that_is_there_for_nobody(fleet: Fleet) -> None:
+    """Nobody else is looked at: the rollout goes on by what it counts."""
+    fleet.push("two", paced={"shape": {"linear": {"n": 2}}, "bake": "30m", "maxFailures": 1})
+    fleet.settle()
+    for name in ("i0", "i1"):
+        fleet.ready(name)
+        looked_at(fleet, name)
+        fleet.clock.moment += timedelta(minutes=11)
+    assert granted(fleet) == []
+    assert elapsed(fleet) == []
+    fleet.clock.moment += timedelta(minutes=8)
+    assert elapsed(fleet) == ["i0"]
+    looked_at(fleet, "i0")
+    assert fleet.waits()["i0"] == "Settled"
+    assert granted(fleet) == []
+    fleet.clock.moment += timedelta(minutes=11)
+    assert elapsed(fleet) == ["i1"]
+    assert granted(fleet) == ["i2", "i3"]
+    looked_at(fleet, "i1", "i2", "i3")
+    assert fleet.waits()["i1"] == "Settled"
+    whole = fleet.reconciler.whole
+    assert whole
+    assert whole.propagation.wake_at
+    fleet.clock.moment = whole.propagation.wake_at
+    assert elapsed(fleet) == ["i2", "i3"], "they are not healthy in time"
+    assert widened(fleet) == f"a wave ends in the rollout links.{GROUP}"
+
+
 def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> None:
-    """A deadline that has passed may halt."""
+    """As where a window opens."""
     fleet.push("two")
     fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
-    fleet.clock.moment += timedelta(minutes=11)
+    whole = fleet.reconciler.whole
+    assert whole
+    whole.propagation = replace(whole.propagation, edges=fleet.clock.moment)
+    assert fleet.reconciler.elapse() is None
     assert "time" in widened(fleet)
 
 
@@ -229,7 +262,8 @@ def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
     looked_at(fleet, "i0")
     assert granted(fleet) == []
     fleet.settle()
-    assert (whole := fleet.reconciler.whole)
+    whole = fleet.reconciler.whole
+    assert whole
     assert not whole.is_outdated
     fleet.request("PATCH", f"/apis/{GROUP}/v1/namespaces/default/links/i0", {"metadata": {"labels": {"a": "b"}}}, MERGE)
     looked_at(fleet, "i0")
