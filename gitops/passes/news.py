@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from applier.reasons import Blocked, Reason
 from gitops.passes.accounts import Account
@@ -134,13 +135,9 @@ def _of_rollouts(before: Pass | None, after: Pass) -> Iterator[News]:
                 yield Halted(name, f"r{halt.target}" if halt.target else "the rollout", halt.why)
         noted = was.decisions if was else ()
         yield from (Overridden(name, one) for one in state.decisions if one.what == OVERRIDDEN and one not in noted)
-        over = {wave.name for wave in was.waves if _is_over(wave)} if was and was.targets == state.targets else set()
         waves = [wave for wave in state.waves if wave.total]
         for wave, following in zip(waves, [*(one.name for one in waves[1:]), ""], strict=True):
-            halted = wave.name in state.targets and state.halt_of(state.targets[wave.name])
-            if _is_over(wave) and wave.name not in over and len(waves) > 1 and not halted:
-                yield WaveOver(name, wave, following)
-
-
-def _is_over(wave: WaveProgress) -> bool:
-    return wave.settled + wave.failed + wave.held == wave.total > 0
+            passed = state.passed.get(wave.name)
+            if passed and len(waves) > 1 and passed != (was.passed.get(wave.name) if was else None):
+                is_at_it = state.targets.get(wave.name) == passed  # else it counts for its next target already
+                yield WaveOver(name, wave if is_at_it else replace(wave, settled=wave.total), following)

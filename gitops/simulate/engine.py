@@ -1,8 +1,8 @@
 """Runs the reconciler in virtual time: passes, then a jump to the next moment at which anything can be different.
 
-Nothing is decided here but when to look at what, as the daemon does: at whom an event concerns, such as a workload that gets ready; at everything
-when a commit arrives or a time has come that a pass named (`wake_at`), and where a pass over a part says so. Who waits is told why at once, which
-the daemon does some seconds later.
+Nothing is decided here but when to look at what, as the daemon does: at whom an event concerns, such as a workload that gets ready or the end of its
+bake; at everything when a commit arrives or another time has come that a pass named (`wake_at`), and where a pass over a part says so. Who waits is
+told why at once, which the daemon does some seconds later, and when a window begins or ends, which it does within minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
+from gitops.propagation.propagation import earliest
 from gitops.propagation.rules import in_force
 from gitops.propagation.window import Window
 from gitops.records.causes import blocked_rows
@@ -164,16 +165,16 @@ class Simulation:
             self._wake(None)
             return
         self._last, self._was_whole = found, roots is None
-        if not self._is_known(found):
+        if self._was_whole and self._is_due(found.propagation.wake_at):
+            self._wake(None)  # another target may follow at once
+        elif not self._is_known(found):
             self._wake(roots)
 
+    def _is_due(self, moment: datetime | None) -> bool:
+        return moment is not None and moment <= self.clock.now()
+
     def _tell_again(self, whole: Whole) -> None:
-        """Why those wait that have not moved. Where they wait for something else, or a window has closed, a pass over everything tells it."""
-        judged, now = whole.begun.now or self.begins, self.clock.now()
-        closings = ((one, one.timeline.span(judged).until) for one in self._windows)
-        if any(end and (judged < end - one.cutoff <= now or judged < end <= now) for one, end in closings):
-            self._wake(None)
-            return
+        """Why those wait that have not moved. Where they wait for something else a pass over everything tells it."""
         found = self.reconciler.retold()
         before = (standing(whole.plans[one.rendered.parent], None) for one in found)
         if not all(standing(one, None).continues(was) for one, was in zip(found, before, strict=True)):
@@ -203,9 +204,8 @@ class Simulation:
             stood[stands] += 1
             if self.recorder.is_settled() and self.world.due is None:
                 return "all is as Git says"
-            named = min(filter(None, (found.propagation.wake_at, found.plan.turns_at)), default=None)
-            moments = (named, self.world.due if stood[stands] < self._in_turn else None)
-            upcoming = min(filter(None, moments), default=None)
+            due = self.world.due if stood[stands] < self._in_turn else None
+            upcoming = earliest(found.propagation.wake_at, found.plan.turns_at, due)
             if upcoming is None and not self._was_whole:
                 self._wake(None)
                 continue
@@ -216,10 +216,19 @@ class Simulation:
             if upcoming >= limit:
                 self.clock.moment = limit
                 return "the time is over"
-            self.clock.moment = max(upcoming, self.clock.moment + timedelta(seconds=1))
+            edge = self._next_edge()
+            self.clock.moment = max(earliest(upcoming, edge) or upcoming, self.clock.moment + timedelta(seconds=1))
             self.world.settle()
-            if named and named <= self.clock.moment:
+            if self._is_due(edge) or self._is_due(found.plan.turns_at):
                 self._wake(None)
+            elif self._is_due(found.propagation.wake_at):
+                self._wake(self.reconciler.elapse())
+
+    def _next_edge(self) -> datetime | None:
+        """When a window begins or ends next, or lets nothing new start in what is left of it."""
+        now = self.clock.now()
+        ends = ((one.cutoff, end) for one in self._windows if (end := one.timeline.span(now).until))
+        return earliest(*(moment for cutoff, end in ends for moment in (end - cutoff, end) if moment > now))
 
     def _wrote(self, result: Result) -> None:
         if self._is_recording:

@@ -69,28 +69,42 @@ def test_what_is_decided_once_would_be_decided_again(
 
 @examples(4)
 @example(
-    {"shape": {"linear": {"n": 1}}, "waves": WAVES}, {**HOURS, "until": "12:06"}, {}, "ready=4m", timedelta(hours=1)
+    {"shape": {"linear": {"n": 1}}, "waves": WAVES}, {**HOURS, "until": "12:06"}, {}, "ready=4m", timedelta(hours=1), ""
 )
-@example({"bake": "10m"}, None, {"gates": SETTLED}, "ready=1m..9m", timedelta(minutes=5))
+@example({"bake": "10m"}, None, {"gates": SETTLED}, "ready=1m..9m", timedelta(minutes=5), "")
+@example(
+    {"governs": "All", "waves": WAVES},
+    {**HOURS, "until": "12:06"},
+    {"gates": SETTLED},
+    "ready=4m",
+    timedelta(minutes=1),
+    "d",
+)
 @given(
     policy=policies,
     hours=st.sampled_from([None, HOURS, {**HOURS, "until": "12:06"}, {**HOURS, "kind": "Deny"}]),
     gates=st.sampled_from([{}, {"gates": SETTLED}, {"gates": IN_HOURS}, {"node_gates": IN_HOURS}]),
     assume=st.sampled_from(["ready=4m", "ready=1m..9m", "ready=1m..40m", "fail=b", "hang=c"]),
     later=st.sampled_from([timedelta(minutes=5), timedelta(hours=1)]),
+    newcomer=st.sampled_from(["", "d"]),
 )
 def test_passes_over_parts_tell_what_passes_over_everything_tell(
-    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
+    policy: dict[str, Any],
+    hours: dict[str, Any] | None,
+    gates: dict[str, Any],
+    assume: str,
+    later: timedelta,
+    newcomer: str,
 ) -> None:
-    """2.2, I5: who moves when, what holds it, and with which words."""
+    """2.2, I5: who moves when, what holds it, and with which words. Only whose write comes first at one moment may differ."""
 
     async def refused(self: Reconciler, roots: object) -> Wider:
         return Wider("everything is looked at")
 
-    _, told = simulated(policy, hours, gates, assume, later)
+    _, told = simulated(policy, hours, gates, assume, later, newcomer)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Reconciler, "part", refused)
-        assert simulated(policy, hours, gates, assume, later)[1] == told
+        assert simulated(policy, hours, gates, assume, later, newcomer)[1] == told
 
 
 def test_a_pass_that_lets_nobody_move_decides_once() -> None:
@@ -115,17 +129,26 @@ def counted(patched: pytest.MonkeyPatch) -> list[object]:
 
 
 def simulated(
-    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
+    policy: dict[str, Any],
+    hours: dict[str, Any] | None,
+    gates: dict[str, Any],
+    assume: str,
+    later: timedelta,
+    newcomer: str = "",
 ) -> tuple[list[Stored], bytes]:
-    """All objects and the timeline."""
-    fleet = Fleet(names=NAMES, **gates, written={"a": {"metadata": {"labels": {"tier": "canary"}}}})
+    """All objects and the timeline; the second commit brings the newcomer."""
+    canary = {"metadata": {"labels": {"tier": "canary"}}}
+    fleet = Fleet(names=NAMES, **gates, written={newcomer or "a": canary})
     fleet.push(hours=hours, pace=policy)
     simulation, base = Simulation(START, Assumptions.parse(assume), "0"), fleet.state
     pushes = []
     for image, at in (("two", START), ("three", START + later)):
+        fleet.names = NAMES if image == "two" else (*NAMES, *newcomer)
         fleet.push(image)
         pushes.append(Push(at, fleet.state, image))
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=3)))
     store = simulation.world.sandbox.state.store
     stored = [one for name in sorted(store.resources()) for one in store.shelf(name).objects.values()]
-    return stored, orjson.dumps(as_json(simulation.timeline(), assumed=assume, seed=0))
+    found = as_json(simulation.timeline(), assumed=assume, seed=0)
+    found["events"].sort(key=lambda one: (one["at"], one["kind"], one["who"], one["message"]))
+    return stored, orjson.dumps(found)

@@ -79,8 +79,8 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
         (Stage.SETTLED, FRIDAY + 12 * MINUTE, found.ends),
     ]
     assert spans(found, "i4") == [
-        (Stage.WAITING, FRIDAY, FRIDAY + 12 * MINUTE),
-        (Stage.HELD, FRIDAY + 12 * MINUTE, THAWS),
+        (Stage.WAITING, FRIDAY, FREEZES),
+        (Stage.HELD, FREEZES, THAWS),
         (Stage.MOVING, THAWS, THAWS + 4 * MINUTE),
         (Stage.SETTLED, THAWS + 4 * MINUTE, found.ends),
     ]
@@ -252,6 +252,23 @@ def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
     found = simulated(fleet)
     assert (found.warnings, found.ended) == ((), "all is as Git says")
     assert "level 1  certificate updated" in [text for _, text in told(found, "write")]
+
+
+def test_a_wave_that_is_over_is_told_once_although_its_next_target_follows_at_once() -> None:
+    """It settles at the first commit in the moment in which the wave before it lets it move to the second."""
+    canary = {"metadata": {"labels": {"tier": "canary"}}}
+    fleet = Fleet(names=("a", "b", "c"), written={"a": canary})
+    waves = [{"name": "first", "selector": {"matchLabels": {"tier": "canary"}}}]
+    fleet.push(pace={"onNewRevision": "Pipeline", "waves": waves})
+    simulation, base, pushes = Simulation(START, Assumptions.parse("ready=4m"), "0"), fleet.state, []
+    for image, at in (("two", START), ("three", START + 8 * MINUTE)):
+        fleet.push(image)
+        pushes.append(Push(at, fleet.state, image))
+    asyncio.run(simulation.run(base, pushes, START + timedelta(days=1)))
+    first, rest = "wave first settled, 1 of 1; wave rest starts", "wave rest settled, 2 of 2"
+    assert told(simulation.timeline(), "wave") == [
+        (START + number * MINUTE, text) for number, text in ((4, first), (12, first), (12, rest), (20, rest))
+    ]
 
 
 def test_a_pattern_that_names_nothing_is_told() -> None:
