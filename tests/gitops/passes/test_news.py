@@ -12,6 +12,7 @@ from gitops.cli.progress import standing, under_way
 from gitops.passes.known import Pass
 from gitops.passes.news import Failed, Halted, Held, Overridden, Settled, WaveOver, Wrong, news
 from gitops.passes.tally import Tally
+from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_windows_in_force import HOURS, SATURDAY
 
@@ -133,3 +134,18 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     assert standing(Tally.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
     fleet.move("two")
     assert under_way(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
+
+
+def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: Fleet) -> None:
+    """The ledger of everything goes on under it: what it moved is kept apart, for else it would be compared with itself."""
+    fleet.push("two")
+    fleet.settle()
+    fleet.ready("a")
+    fleet.settle()
+    before = fleet.step()
+    fleet.ready("b")
+    found = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", "b")]))
+    assert isinstance(found, Pass)
+    assert list(news(before, found)) == [Settled(ObjectKey(GROUP, "Link", "default", "b"))]
+    _, told = heard(fleet, found)
+    assert [one for one in told if isinstance(one, Settled)] == []
