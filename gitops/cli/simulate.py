@@ -219,10 +219,15 @@ def _comparison(
         )
     yield from aligned(rows)
     delays = [one.delay for one in compared if one.delay]
-    longest = length(max(delays, default=timedelta()).total_seconds())
+    longest = length(max((timedelta(), *delays)).total_seconds())
     overtaken = sum(one.tested.overtaken and not one.actual.overtaken for one in compared)
     yield ""
     yield f"{len(delays)} of {len(compared)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."
+    alone = {
+        "their own rules": sum(bool(one.actual.settled) and not one.tested.settled for one in compared),
+        "this policy": sum(bool(one.tested.settled) and not one.actual.settled for one in compared),
+    }
+    yield from (f"{number} would have settled under {rules} alone." for rules, number in alone.items() if number)
     yield from (f"Warning: {one}" for one in tested.warnings)
 
 

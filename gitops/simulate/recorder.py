@@ -187,7 +187,9 @@ def called(key: ObjectKey) -> str:
 
 
 def length(seconds: float) -> str:
-    """`52s`, `2m`, `1h30m`, `2d4h`."""
+    """`52s`, `2m`, `1h30m`, `2d4h`; `-2m` where it is sooner."""
+    if seconds < 0:
+        return f"-{length(-seconds)}"
     whole = round(seconds)
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"

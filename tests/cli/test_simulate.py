@@ -101,6 +101,31 @@ def test_other_rules_are_tried_on_the_commits_of_the_past(
     assert [one["delaySeconds"] for one in compared] == [218400, 0]
 
 
+def test_rules_that_let_more_through_settle_a_commit_sooner_or_alone(
+    capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A freeze of two hours keeps one commit, one of years the next."""
+
+    def frozen(begins: str, ends: str) -> bytes:
+        return manifest("freeze", kind="Deny", timeZone="UTC", schedule={"once": [{"start": begins, "end": ends}]})
+
+    for at, image, ends in (("10:50", "four", "2026-11-27T13:00"), ("14:00", "five", "2036-01-01T00:00")):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-27T{at}:00+00:00")
+        said = {"freeze.json": frozen("2026-11-27T10:00", ends).decode()}
+        platform.commit({**files(image), **said}, message=f"move to {image}")
+    rules = tmp_path / "past.json"
+    rules.write_bytes(frozen("2020-01-01T00:00", "2020-01-02T00:00"))
+    place = str(platform.path)
+    lines = printed(
+        capsys, place, "--base", "main~2", "--policy", str(rules), "--assume", "ready=4m", "--utc"
+    ).splitlines()
+    assert "-2h10m" in next(line for line in lines if line.endswith("four")).split()
+    assert lines[-2:] == [
+        "1 of 2 would have settled at another time, at most 0s later; 0 more overtaken.",
+        "1 would have settled under this policy alone.",
+    ]
+
+
 def test_what_is_wrong_is_told_with_its_line(
     capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path
 ) -> None:
