@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from gitops.simulate.timeline import Arrival, Span, Stage, Timeline
+from gitops.simulate.timeline import Arrival, Stage, Timeline
 from renderer.values import dataclass
 
 
@@ -33,11 +32,7 @@ def held(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
     """For how long at least one instance was held by the calendar, a gate or a person between these times."""
     spans = (span for track in timeline.tracks for span in track.spans if span.standing.stage is Stage.HELD)
     total, until = timedelta(), begins
-    for span in sorted(_within(spans, begins, ends), key=lambda span: span.begins):
+    for span in sorted(spans, key=lambda span: span.begins):
         total += max(timedelta(), min(span.ends, ends) - max(span.begins, until))
         until = max(until, min(span.ends, ends))
     return total
-
-
-def _within(spans: Iterable[Span], begins: datetime, ends: datetime) -> Iterable[Span]:
-    return (span for span in spans if span.begins < ends and begins < span.ends)

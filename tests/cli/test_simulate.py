@@ -32,9 +32,9 @@ def files(image: str) -> dict[str, str | None]:
 
 @pytest.fixture
 def platform(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Its history: the fleet on a Monday, then a change on Friday morning, and one in the middle of the next week."""
-    for day, image in (("16T09:00", "one"), ("20T10:50", "two"), ("25T10:00", "three")):
-        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-{day}:00+00:00")
+    """Its history: the fleet on a Monday, then a change on Friday morning, and one on a Wednesday of the next month."""
+    for day, image in (("11-16T09:00", "one"), ("11-20T10:50", "two"), ("12-16T10:00", "three")):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-{day}:00+00:00")
         repository.commit(files(image), message=f"move to {image}")
     return repository
 
@@ -63,12 +63,12 @@ def test_the_timeline_tells_what_moves_and_what_waits(capsys: pytest.CaptureFixt
 def test_json_has_every_span_and_the_same_input_gives_the_same_bytes(
     capsys: pytest.CaptureFixture[str], platform: Repository
 ) -> None:
-    arguments = (str(platform.path), "--base", "main~1", "--head", "main", *AT, "-o", "json")
+    arguments = (str(platform.path), "--base", "main~1", "--head", "main", *AT, "--seed", "7", "-o", "json")
     first = printed(capsys, *arguments)
     assert printed(capsys, *arguments) == first
     found = json.loads(first)
     assert (found["from"], found["to"]) == ("2026-11-20T10:50:00Z", "2026-11-20T11:02:00Z")
-    assert found["summary"]["settled"] == 4
+    assert (found["summary"]["settled"], found["seed"]) == (4, 7)
     assert found["commits"][0]["settled"] == "2026-11-20T11:02:00Z"
     assert found["instances"][1]["spans"][0] == {
         "by": ["default/a"],
@@ -88,14 +88,14 @@ def test_the_picture_is_svg(capsys: pytest.CaptureFixture[str], platform: Reposi
 def test_other_rules_are_tried_on_the_commits_of_the_past(
     capsys: pytest.CaptureFixture[str], platform: Repository, tmp_path: Path
 ) -> None:
-    """A freeze on weekends would have held the commit of Friday until Monday, and not the one of Wednesday."""
+    """A freeze on weekends would have held the commit of Friday until Monday, and not the one of Wednesday, which has two weeks of its own."""
     rules = tmp_path / "stricter.json"
     rules.write_bytes(manifest("freeze", **{**FREEZE, "schedule": {"cron": "30 10 * * 5"}}))
     arguments = (str(platform.path), "--base", "main~2", "--policy", str(rules), "--assume", "ready=4m", "--utc")
     rows = [line.split("   ") for line in printed(capsys, *arguments).splitlines() if line.endswith(("two", "three"))]
     assert [[cell.strip() for cell in row if cell][1:] for row in rows] == [
         ["Fri 2026-11-20 10:50", "Fri 2026-11-20 11:02", "Sun 2026-11-22 23:42", "2d12h40m", "2d12h40m", "move to two"],
-        ["Wed 2026-11-25 10:00", "Wed 2026-11-25 10:12", "Wed 2026-11-25 10:12", "0s", "0s", "move to three"],
+        ["Wed 2026-12-16 10:00", "Wed 2026-12-16 10:12", "Wed 2026-12-16 10:12", "0s", "0s", "move to three"],
     ]
     compared = json.loads(printed(capsys, *arguments, "-o", "json"))["comparison"]
     assert [one["delaySeconds"] for one in compared] == [218400, 0]
@@ -140,6 +140,7 @@ def test_what_is_wrong_is_told_with_its_line(
     assert "no branch, tag or commit" in printed(capsys, place, "--base", "nowhere", code=1)
     assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=USAGE)
     assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-19T10:00", code=USAGE)
+    assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-20T10:50", code=USAGE)
     assert "0<=x<=" in printed(capsys, place, "--base", "main", "--seed", str(2**64), code=USAGE)
     assert "longer than 36525d" in printed(capsys, place, "--base", "main", "--assume", "ready=99999d", code=USAGE)
     assert "no commit between" in printed(capsys, place, "--base", "main", "--policy", str(rules), code=1)
@@ -174,7 +175,7 @@ def test_a_broken_commit_in_the_middle_of_a_history_keeps_what_was(
 ) -> None:
     """One instance cannot be read for a day: it stays, and the commit that mends it finds it as it was."""
     for day, text in ((26, "kind: [\n"), (27, files("three")["b.json"])):
-        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-11-{day}T10:00:00+00:00")
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-12-{day}T10:00:00+00:00")
         platform.commit({"b.json": text}, message=f"day {day}")
     rules = tmp_path / "freeze.json"
     rules.write_bytes(manifest("freeze", **FREEZE))

@@ -147,8 +147,13 @@ def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
     review.pull(config("b"))
     review.run(everything)
     assert "; marked **stale** when `main` goes on.</sub>" in review.forge.bodies(1)[0].splitlines()[-1]
-    tip = review.repository.commit(config("z"))
-    review.run(everything)
+    tip = ""
+
+    async def gone_on(_: Reviewer) -> None:
+        nonlocal tip
+        tip = review.repository.commit(config("z"))
+
+    review.run(everything, gone_on, everything)
     (body,) = review.forge.bodies(1)
     assert f"> **Stale**: `main` has gone on to `{tip[:7]}`" in body
     assert "1 create" in body

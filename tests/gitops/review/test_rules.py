@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gitops.review import rules
 from gitops.review.markdown import comment
 from tests.gitops.review.commits import changed, planned, planned_beside, sample
 
@@ -43,6 +44,19 @@ def test_a_rule_that_moves_or_breaks_changes_nothing() -> None:
     assert told(sample(), moved) == []
     broken = changed(sample(), POLICY, "maxFailures: 0", "maxFailures: none")
     assert told(sample(), broken) == []
+
+
+def test_a_calendar_that_comes_changes_or_goes_is_told_by_its_file() -> None:
+    """It may hold dates by the hundred."""
+
+    def told_of(before: dict[str, str], after: dict[str, str]) -> list[str]:
+        return [one.message for one in rules.changed({"calendars": before}, {"calendars": after})]
+
+    one, other = {"a.ics": "BEGIN:VCALENDAR", "b.ics": "x"}, {"a.ics": "BEGIN:", "b.ics": "x"}
+    assert [told_of(*pair) for pair in ((one, other), ({"b.ics": "x"}, one), (one, {"b.ics": "x"}))] == [
+        ["calendar a.ics changes"]
+    ] * 3
+    assert told_of(one, one) == []
 
 
 def test_a_cluster_says_what_was_in_force() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -19,10 +20,11 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.axis import Axis
+from gitops.simulate.backtest import held
 from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
-from gitops.simulate.timeline import Span, Stage, Timeline
+from gitops.simulate.timeline import Span, Stage, Standing, Timeline, Track
 from renderer import keys
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
@@ -88,6 +90,66 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     assert (held.standing.reason, held.standing.by, held.standing.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
     (commit,) = found.arrivals
     assert (found.ended, commit.started, commit.settled) == ("all is as Git says", FRIDAY, THAWS + 8 * MINUTE)
+
+
+def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
+    """It arrives at its own time; of the first the others never move to that."""
+    fleet = Fleet(names=TEN[:4])
+    fleet.push()
+    base, pushes = fleet.state, list[Push]()
+    for number, image in enumerate(("two", "three")):
+        fleet.push(image)
+        pushes.append(Push(START + number * 6 * MINUTE, fleet.state, image))
+    simulation = Simulation(START, Assumptions.parse("ready=4m"), "0")
+    asyncio.run(simulation.run(base, pushes, START + timedelta(days=14)))
+    found = simulation.timeline()
+    settled = START + 18 * MINUTE
+    assert [(one.at, one.started, one.settled, one.overtaken) for one in found.arrivals] == [
+        (START, START, None, True),
+        (START + 6 * MINUTE, START + 6 * MINUTE, settled, False),
+    ]
+    told_of = [(one["commit"], one.get("overtaken")) for one in as_json(found, assumed="", seed=0)["commits"]]
+    assert told_of == [(pushes[0].catalog.revision, True), (pushes[1].catalog.revision, None)]
+
+
+def test_instances_stand_in_the_order_of_their_waves() -> None:
+    """Not in that of their names; and each that was changed is drawn, be it for no time at all."""
+    last = {"metadata": {"labels": {"tier": "last"}}}
+    waves = [{"name": tier, "selector": {"matchLabels": {"tier": tier}}} for tier in ("first", "last")]
+    written = {"a": last, "b": {"metadata": {"labels": {"tier": "first"}}}}
+    found = simulated(Fleet(names=("a", "b"), written=written), pace={"waves": waves})
+    assert [(one.instance.name, one.wave) for one in found.tracks] == [("b", "first"), ("a", "last")]
+    at_once = replace(found.tracks[0], spans=found.tracks[0].spans[-1:])
+    assert at_once.spans[0].standing.stage is Stage.SETTLED
+    for changed, rows in ((at_once, 2), (replace(at_once, written=False), 1)):
+        drawn = picture(replace(found, tracks=(changed, found.tracks[1])))
+        assert ("1 instances are not changed" in drawn) == (rows == 1)
+
+
+HELD = Standing(Stage.HELD, Reason.WINDOW_CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "held_for"),
+    [
+        ([(0, 10)], 10),
+        ([(0, 10), (5, 20)], 20),
+        ([(0, 20), (5, 10)], 20),
+        ([(0, 5), (10, 20)], 15),
+        ([(-10, 5), (25, 40)], 10),
+        ([(-10, -5), (30, 40)], 0),
+    ],
+)
+def test_how_long_something_was_held_counts_no_minute_twice(minutes: list[tuple[int, int]], held_for: int) -> None:
+    """Between two times, half an hour apart, whoever it was."""
+    tracks = tuple(
+        Track(
+            ObjectKey("g", "Link", "", str(number)), "", "", (Span(START + a * MINUTE, START + b * MINUTE, HELD),)
+        )
+        for number, (a, b) in enumerate(minutes)
+    )
+    timeline = Timeline("platform", START, START, "", (), tracks, (), ())
+    assert held(timeline, START, START + 30 * MINUTE) == held_for * MINUTE
 
 
 def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
