@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import click
 import pytest
@@ -14,7 +15,7 @@ from gitops.review.as_json import as_json
 from gitops.review.markdown import comment
 from gitops.review.report import Report, Room
 from gitops.words.times import Times
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import MERGE, Fleet
 from tests.gitops.review.commits import planned
 
 CANARY = {"tier": "canary"}
@@ -27,27 +28,24 @@ def room(report: Report) -> Room | None:
     return found
 
 
-def files(image: str, instances: int, window: object, policy: object) -> dict[str, str]:
+def files(image: str, instances: int, window: object, policy: object, **windows: object) -> dict[str, str]:
     fleet = Fleet(
         names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": {"labels": CANARY}}}
     )
     fleet.push(image)
     assert fleet.catalog
     found = {file: content.data.decode() for file, content in fleet.catalog.contents.items()}
-    for kind, spec in (("PropagationWindow", window), ("PropagationPolicy", policy)):
-        manifest = {
-            "apiVersion": "levelgate.dev/v1alpha1",
-            "kind": kind,
-            "metadata": {"name": kind.lower()},
-            "spec": spec,
-        }
-        found[f"{kind}.json"] = json.dumps(manifest)
+    rules = {"propagationwindow": window, "propagationpolicy": policy, **windows}
+    for name, spec in rules.items():
+        kind = "PropagationPolicy" if name == "propagationpolicy" else "PropagationWindow"
+        manifest = {"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        found[f"{name}.json"] = json.dumps(manifest)
     return found
 
 
-def report_of(window: dict[str, object], policy: object, instances: int = 5) -> Report:
+def report_of(window: dict[str, object], policy: object, instances: int = 5, **windows: object) -> Report:
     rules = {**MONDAY, **window}, policy
-    return planned(files("one", instances, *rules), files("two", instances, *rules))
+    return planned(files("one", instances, *rules, **windows), files("two", instances, *rules, **windows))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +71,14 @@ def test_what_is_left_of_a_window_is_counted_to_its_last_start() -> None:
     found = room(report_of({"duration": "2h", "cutoff": "90m"}, {"shape": {"linear": {"n": 2}}}))
     assert found == Room(timedelta(minutes=30), timedelta(hours=1))
     assert not found.is_enough
+
+
+def test_of_several_windows_the_one_counts_that_closes_first() -> None:
+    """One of five may start nothing from ten on."""
+    deny = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 10 * * 1"}, "duration": "8h"}
+    closes = {**deny, "selector": {"instances": {"matchLabels": CANARY}}}
+    found = report_of({"duration": "2h"}, {"shape": {"linear": {"n": 5}}}, closes=closes)
+    assert room(found) == Room(timedelta(hours=1), timedelta(minutes=20))
 
 
 def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
@@ -104,22 +110,55 @@ def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
     assert [step.room for step in found.steps] == [None]
 
 
+FIXED = {
+    "id": "fixed",
+    "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fixed"}, "data": {"a": "b"}},
+}
+
+
+def moved(fleet: Fleet, **rules: Any) -> None:
+    """To `two`, an hour after all else was made, in four minutes from its first write to being healthy."""
+    fleet.start(**rules)
+    fleet.clock.moment += timedelta(hours=1)
+    fleet.push("two")
+    fleet.step()
+    fleet.clock.moment += timedelta(minutes=4)
+    fleet.ready("a")
+    fleet.step()
+
+
+def planned_now(fleet: Fleet) -> Room | None:
+    fleet.push("three", monday={**MONDAY, "duration": "2h"})
+    return room(fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock)))
+
+
 def test_what_is_recorded_counts_before_deadlines() -> None:
-    """The last move took four minutes from its first write to being healthy; of an instance that lost its health since nothing is known."""
-    with Fleet(names=("a",)) as fleet:
-        fleet.start()
-        fleet.push("two")
-        fleet.step()
-        fleet.clock.moment += timedelta(minutes=4)
-        fleet.ready("a")
-        fleet.step()
-        fleet.push("three", monday={**MONDAY, "duration": "2h"})
-
-        def planned_now() -> Room | None:
-            found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock))
-            return room(found)
-
-        assert planned_now() == Room(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
+    """The last move took four minutes, whenever what it left alone was made; of an instance that lost its health since nothing is known."""
+    with Fleet(names=("a",), more=[FIXED]) as fleet:
+        moved(fleet)
+        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
         fleet.ready("a", ready=False)
         fleet.step()
-        assert planned_now() == Room(timedelta(hours=2), timedelta(minutes=20))
+        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=20))
+
+
+def test_what_was_written_since_is_not_what_took_so_long() -> None:
+    """A repair, for example, that costs no health: nobody knows how long all of it would take."""
+    path = "/api/v1/namespaces/default/configmaps/fixed"
+    with Fleet(names=("a",), more=[FIXED]) as fleet:
+        moved(fleet)
+        fleet.request("PATCH", f"{path}?fieldManager=kubectl-edit", {"data": {"a": "c"}}, MERGE)
+        fleet.step(timedelta(minutes=1))
+        assert fleet.request("GET", path)["data"] == {"a": "b"}
+        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=20))
+
+
+def test_what_lost_its_health_while_it_baked_says_nothing_of_the_next_time() -> None:
+    with Fleet(names=("a",)) as fleet:
+        moved(fleet, pace={"bake": "30m"})
+        for ready, after in ((False, 1), (True, 1), (True, 31)):
+            fleet.clock.moment += timedelta(minutes=after)
+            fleet.ready("a", ready=ready)
+            fleet.step()
+        assert fleet.waits() == {"a": "Settled"}
+        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=50))
