@@ -15,6 +15,7 @@ from gitops.review.as_json import as_json
 from gitops.review.markdown import comment
 from gitops.review.report import Report, Room
 from gitops.words.times import Times
+from renderer import keys
 from tests.gitops.fleet import MERGE, Fleet
 from tests.gitops.review.commits import planned
 
@@ -28,10 +29,12 @@ def room(report: Report) -> Room | None:
     return found
 
 
-def files(image: str, instances: int, window: object, policy: object, **windows: object) -> dict[str, str]:
-    fleet = Fleet(
-        names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": {"labels": CANARY}}}
-    )
+def files(
+    image: str, instances: int, window: object, policy: object, note: str = "", **windows: object
+) -> dict[str, str]:
+    """The first instance is the canary, and may have an annotation."""
+    canary = {"labels": CANARY, "annotations": {note: "INC-7"} if note else {}}
+    fleet = Fleet(names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": canary}})
     fleet.push(image)
     assert fleet.catalog
     found = {file: content.data.decode() for file, content in fleet.catalog.contents.items()}
@@ -43,9 +46,12 @@ def files(image: str, instances: int, window: object, policy: object, **windows:
     return found
 
 
-def report_of(window: dict[str, object], policy: object, instances: int = 5, **windows: object) -> Report:
-    rules = {**MONDAY, **window}, policy
-    return planned(files("one", instances, *rules, **windows), files("two", instances, *rules, **windows))
+def report_of(
+    window: dict[str, object], policy: object, instances: int = 5, note: str = "", **windows: object
+) -> Report:
+    whole = {**MONDAY, **window}
+    base, head = (files(image, instances, whole, policy, note, **windows) for image in ("one", "two"))
+    return planned(base, head)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +97,32 @@ def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
     assert [first.what, second.what] == ["wave canary, window propagationwindow:", "wave rest:"]
     assert first.at is not None
     assert (second.at, second.after) == (first.at, "after the wave before it")
+
+
+OTHERS = {"selector": {"instances": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}}
+
+
+@pytest.mark.parametrize("note", ["", keys.SUSPEND, keys.HOLD])
+def test_when_a_wave_starts_is_not_known_where_one_before_it_may_never(note: str) -> None:
+    """Its own window tells nothing then; one that is held or suspended is passed by the others."""
+    canary = {"matchLabels": CANARY}
+    never = {"schedule": {"once": [{"start": "2020-01-01T00:00", "end": "2020-01-02T00:00"}]}}
+    selector = {"instances": {"matchLabels": {"tier": "none"}} if note else canary}
+    waves = {"waves": [{"name": "canary", "selector": canary}]}
+    report = report_of({**never, "selector": selector}, waves, note=note, monday={**MONDAY, "duration": "2h", **OTHERS})
+    (last,) = (step for step in report.steps if step.what.startswith("wave rest"))
+    assert (last.at is not None, last.after) == (bool(note), "after the wave before it")
+
+
+def test_a_wave_waits_for_approvals_after_those_before_it_and_no_others() -> None:
+    selectors = [{"matchLabels": CANARY}, {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}]
+    waves = [{"name": name, "selector": one} for name, one in zip(("canary", "prod"), selectors, strict=True)]
+    approvals = [{"after": {"wave": name}} for name in ("canary", "prod")]
+    report = report_of({"duration": "2h", "selector": {"namespaces": ["x"]}}, {"waves": waves, "approvals": approvals})
+    assert [(step.what, step.after) for step in report.steps] == [
+        ("wave canary:", ""),
+        ("wave prod:", "after the wave before it and an approval after canary"),
+    ]
 
 
 def test_all_forms_tell_it() -> None:

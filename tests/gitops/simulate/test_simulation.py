@@ -143,9 +143,7 @@ HELD = Standing(Stage.HELD, Reason.WINDOW_CLOSED)
 def test_how_long_something_was_held_counts_no_minute_twice(minutes: list[tuple[int, int]], held_for: int) -> None:
     """Between two times, half an hour apart, whoever it was."""
     tracks = tuple(
-        Track(
-            ObjectKey("g", "Link", "", str(number)), "", "", (Span(START + a * MINUTE, START + b * MINUTE, HELD),)
-        )
+        Track(ObjectKey("g", "Link", "", str(number)), "", "", (Span(START + a * MINUTE, START + b * MINUTE, HELD),))
         for number, (a, b) in enumerate(minutes)
     )
     timeline = Timeline("platform", START, START, "", (), tracks, (), ())
