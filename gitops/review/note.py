@@ -63,11 +63,6 @@ def sealed(body: str, seal: Seal) -> str:
     return _STATE.sub(lambda found: f"<!-- levelgate:state {found[1]}{_SEAL}{seal(_content(body))} -->", body, count=1)
 
 
-def unfinished(body: str) -> str:
-    """The same, saying of no commits that it is theirs."""
-    return _STATE.sub("<!-- levelgate:state  -->", body, count=1)
-
-
 def closed(body: str, state: PullState) -> str:
     """The comment of a pull request that is over: what it says is not kept up to date any more."""
     if _said(body) == _over(state):

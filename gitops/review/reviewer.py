@@ -174,12 +174,10 @@ class Reviewer:
         return limit, limit // _SHORTER, limit // _SHORTER**2
 
     async def _tell(self, pull: PullRequest, found: list[Comment], bodies: Sequence[str], status: Status) -> None:
-        """The state, which links to the comment, comes before the comment says of which commits it is: whoever is broken off between them begins
-        again.
-        """
+        """The state, which links to the comment, comes before that is sealed: whoever is broken off between them begins again."""
         number = pull.number
         if not found:
-            found = [await _first_taken(map(note.unfinished, bodies), partial(self.forge.comment, number))]
+            found = [await _first_taken(bodies, partial(self.forge.comment, number))]
         await self.forge.tell(replace(status, url=found[0].url or pull.url))
         sealed = [note.sealed(body, self.forge.seal) for body in bodies]
         if not await _first_taken(sealed, partial(self._edited, number, found[0])):

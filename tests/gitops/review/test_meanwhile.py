@@ -64,6 +64,27 @@ def test_values_of_an_instance_go_at_once_and_the_definition_comes_in_its_turn()
         assert {live[f"y-{name}"]["text"] for name in ("first", "optional", "last")} == {"two"}
 
 
+def test_a_value_that_only_the_revision_before_holds_is_shown_nowhere() -> None:
+    """I10: a new instance is made at it until its turn, with a Secret and with what copies that."""
+    secret = config_map("secret")
+    secret["template"] |= {"kind": "Secret", "stringData": {"token": "${'c4nary-' + schema.spec.text}"}}
+    del secret["template"]["data"]
+    copy = config_map("copy")
+    copy["template"]["data"] = {"url": "${'db://c4nary-' + schema.spec.text + '@db'}"}
+    with Platform() as platform:
+        platform.commit({**files("1", policy="", x={}), "link.json": definition("Link", [secret, copy], spec=FIELDS)})
+        run(platform)
+        link = definition("Link", [config_map("other")], spec=FIELDS)
+        platform.commit({**files("1", x={}, z={"text": "two"}), "link.json": link})
+        plan = platform.plan()
+    (copied,) = (change for change in plan.changes if change.ref == "ConfigMap/default/z-copy")
+    assert parts((copied,)) == [
+        ("create 0 ConfigMap/default/z-copy", ("data: None -> {'url': 'db://(secret #1)@db'}",), []),
+        ("delete 0 ConfigMap/default/z-copy", (), ["PaceReached"]),
+    ]
+    assert "c4nary" not in repr(plan)
+
+
 def test_what_values_take_away_goes_at_once() -> None:
     with Platform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))

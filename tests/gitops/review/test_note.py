@@ -55,7 +55,8 @@ def test_it_is_known_again_by_each_of_its_commits_and_as_it_was_written() -> Non
         assert note.verdict_of(body, replace(COMMITS, **other), seal) is None
     assert note.verdict_of(body.replace("1 update", "no changes"), COMMITS, seal) is None
     assert note.verdict_of(body.replace("verdict=success", "verdict=failure"), COMMITS, seal) is None
-    assert note.verdict_of(note.unfinished(body), COMMITS, seal) is None
+    unsealed = note.written(report(change(1)), COMMITS, "main", limit=GITHUB, version="1.2.3")
+    assert note.verdict_of(unsealed, COMMITS, seal) is None
     assert note.verdict_of(body, COMMITS, lambda text: seal(f"another {text}")) is None
 
 

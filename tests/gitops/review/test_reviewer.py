@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,6 +27,7 @@ from gitops.source import Limits, Mirror, Target
 from tests.gitops.fleet import StillClock
 from tests.gitops.review.commonmark import outside_of_code
 from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull, Refusal
+from tests.properties.repositories import config_map, definition, instance
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
 
@@ -411,7 +411,7 @@ def test_limits_of_the_forge_are_kept(on_github: Review, refusal: Refusal) -> No
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
-@pytest.mark.parametrize("left", range(7))
+@pytest.mark.parametrize("left", range(6))
 def test_a_limit_between_any_two_requests_loses_nothing(repository: Repository, kind: str, left: int) -> None:
     """Neither the comment nor the state, nor is either there twice; also where a new process goes on."""
     review = Review(repository, kind)
@@ -419,7 +419,7 @@ def test_a_limit_between_any_two_requests_loses_nothing(repository: Repository, 
     review.forge.left, review.forge.refusal = left, Refusal(429, {"Retry-After": "90"})
 
     async def broken_off(reviewer: Reviewer) -> None:
-        with suppress(RateLimited):
+        with pytest.raises(RateLimited):
             await reviewer.all()
 
     review.run(broken_off)
@@ -454,6 +454,32 @@ def test_following_waits_out_the_limit_and_goes_on(on_github: Review) -> None:
     assert len(on_github.forge.bodies(1)) == 1
 
 
+def test_who_wakes_it_has_it_look_once_and_passes_no_limit(on_github: Review) -> None:
+    """A hook in the first minute ends that; one while the forge wants to be left alone ends nothing."""
+    rests: list[tuple[float, bool]] = []
+
+    async def following(reviewer: Reviewer) -> None:
+        async def sleep(seconds: float) -> None:
+            rests.append((seconds, False))
+            if len(rests) != 2:
+                reviewer.woken.set()
+            else:
+                on_github.forge.left, on_github.forge.refusal = 0, Refusal(429, {"Retry-After": "90"})
+            if len(rests) > 3:
+                reviewer.stop.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            rests[-1] = seconds, True
+            if len(rests) == 3:
+                reviewer.stop.set()
+
+        on_github.clock.sleep = sleep  # type: ignore[method-assign]
+        await reviewer.forever(timedelta(minutes=1))
+
+    on_github.run(following)
+    assert rests == [(60, False), (60, True), (90, True)]
+
+
 def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_github: Review) -> None:
     """Its branch is gone, its files are too many bytes; the third is fine."""
     on_github.pull(config("b"), number=3)
@@ -462,6 +488,8 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
     on_github.pull({f"big{number}.json": "x" * (1 << 20) for number in range(51)}, number=2)
 
     async def reviewed(reviewer: Reviewer) -> None:
+        assert not await reviewer.all()
+        on_github.forge.pulls[2].state = "closed"
         assert not await reviewer.all()
 
     on_github.run(reviewed)
@@ -513,6 +541,13 @@ class Stuck(StillClock):
     def now(self) -> datetime:
         signal.pause()
         return super().now()
+
+
+def test_what_is_outside_is_not_known_to_a_review(on_github: Review) -> None:
+    gated = config_map("page") | {"propagateWhen": ["${external('budget')}"]}
+    on_github.pull({"link.json": definition("Link", [gated]), "x.json": instance("Link", "x")})
+    on_github.run(everything)
+    assert "unknown (a review does not ask)" in on_github.forge.bodies(1)[0]
 
 
 def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
