@@ -12,8 +12,12 @@ import pytest
 
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
+from gitops.review.cautions import _foreign
+from gitops.review.changes import intended
+from gitops.review.masking import Masks
 from gitops.review.recorded import Judging
-from gitops.review.report import Action, Difference, Hazard
+from gitops.review.report import Action, Change, Difference, Hazard
+from renderer.identity import ObjectKey
 from tests.gitops.review.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.review.test_cases import CASES, commits
 from tests.properties.platform import Platform
@@ -287,6 +291,40 @@ def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None
     assert [(gate.reason, gate.message) for gate in change.gates] == [
         ("Suspended", "levelgate.dev/reconcile: disabled on ConfigMap/default/a")
     ]
+
+
+def test_where_no_server_was_asked_nothing_is_told_to_go_that_git_does_not_say() -> None:
+    """What a server fills in is in no manifest."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
+    live = {**service, "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": [{"port": 80}]}}
+    manifest = {**service, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+    assert intended(live, manifest, Masks()) == (Difference("spec.type", "ClusterIP", "NodePort"),)
+
+
+def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
+    """It goes, whatever Git says, and is made again."""
+    key, gone = ObjectKey("", "ConfigMap", "default", "a"), {"deletionTimestamp": "2026-11-20T12:00:00Z"}
+    with Platform() as platform:
+        platform.commit({"a.yaml": MAP % ("a", "one")})
+        run(platform)
+        platform.cluster.edit(key, lambda obj: obj["metadata"].update(gone, finalizers=["slow.test/cleanup"]))
+        report = platform.plan()
+    assert (told(report), report.unchanged) == (["replace 0 ConfigMap/default/a"], 0)
+
+
+@pytest.mark.parametrize(
+    ("action", "why", "is_told"),
+    [
+        (Action.FAILED, "OwnedElsewhere: belongs to source other", True),
+        (Action.FAILED, "Conflict: spec.replicas is of hpa", True),
+        (Action.FAILED, "Invalid: no", False),
+        (Action.ADOPT, "", True),
+        (Action.UPDATE, "", False),
+    ],
+)
+def test_of_what_belongs_to_others_a_reviewer_is_warned(action: Action, why: str, is_told: bool) -> None:
+    change = Change(action, ObjectKey("", "ConfigMap", "prod", "a"), "ConfigMap", why=why)
+    assert [one.hazard for one in _foreign([change])] == [Hazard.FOREIGN_OBJECT] * is_told
 
 
 QUEUES = """\
