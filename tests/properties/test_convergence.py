@@ -94,7 +94,7 @@ def meddle(platform: Platform, what: str, which: int) -> None:
 History = list[tuple[Files, list[Mapping[int, str]]]]
 
 
-@examples(70)
+@examples(45)
 @given(
     history=st.lists(st.tuples(repositories(), st.lists(faults(), min_size=1, max_size=3)), min_size=1, max_size=3),
     last=repositories(whole=True),
@@ -120,7 +120,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
         assert platform.cluster.writes[writes:] == []
 
 
-@examples(50)
+@examples(30)
 @given(
     files=repositories(whole=True),
     meddling=st.lists(st.tuples(st.sampled_from(MEDDLED), st.integers(0, 20), st.booleans()), min_size=1, max_size=4),
