@@ -31,9 +31,9 @@ def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
     """Is it as it was? Items that have keys may stand in another order; of members that the schema does not have that cannot be told."""
     match value, old:
         case dict(), dict():
-            fields = {name: field_of(schema, name) for name in value}
             return value.keys() == old.keys() and all(
-                field is not None and is_unchanged(field, value[name], old[name]) for name, field in fields.items()
+                (field := field_of(schema, name)) is not None and is_unchanged(field, item, old[name])
+                for name, item in value.items()
             )
         case list(), list() if schema.get("x-kubernetes-list-type") == "map":
             earlier = items_before(schema, old)
