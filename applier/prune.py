@@ -47,6 +47,11 @@ class Orphan:
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
+    def is_gated(self) -> bool:
+        """It would go if time and pace allowed it."""
+        return self.blocked is not None and self.blocked.reason.is_gate
+
+    @property
     def is_leaving(self) -> bool:
         """It is deleted now, or as soon as what still uses it is gone."""
         return self.fate is Fate.DELETE and not self.is_held

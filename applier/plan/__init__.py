@@ -324,7 +324,7 @@ class _Planner:
         if rendered.before is None:
             return ()
         gated = {node.node.key for node in nodes if node.is_gated and node.node.key}
-        gated |= {orphan.member.key for orphan in orphans if orphan.blocked and orphan.blocked.reason.is_gate}
+        gated |= {orphan.member.key for orphan in orphans if orphan.is_gated}
         found = self.judge.repairs(rendered.before, ready_to_write=covered)
         return tuple(plan for plan in found if plan.node.key in gated)
 

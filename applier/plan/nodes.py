@@ -71,9 +71,10 @@ class Judge:
 
     def repairs(self, before: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
         """What heals an instance at its applied pair, and what has to be looked at for that."""
-        judged = self.nodes(before, ready_to_write=ready_to_write)
+        judged = self.nodes(before, ready_to_write=True)
         heals = {Verb.CREATE, Verb.HEAL}
-        return tuple(plan for plan in judged if plan.verb is Verb.LOOK or (plan.allowed and plan.verb in heals))
+        due = (plan for plan in judged if plan.verb is Verb.LOOK or (plan.allowed and plan.verb in heals))
+        return tuple(plan._replace(allowed=plan.allowed and ready_to_write) for plan in due)
 
     def _begun(self, rendered: RenderedSet) -> Begun | None:
         """How far the set has got with what is new; None where it has not begun, or it is not known what is new."""

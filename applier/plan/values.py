@@ -262,7 +262,7 @@ class SetPlan:
             return self.stays is not None and rendered.before is None
         if not rendered.applied or rendered.is_applied or rendered.held or rendered.before is not None:
             return False
-        return any(node.is_gated for node in self.nodes) or any(orphan.allowed for orphan in self.orphans)
+        return any(node.is_gated for node in self.nodes) or any(one.allowed or one.is_gated for one in self.orphans)
 
     @property
     def unknown(self) -> tuple[ObjectKey, ...]:

@@ -348,6 +348,15 @@ def test_what_may_not_go_yet_is_healed_at_once_though_what_comes_may_be_the_same
     in_one_source([Turn(files), Turn(renamed, is_braked=is_braked, by_hand=(("edit member", 1),))])
 
 
+def test_a_member_that_may_not_go_yet_is_healed_at_once() -> None:
+    """With what else is brought to its instance: afterwards nobody knows any more what it was."""
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["prune"]}
+    files = {"x.json": instance("Link", "x", text="one"), "window.json": rule("PropagationWindow", closed)}
+    before = {"link.json": definition("Link", [config_map("a"), config_map("b")]), **files}
+    after = {"link.json": definition("Link", [config_map("a")]), **files}
+    in_one_source([Turn(before), Turn(after, by_hand=(("edit member", 1),))])
+
+
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
     fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
     fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
