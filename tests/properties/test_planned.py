@@ -20,6 +20,7 @@ from applier.cluster import Object
 from applier.observed import is_terminating, label
 from applier.plan import Brake
 from applier.reasons import Reason
+from gitops.records.rollouts import Rollouts
 from gitops.review.report import Action, Change, Report
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
@@ -153,13 +154,15 @@ class Said:
     gone: Set[ObjectKey] = frozenset()
 
     @classmethod
-    def of(cls, report: Report, files: Files, *, others_come: bool = False) -> Said:
-        """Under a policy of these files nobody has his turn in the same run: then there is what an object is brought to until its turn, and no more.
+    def of(cls, report: Report, files: Files, *, goes_back: bool, others_come: bool = False) -> Said:
+        """Under a policy of these files nobody has his turn in the same run, but where a revision `goes_back` to what was there before, which bakes
+        nothing: then there is what an object is brought to until its turn, and no more.
         But whom that makes unhealthy may move at once where the policy governs all; and where others that nobody knows of come beside them, new ones
         may wait for these.
         """
         policy = files.get("policy.json")
-        is_slow, repairs = policy is not None, policy is not None and json.loads(policy)["spec"].get("governs") == "All"
+        is_slow = policy is not None and not goes_back
+        repairs = policy is not None and json.loads(policy)["spec"].get("governs") == "All"
         known = {one.key: one.parts[0] if is_slow or _is_held(one) else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
         new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
@@ -249,8 +252,9 @@ def in_one_source(story: Sequence[Turn]) -> None:
             source = replace(platform.sources["platform"], adoption=Adoption.parse(turn.adopt))
             platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if turn.is_braked else source
             going = {key for key, live in platform.cluster.objects.items() if is_terminating(live)}
-            said = Said.of(platform.plan(), turn.files)
-            agree(replace(said, gone=going & said.never), run(platform))
+            report, writes = platform.plan(), run(platform)
+            said = Said.of(report, turn.files, goes_back=goes_back(platform))
+            agree(replace(said, gone=going & said.never), writes)
 
 
 def in_two_sources(story: Sequence[Turn]) -> None:
@@ -265,9 +269,9 @@ def in_two_sources(story: Sequence[Turn]) -> None:
             here = {name: text for name, text in turn.files.items() if name not in there}
             for source, files in (("platform", there), ("team", here)):
                 platform.commit(files, source=source)
-                report = platform.plan(source)
-                said = Said.of(report, turn.files, others_come=others_come(platform, source))
+                report, others = platform.plan(source), others_come(platform, source)
                 both = run(platform)
+                said = Said.of(report, turn.files, goes_back=goes_back(platform), others_come=others)
                 writes = [one for one in both if _is_of(source, one)]
                 first = {one.key for one in both if one not in writes and one.before is None}
                 later = {one.key for one in report.changes if one.why.startswith("handed over")} - done(both).keys()
@@ -307,6 +311,12 @@ def _less(story: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
         less += [replace(turn, by_hand=tuple(one for one in turn.by_hand if one != gone)) for gone in turn.by_hand]
         less += [replace(turn, is_braked=False)] if turn.is_braked else []
         yield from ((*story[:place], *turns, *story[place + 1 :]) for turns in ((), *((one,) for one in less)))
+
+
+def goes_back(platform: Platform) -> bool:
+    """Is there a rollout that is a rollback?"""
+    states = Rollouts.of(platform.cluster.objects.values()).states(platform.clock.moment).values()
+    return any(target.is_rollback for state in states for target in state.targets.values())
 
 
 def others_come(platform: Platform, source: str) -> bool:
