@@ -40,6 +40,7 @@ from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
 from renderer import keys
 from renderer.identity import ObjectKey, applyset_id
+from renderer.listing import listed
 from renderer.model import Bundle, RenderedSet
 from renderer.values import dataclass
 
@@ -275,8 +276,11 @@ class _Planner:
     def _deleting(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
         found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
-        finish = not found and self._is_listed(current) and _has_finalizer(parent)
-        return SetPlan(rendered, parent, current, orphans=found, finish=finish)
+        moving = [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanted]
+        why = f"it goes once others have taken over what they want of it: {listed(moving, most=3)}" if moving else ""
+        stuck = Blocked(Reason.DEPENDENCY_NOT_READY, why, at=moving[0]) if moving else None
+        finish = not (found or moving) and self._is_listed(current) and _has_finalizer(parent)
+        return SetPlan(rendered, parent, current, orphans=found, finish=finish, stuck=stuck)
 
     def _working(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
         desired = self._scope_of(rendered)

@@ -189,9 +189,9 @@ class SetPlan:
 
     `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
     nobody said, and `completed` the Jobs that its parent has to record. `stays` says why it is not moved to where Git wants it, `deadlock` that it
-    never will be as things are, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass. An `untouched`
-    set is one of which nothing is known but that it may still be wanted: its status stays as well. `left` is the source that nothing of wants it
-    any more.
+    never will be as things are, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass, or may not go
+    yet. An `untouched` set is one of which nothing is known but that it may still be wanted: its status stays as well. `left` is the source that
+    nothing of wants it any more.
     """
 
     rendered: RenderedSet

@@ -94,14 +94,19 @@ def _alone(due: Plan) -> Iterator[ObjectKey]:
 
 
 def _all_waits(due: Plan, users: Users) -> dict[ObjectKey, list[ObjectKey]]:
-    """Members of an instance that goes follow it once it is deleted, and it is gone after them."""
+    """Members of an instance that goes follow it once it is deleted, and it is gone after them, and after what others take over of it."""
+    handed_over: dict[str, list[ObjectKey]] = {}
+    for one in due.sets:
+        for plan in one.nodes:
+            if plan.node.key and plan.live and (holder := label(plan.live, keys.PART_OF)) not in {"", one.rendered.id}:
+                handed_over.setdefault(holder, []).append(plan.node.key)
     waits = {key: needs for one in due.sets for key, needs in _waits(one, users)}
     for one in due.sets:
         if one.rendered.parent in waits and not one.nodes:
             members = [orphan.member.key for orphan in one.orphans]
             for key in members:
                 waits[key] += waits[one.rendered.parent]
-            waits[one.rendered.parent] += members
+            waits[one.rendered.parent] += members + handed_over.get(one.rendered.id, [])
     return waits
 
 

@@ -234,7 +234,8 @@ class Changes:
         held += self._turn(one, member.key)
         if action is Action.RELEASE:
             return self._member(one, member, action, gates=tuple(held))
-        gates = tuple(dict.fromkeys([*held, *map(gate_of, self.prospect.hindrances(due))]))
+        hindrances = () if member.terminating else self.prospect.hindrances(due)  # somebody did it already
+        gates = tuple(dict.fromkeys([*held, *map(gate_of, hindrances)]))
         users = tuple(sorted(map(str, self._users_of(member.key))))
         return self._member(one, member, action, gates=gates, users=users, why=self._with(member.key))
 

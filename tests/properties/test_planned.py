@@ -43,9 +43,12 @@ POLICIES: tuple[Rule, ...] = (
     {"barrier": "Level"},
     {"barrier": "All"},
     {"governs": "All"},
-    {"waves": [{"name": "first", "selector": {"matchLabels": {"name": "x"}}}, {"name": "rest"}]},
+    {"waves": [{"name": "first", "selector": {"matchLabels": {"name": "x"}}}]},
     {"approvals": [{"after": {"settled": 1}}]},
 )
+BROKEN = "broken.json"
+"""A policy that cannot be read."""
+
 PACE = {"shape": {"linear": {"n": 1}}, "bake": "1h"}
 SAID: tuple[Mapping[str, str], ...] = (
     {keys.HOLD: "not yet"},
@@ -66,8 +69,8 @@ _STAYS = frozenset({Action.FAILED, Action.KEEP})
 _OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 
 
-def rule(kind: str, spec: Rule) -> str:
-    metadata = {"name": kind.lower()}
+def rule(kind: str, spec: Rule, *, name: str = "") -> str:
+    metadata = {"name": name or kind.lower()}
     return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 
 
@@ -102,6 +105,8 @@ def commits(draw: st.DrawFn) -> Files:
         files["window.json"] = rule("PropagationWindow", {"kind": "Deny", **schedule, "selector": selected, **verbs})
     if draw(st.booleans()):
         files["policy.json"] = rule("PropagationPolicy", {**PACE, **draw(st.sampled_from(POLICIES))})
+    if draw(st.integers(0, 5)) == 0:
+        files[BROKEN] = rule("PropagationPolicy", {"waves": [{"name": "rest"}]}, name="broken")
     for name in draw(st.lists(st.sampled_from(["x", "h", "p", "outside"]), unique=True, max_size=2)):
         if f"{name}.json" in files:
             files[f"{name}.json"] = annotated(files[f"{name}.json"], draw(st.sampled_from(SAID)))
@@ -259,14 +264,15 @@ def in_one_source(story: Sequence[Turn]) -> None:
 
 def in_two_sources(story: Sequence[Turn]) -> None:
     """Each waits for instances of the other, in one rollout (*One catalog per cluster*). What both make first is whose comes first;
-    what one hands over the other takes when it may.
+    what one hands over the other takes when it may. That a rule there cannot be read, and never could, no plan here tells.
     """
     with Platform() as platform:
         for turn in story:
             there = {
                 name: text for name, text in turn.files.items() if name == "k.json" or _is_common(json.loads(text))
             }
-            here = {name: text for name, text in turn.files.items() if name not in there}
+            there.pop(BROKEN, None)
+            here = {name: text for name, text in turn.files.items() if name not in {*there, BROKEN}}
             for source, files in (("platform", there), ("team", here)):
                 platform.commit(files, source=source)
                 report, others = platform.plan(source), others_come(platform, source)
@@ -365,6 +371,31 @@ def test_a_member_that_may_not_go_yet_is_healed_at_once() -> None:
     before = {"link.json": definition("Link", [config_map("a"), config_map("b")]), **files}
     after = {"link.json": definition("Link", [config_map("a")]), **files}
     in_one_source([Turn(before), Turn(after, by_hand=(("edit member", 1),))])
+
+
+def test_an_instance_stays_until_others_have_taken_over_what_they_want_of_it() -> None:
+    """It says so, and nothing is tried in vain."""
+    taken, files = instance("Holder", "h", holds=SHARED), {"holder.json": holder()}
+    before = {**files, "h.json": instance("Holder", "h", holds=""), "k.json": instance("Holder", "k", holds=SHARED)}
+    in_one_source([Turn(before), Turn({**files, "h.json": annotated(taken, {keys.SUSPEND: "INC-7"})})])
+    with Platform() as platform:
+        for turn in before, {**files, "h.json": annotated(taken, {keys.SUSPEND: "INC-7"})}:
+            platform.commit(turn)
+            run(platform)
+        found = platform.run()
+        assert found is not None
+        assert found.results == ()
+        (row,) = platform.cluster.objects[ObjectKey(GROUP, "Holder", "default", "k")]["status"]["levelgate"]["blocked"]
+        assert (row["reason"], row["object"]) == ("DependencyNotReady", "ConfigMap/default/shared")
+        platform.commit({**files, "h.json": taken})
+        run(platform)
+        assert {key.name for key in platform.cluster.objects if key.kind == "Holder"} == {"h"}
+
+
+def test_what_somebody_deletes_waits_for_nobody_who_may_have_held_it() -> None:
+    files = {"holder.json": holder(), "k.json": instance("Holder", "k")}
+    rest = {"holder.json": holder(), BROKEN: rule("PropagationPolicy", {"waves": [{"name": "rest"}]})}
+    in_one_source([Turn(files), Turn(rest, by_hand=(("delete instance", 0),))])
 
 
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
