@@ -39,7 +39,9 @@ class Verdicts:
 
     def of(self, change: Change) -> Verdict:
         """May this change be made?"""
-        return self._judged(self._target(change), change.effect, change.set.source, instance_of(change))
+        plan = self.situation.plans.get(change.set.parent)
+        source = plan.source if plan else change.set.source  # that of the source that an instance goes from
+        return self._judged(self._target(change), change.effect, source, instance_of(change))
 
     def blocked(self, verdict: Verdict, instance: ObjectKey) -> Blocked:
         """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
@@ -51,7 +53,7 @@ class Verdicts:
         if asked is None or not asked.glass:
             return found
         refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
-        source = self.situation.plans[instance].rendered.source
+        source = self.situation.plans[instance].source
         if not refusal and not asked.glass_by and any(one != source for one in sources):
             refusal = "said in Git it passes windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
@@ -80,7 +82,7 @@ class Verdicts:
         until, everywhere = self._glass(instance)
         if until is None or self.situation.now >= until:
             return frozenset()
-        source = self.situation.plans[instance].rendered.source
+        source = self.situation.plans[instance].source
         named = self.situation.closings(instance.group_kind)
         return frozenset(
             name for name, one in named.items() if not one.window.final and (everywhere or one.source == source)

@@ -250,6 +250,26 @@ def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform
     assert done(run(platform)) == (becomes(report) if glass else {})
 
 
+@pytest.mark.parametrize("governs", [False, True])
+def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(platform: Platform, governs: bool) -> None:
+    """Those of its own source, and of others where these govern all."""
+    once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
+    closed = rule(
+        "PropagationWindow", {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "verbs": ["prune"]}
+    )
+    commit(platform, "one", {"link.json": LINK, "window.json": closed})
+    platform.settle()
+    commit(platform, "two", {"x.json": instance("Link", "x", text="one")})
+    platform.settle()
+    commit(platform, "two", {})
+    if governs:
+        platform.sources["two"] = replace(platform.sources["two"], governors=frozenset({"one"}))
+    gone = {ObjectKey("", "ConfigMap", "default", f"x-{node}") for node in "ab"}
+    held = {one.key for one in report_of(platform, "two").changes if one.gates}
+    assert held & gone == (gone if governs else set())
+    assert gone.isdisjoint(done(run(platform))) is governs
+
+
 def test_a_kind_that_another_source_defines_is_not_defined_here_too(platform: Platform) -> None:
     """As in the run: the definition is ignored, and its instances are of the other one."""
     commit(platform, "two", {"link.json": CHANGED, "y.json": instance("Link", "y", text="one")})
