@@ -131,10 +131,10 @@ class _WaveView:
             return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
         if item.passed:
             return item.held
-        if item.updated and item.healthy:  # whatever has closed since holds nothing back
-            return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
         if item.blocked:
             return item.blocked
+        if item.updated and item.healthy:
+            return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
         return Wait(Reason.PROGRESSING, f"moving to {self.target}")
 
     def _paced(self, position: Position, start: datetime | None) -> Wait:

@@ -51,18 +51,19 @@ def item(
     causes = [node.blocked for node in mine if node.blocked] if granted else []
     gated = next((cause for cause in causes if cause.reason.is_gate), None)
     failure = next((cause for cause in causes if cause.reason.is_failure), None)
+    is_there = at_target and all(node.is_current for node in mine)  # what closes then holds nothing of it
     found = Item(
         name_of(rendered.parent),
         labels=labels,
         priority=priority,
-        updated=at_target and (rendered.applied == target.revision or all(node.is_current for node in mine)),
+        updated=at_target and (rendered.applied == target.revision or is_there),
         granted=granted,
         healthy=healthy,
         is_new=not rendered.applied and not plan.target,
         alone=not rendered.applied and not paced,
         error=failure.message if failure else "",
         held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
-        blocked=Wait.of(gated) if gated else blocked,
+        blocked=Wait.of(gated) if gated else None if is_there else blocked,
     )
     waiting = gated is not None or found.passed
     return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=waiting)
