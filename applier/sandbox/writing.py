@@ -37,6 +37,7 @@ from applier.sandbox.merge import (
     reset_by,
     track_update,
 )
+from applier.sandbox.merge.values import equal
 from applier.sandbox.options import WriteOptions, write_options
 from applier.sandbox.patches import PatchError
 from applier.sandbox.scaling import scale_of, with_scale
@@ -264,9 +265,9 @@ class Writing:
         keep_servers_own(obj["metadata"], live["metadata"])
         final = keep_times(live, obj)
         key = kind.key(address.namespace, address.name)
-        if final is live or final == live:
+        if final is live:
             return Written(live, False, warnings, self._state.store.get(key))
-        if kind.model.generation and counted(kind, final) != counted(kind, live):
+        if kind.model.generation and not equal(counted(kind, final), counted(kind, live)):
             final["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self._validate(kind, final, live)
         final["metadata"] = metadata = ordered(final["metadata"])

@@ -199,6 +199,9 @@ def test_the_generation_counts_changes_of_content(api: Api, widgets: str, widget
     assert api.merge(f"{widgets}/a", {"spec": {"size": 2}}).body["metadata"]["generation"] == 2
     status = api.merge(f"{widgets}/a/status", {"status": {"ok": True}}).body
     assert status["metadata"]["generation"] == 2
+    for value, generation in ((1, 3), (1, 3), (True, 4)):
+        written = api.merge(f"{widgets}/a", {"spec": {"free": {"on": value}}}).body
+        assert (written["spec"]["free"]["on"] is value, written["metadata"]["generation"]) == (True, generation)
 
 
 def test_spec_and_status_are_written_apart(api: Api, widgets: str, widget: Any) -> None:
