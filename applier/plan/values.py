@@ -11,10 +11,12 @@ from typing import Final, NamedTuple
 from applier.adoption import NEVER, Adoption
 from applier.cluster import Object
 from applier.inventory import Scope
+from applier.observed import label
 from applier.ownership import Lost
 from applier.plan.refused import Place, Refused
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
+from renderer import keys
 from renderer.identity import ObjectKey
 from renderer.model import RenderedNode, RenderedSet, Unreadable
 from renderer.values import dataclass
@@ -157,6 +159,11 @@ class NodePlan(NamedTuple):
     def exists(self) -> bool:
         """It is live, or is not missed any more."""
         return self.live is not None or self.is_gone
+
+    @property
+    def holder(self) -> str:
+        """The id of the set that its object is a member of; empty where it is of none."""
+        return label(self.live, keys.PART_OF) if self.live else ""
 
     @property
     def is_current(self) -> bool:

@@ -176,7 +176,7 @@ def _strangers(decided: Plan) -> set[str]:
     """The ids of sets that are not planned here and have what is wanted here."""
     nodes = (node for one in decided.sets for node in one.nodes)
     refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
-    holders = {label(node.live, keys.PART_OF) for node in refused if node.live}
+    holders = {node.holder for node in refused}
     return holders - {"", *(one.rendered.id for one in decided.sets)}
 
 

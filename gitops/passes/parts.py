@@ -196,8 +196,7 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
             continue
         if node.verb in {Verb.REPLACE, Verb.ADOPT}:
             return f"{name} is replaced or adopted"
-        holder = label(node.live, keys.PART_OF) if node.live else ""
-        if not whole.wanted.get(name, mine) <= mine or holder not in {"", *mine}:
+        if not whole.wanted.get(name, mine) <= mine or node.holder not in {"", *mine}:
             return f"{name} concerns another set as well"
     return ""
 

@@ -88,7 +88,7 @@ def _claims(accounts: Iterable[Account]) -> Iterator[ObjectKey]:
     """What these want and another set has."""
     for one in accounts:
         for node in one.restless:
-            if node.node.key and node.live and label(node.live, keys.PART_OF) not in {"", one.plan.rendered.id}:
+            if node.node.key and node.holder not in {"", one.plan.rendered.id}:
                 yield node.node.key
 
 

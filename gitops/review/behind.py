@@ -98,7 +98,7 @@ def _all_waits(due: Plan, users: Users) -> dict[ObjectKey, list[ObjectKey]]:
     handed_over: dict[str, list[ObjectKey]] = {}
     for one in due.sets:
         for plan in one.nodes:
-            if plan.node.key and plan.live and (holder := label(plan.live, keys.PART_OF)) not in {"", one.rendered.id}:
+            if plan.node.key and (holder := plan.holder) not in {"", one.rendered.id}:
                 handed_over.setdefault(holder, []).append(plan.node.key)
     waits = {key: needs for one in due.sets for key, needs in _waits(one, users)}
     for one in due.sets:

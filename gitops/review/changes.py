@@ -160,7 +160,7 @@ class Changes:
         """
         if node.node.key in self.hidden or is_of_snapshot(node.live):
             return True
-        return node.node.key in self.prospect.answers and label(node.live or {}, keys.PART_OF) == one.rendered.id
+        return node.node.key in self.prospect.answers and node.holder == one.rendered.id
 
     def _action(self, one: SetPlan, node: NodePlan) -> tuple[Action, str]:
         if owner := self.neighbours.hides.get(node.node.group_kind):
@@ -178,8 +178,7 @@ class Changes:
         if node.live and is_terminating(node.live):
             return Action.REPLACE, node.blocked.message if node.blocked else ""
         lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
-        owner = label(node.live or {}, keys.PART_OF)
-        if node.verb is Verb.UPDATE and owner and owner != one.rendered.id:
+        if node.verb is Verb.UPDATE and node.holder not in {"", one.rendered.id}:
             return Action.UPDATE, f"handed over by {annotation(node.live or {}, keys.INSTANCE) or 'a source'}"
         return _ACTIONS[node.verb], lost
 
