@@ -277,7 +277,7 @@ class _Planner:
         """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
         found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
         moving = [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanted]
-        why = f"it goes once others have taken over what they want of it: {listed(moving, most=3)}" if moving else ""
+        why = f"it goes once others have taken over what they want of it: {listed(moving, most=3)}"
         stuck = Blocked(Reason.DEPENDENCY_NOT_READY, why, at=moving[0]) if moving else None
         finish = not (found or moving) and self._is_listed(current) and _has_finalizer(parent)
         return SetPlan(rendered, parent, current, orphans=found, finish=finish, stuck=stuck)

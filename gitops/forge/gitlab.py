@@ -59,9 +59,8 @@ class GitLab:
         await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}", None, unread)
 
     async def tell(self, status: Status) -> None:
-        with suppress(
-            NotThere
-        ):  # "References for commit": the head of a fork is on no branch of the project, and has no state there
+        # "References for commit": the head of a fork is on no branch of the project, and has no state there.
+        with suppress(NotThere):
             await self.rest.send("POST", *status.at_gitlab(self.project), unread)
 
     async def default_branch(self) -> str:

@@ -74,6 +74,13 @@ def rule(kind: str, spec: Rule, *, name: str = "") -> str:
     return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
 
 
+def deny(verb: str) -> str:
+    """A window in which this is not done to anything."""
+    return rule(
+        "PropagationWindow", {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": [verb]}
+    )
+
+
 def holder() -> str:
     """A definition whose instances may hold the shared object, and have a node with a gate."""
     shared = config_map("shared", name="${schema.spec.holds}", includeWhen=["${schema.spec.holds != ''}"])
@@ -358,16 +365,14 @@ def test_what_may_not_go_yet_is_healed_at_once_though_what_comes_may_be_the_same
 ) -> None:
     link = definition("Link", [config_map("a")])
     files = {"link.json": link, "y.json": instance("Link", "y", text="one"), "p.json": plain("p", text="one")}
-    window = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["prune"]}
-    closed = {} if is_braked else {"window.json": rule("PropagationWindow", window)}
+    closed = {} if is_braked else {"window.json": deny("prune")}
     renamed = {"link.json": link, "x.json": instance("Link", "x", text="one"), **closed}
     in_one_source([Turn(files), Turn(renamed, is_braked=is_braked, by_hand=(("edit member", 1),))])
 
 
 def test_a_member_that_may_not_go_yet_is_healed_at_once() -> None:
     """With what else is brought to its instance: afterwards nobody knows any more what it was."""
-    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["prune"]}
-    files = {"x.json": instance("Link", "x", text="one"), "window.json": rule("PropagationWindow", closed)}
+    files = {"x.json": instance("Link", "x", text="one"), "window.json": deny("prune")}
     before = {"link.json": definition("Link", [config_map("a"), config_map("b")]), **files}
     after = {"link.json": definition("Link", [config_map("a")]), **files}
     in_one_source([Turn(before), Turn(after, by_hand=(("edit member", 1),))])
@@ -401,12 +406,11 @@ def test_what_somebody_deletes_waits_for_nobody_who_may_have_held_it() -> None:
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
     fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
     fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
-    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["create"]}
     with Platform() as platform:
         platform.commit({"fixed.json": json.dumps(fixed)})
         run(platform)
         changed = json.dumps(fixed | {"data": {"text": "two"}})
-        platform.commit({"fixed.json": changed, "window.json": rule("PropagationWindow", closed)})
+        platform.commit({"fixed.json": changed, "window.json": deny("create")})
         (change,) = platform.plan().changes
         assert (change.action, [gate.reason for gate in change.gates]) == (Action.REPLACE, [Reason.WINDOW_CLOSED])
         assert done(run(platform)) == {}

@@ -24,7 +24,7 @@ from renderer.schemas import bundle
 from tests.gitops.review.commits import told
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
-from tests.properties.test_planned import done, rule, run
+from tests.properties.test_planned import deny, done, rule, run
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
 MOVED = {"p.json": plain("p", text="1"), "x.json": instance("Link", "x", text="one")}
@@ -253,11 +253,7 @@ def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform
 @pytest.mark.parametrize("governs", [False, True])
 def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(platform: Platform, governs: bool) -> None:
     """Those of its own source, and of others where these govern all."""
-    once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
-    closed = rule(
-        "PropagationWindow", {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "verbs": ["prune"]}
-    )
-    commit(platform, "one", {"link.json": LINK, "window.json": closed})
+    commit(platform, "one", {"link.json": LINK, "window.json": deny("prune")})
     platform.settle()
     commit(platform, "two", {"x.json": instance("Link", "x", text="one")})
     platform.settle()
