@@ -162,8 +162,8 @@ class NodePlan(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """The id of the set that its object is a member of; empty where it is of none."""
-        return label(self.live, keys.PART_OF) if self.live else ""
+        """The id of the set that its object is a member of; empty where it is of none, or is only referred to."""
+        return label(self.live, keys.PART_OF) if self.live and not self.node.external else ""
 
     @property
     def is_current(self) -> bool:

@@ -115,6 +115,22 @@ def test_so_is_what_an_instance_of_another_source_waits_for(platform: Platform) 
     assert done(run(platform))[ObjectKey("", "ConfigMap", "default", "x-a")] is Action.UPDATE
 
 
+def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: Platform) -> None:
+    """It wants to read it, not to have it."""
+    ready = {"id": "ext", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "found"}}}
+    reader = definition("Reader", [{**ready, "readyWhen": ["${ext.data.text == 'two'}"]}, config_map("a", "ext")])
+    commit(platform, "one", {"link.json": LINK, "found.json": plain("found", text="one")})
+    platform.settle()
+    commit(platform, "two", {"reader.json": reader, "r.json": instance("Reader", "r", text="one")})
+    platform.settle()
+    commit(platform, "one", {"link.json": LINK})
+    assert (
+        becomes(platform.plan("one"))
+        == done(run(platform))
+        == {ObjectKey("", "ConfigMap", "default", "found"): Action.DELETE}
+    )
+
+
 def test_what_nobody_waits_for_is_deleted(platform: Platform) -> None:
     """Whoever wants it later makes it anew: in this order the plan says so, and the run does so."""
     commit(platform, "one", {"link.json": LINK})
