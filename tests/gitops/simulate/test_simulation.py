@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from applier.reasons import Reason
+from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
@@ -25,6 +26,7 @@ from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Span, Stage, Standing, Timeline, Track
+from gitops.simulate.world import World
 from renderer import keys
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
@@ -241,6 +243,29 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
+
+
+@pytest.mark.parametrize("assume", ["ready=2m", "ready=2m,hang=i1", "ready=2m,fail=i2", "ready=2m,flap=i3"])
+def test_a_status_is_stored_as_an_apply_would_leave_it(assume: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses: list[Any] = []
+    door = World._door
+
+    async def seen(world: World, request: Request) -> Response:
+        response = await door(world, request)
+        if request.target.partition("?")[0].endswith("/status"):
+            statuses.append(orjson.loads(response.body)["status"])
+        return response
+
+    monkeypatch.setattr(World, "_door", seen)
+    fleet: dict[str, Any] = {"freeze": FREEZE, "pace": {"bake": "30m"}, "start": FRIDAY, "lasts": timedelta(days=4)}
+    laid = simulated(Fleet(names=TEN[:4]), assume, **fleet)
+    stored, statuses[:] = statuses.copy(), ()
+    monkeypatch.setattr(World, "_laid", lambda *_: None)
+    assert as_json(simulated(Fleet(names=TEN[:4]), assume, **fleet), assumed="", seed=0) == as_json(
+        laid, assumed="", seed=0
+    )
+    assert statuses == stored
+    assert len(stored) > 20
 
 
 def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enough(
