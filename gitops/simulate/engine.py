@@ -17,6 +17,7 @@ from applier.cluster import Object
 from applier.observe import FEW
 from applier.results import Result
 from gitops.daemon.attention import Attention
+from gitops.passes.accounts import Account
 from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, is_much
@@ -176,8 +177,8 @@ class Simulation:
     def _tell_again(self, whole: Whole) -> None:
         """Why those wait that have not moved. Where they wait for something else a pass over everything tells it."""
         found = self.reconciler.retold()
-        before = (standing(whole.plans[one.rendered.parent], None) for one in found)
-        if not all(standing(one, None).continues(was) for one, was in zip(found, before, strict=True)):
+        before = (standing(whole.ledger.accounts[one.rendered.parent], None) for one in found)
+        if not all(standing(Account.of(one), None).continues(was) for one, was in zip(found, before, strict=True)):
             self._wake(None)
         whole.retell(found)
 

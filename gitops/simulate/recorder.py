@@ -7,17 +7,14 @@ from dataclasses import field, replace
 from datetime import datetime
 from itertools import takewhile
 
-from applier.plan import SetPlan
 from applier.reasons import Blocked, Reason
 from applier.results import Result
 from gitops.clock import Clock
-from gitops.passes.accounts import Ledger
+from gitops.passes.accounts import Account, Ledger
 from gitops.passes.known import Pass
 from gitops.passes.news import Halted, Held, News, Overridden, WaveOver, news
 from gitops.propagation.items import name_of
 from gitops.propagation.window import Window
-from gitops.records.causes import blocked_rows
-from gitops.records.instance_status import is_waiting
 from gitops.simulate.timeline import (
     Arrival,
     Calendar,
@@ -80,14 +77,14 @@ class Recorder:
         for happened in news(self._last, found):
             self._news(happened)
         self._last = found
-        plans = {one.rendered.parent: one for one in found.plan.sets if not one.rendered.is_source}
-        owners = _wanted(found.plan.sets)
-        for key, one in plans.items():
-            self._stands(key, standing(one, owners.get(key)), found)
-        for key in self._tracks.keys() - plans.keys():
+        owners, accounts = _wanted(found.ledger), found.ledger.accounts
+        instances = {key: one for key, one in accounts.items() if not one.plan.rendered.is_source}
+        for key, account in instances.items():
+            self._stands(key, standing(account, owners.get(key)), found)
+        for key in [key for key in self._tracks if key not in instances]:
             self._stands(key, Standing(Stage.GONE, Reason.SETTLED), found)
         is_over = all(track.spans[-1].standing.stage in (Stage.SETTLED, Stage.GONE) for track in self._tracks.values())
-        rest = any(one.rendered.is_source and (blocked_rows(one) or is_waiting(one)) for one in found.plan.sets)
+        rest = any(one.rows or one.is_waiting for key, one in accounts.items() if key not in instances)
         if is_over and not rest and self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], settled=self.now)
             self._tell("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all is as Git says")
@@ -137,7 +134,7 @@ class Recorder:
         *earlier, last = track.spans
         name, wave = (name, wave) if rollout else (track.rollout, track.wave)
         if here.continues(last.standing):
-            spans = (*earlier, Span(last.begins, self.now, here))
+            spans = (*earlier, replace(last, standing=here))
         else:
             self._told(key, last, here)
             ended = [*earlier, replace(last, ends=self.now)] if last.begins < self.now else earlier
@@ -195,14 +192,15 @@ def length(seconds: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def standing(plan: SetPlan, owner: Blocked | None) -> Standing:
+def standing(account: Account, owner: Blocked | None) -> Standing:
     """Where one instance stands after a pass; `owner`: why it may not be made yet."""
-    if plan.parent is None and owner:
+    parent = account.plan.parent
+    if parent is None and owner:
         return _because("", owner)
-    if rows := blocked_rows(plan):
-        node, cause, _ = rows[0]
+    if account.rows:
+        node, cause, _ = account.rows[0]
         return _because(node, cause)
-    if is_waiting(plan) or plan.parent is None:
+    if account.is_waiting or parent is None:
         return Standing(Stage.MOVING, Reason.PROGRESSING)
     return Standing(Stage.SETTLED, Reason.SETTLED)
 
@@ -212,9 +210,9 @@ def _because(node: str, cause: Blocked) -> Standing:
     return Standing(stage_of(cause.reason), cause.reason, cause.message, node, by, cause.until)
 
 
-def _wanted(plans: Iterable[SetPlan]) -> dict[ObjectKey, Blocked]:
+def _wanted(ledger: Ledger) -> dict[ObjectKey, Blocked]:
     """Why an object that a set wants may not be written, by its key."""
-    nodes = (node for one in plans for node in one.nodes)
+    nodes = (node for account in ledger.restless() for node in account.restless)
     return {
         node.node.key: node.blocked
         for node in nodes
