@@ -105,7 +105,7 @@ def digest(value: Any) -> str:
 
 def is_same(one: Any, other: Any) -> bool:
     """Are two JSON values the same, so that their digests are? To Python 1 and true are equal, also within what holds them."""
-    return one is other or (one == other and digest(one) == digest(other))
+    return one is other or (one == other and (one.__class__ is str or digest(one) == digest(other)))
 
 
 def source_parent(source: str) -> ObjectKey:
