@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from tests.gitops.review.forges import TOKEN, FakeForge, Pull
 
+ROOT = Path(__file__).parents[2]
 AT_ONCE = 20
 """In seconds, on a busy machine; Git would be waited for five minutes."""
 CALLED = "import sys; from gitops.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
@@ -29,7 +32,7 @@ def test_nobody_waits_for_a_git_server_that_never_answers(tmp_path: Path, words:
     environment = {
         **os.environ,
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": str(ROOT),
     }
 
     async def ended() -> int:
@@ -57,3 +60,28 @@ def test_nobody_waits_for_a_git_server_that_never_answers(tmp_path: Path, words:
                     process.kill()
 
     assert asyncio.run(ended()) == (0 if words == REVIEW else 130)
+
+
+@pytest.mark.parametrize(("before", "code"), [("", 130), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0)])
+def test_who_interrupts_it_while_it_is_loaded_sees_no_traceback(before: str, code: int) -> None:
+    """As the command that is installed, at the first thing that it imports; a job in the background, which ignores that, goes on."""
+    module, _, function = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][
+        "levelgate"
+    ].partition(":")
+    begin = f"""
+import os, signal, sys
+{before}
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+from {module} import {function}
+sys.argv = ["levelgate", "version"]
+{function}()
+"""
+    command = [sys.executable, "-c", begin]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert bool(done.stdout) is not bool(code)
