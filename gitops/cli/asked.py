@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from applier.adoption import Adoption
 from applier.cluster import Cluster
-from applier.errors import ConfigurationError
+from applier.errors import ConfigurationError, Unavailable
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice
@@ -86,6 +86,8 @@ class Asked:
         except ConfigurationError as error:
             await reading  # what is wrong with the place is told first
             raise ConfigurationError(f"{error}; {_ELSEWHERE}") from None
+        except Unavailable as error:
+            raise error.put(lambda said: f"{said}; try again, {_ELSEWHERE}") from None
         report = replace(
             report,
             warnings=(*report.warnings, *warnings),

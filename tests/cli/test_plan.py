@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from gitops.cli import invoke
+from applier.errors import Unavailable
+from gitops.cli import asked, invoke
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
 from tests.cli.conftest import Printed, Typed
@@ -184,6 +185,23 @@ def test_without_a_cluster_the_other_two_are_named(
     assert "--against FILE" in told
 
 
+def test_so_they_are_where_the_server_does_not_answer(
+    repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreachable(*_: object) -> str:
+        raise Unavailable("list ConfigMap: cannot connect")
+
+    monkeypatch.setattr(asked, "_source_of", unreachable)
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    known = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
+    (tmp_path / "kubeconfig").write_text(json.dumps({**known, "current-context": "c"}))
+    assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Error: list ConfigMap: cannot connect; try again, or compare commits with --base REV")
+    assert "--against FILE" in told
+
+
 def test_a_place_that_is_none_is_told_before_a_cluster_that_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,8 +299,8 @@ def test_problems_exit_1_whatever_else_changes(repository: Work, capsys: pytest.
 
 def test_what_cannot_be_done_exits_1_as_its_run_would(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
     (repository.path / "new.yaml").write_text(MAP % "No_Name")
-    for asked in ([], ["--exit-code"]):
-        assert invoke(["plan", str(repository.path), "--base", "main", *asked]) == 1
+    for more in ([], ["--exit-code"]):
+        assert invoke(["plan", str(repository.path), "--base", "main", *more]) == 1
         assert "  0  ! ConfigMap/No_Name" in capsys.readouterr().out
 
 
