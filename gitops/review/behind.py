@@ -1,7 +1,7 @@
 """What a change waits for that is no gate of its own: what it uses has to be brought about before it, and what uses it has to be gone.
 
-A closed gate holds its node and the node's descendants (S0-9). In the other direction, what a held deletion still uses stays, and what a held node
-may still be is not pruned. A policy may ask for more (`barrier`).
+A closed gate holds its node and the node's descendants (S0-9), and so does what is live, does not change and is not ready. In the other direction,
+what a held deletion still uses stays, and what a held node may still be is not pruned. A policy may ask for more (`barrier`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
-from applier.observed import annotation, label
+from applier.observed import annotation, is_terminating, label
 from applier.plan import Barrier, Plan, SetPlan
 from applier.plan.nodes import BEHIND_THE_BARRIER
 from applier.reasons import Reason
@@ -30,13 +30,16 @@ def behind(
     due: Plan,
     users: Users,
     barriers: Mapping[ObjectKey, Barrier],
-    unresolved: Container[tuple[ObjectKey, str]] = (),
+    unresolved: Container[tuple[ObjectKey, str]] | None,
+    masked: Callable[[str], str],
 ) -> Iterator[Change]:
     """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on.
-    `unresolved` are nodes, by set and id, that have got in the base what a plan without a cluster does not know.
+    `unresolved`, of a plan without a cluster, are nodes, by set and id, that have got in the base what it does not know; what the base has is ready.
     """
     stays = {Action.FAILED, Action.KEEP}
-    held = dict(_awaiting(due, unresolved))
+    held = dict(_awaiting(due, unresolved or ()))
+    if unresolved is None:
+        held |= _unready(due, masked)
     held |= {change.key: change for change in changes if change.key and (change.gates or change.action in stays)}
     if not held:
         yield from changes
@@ -78,6 +81,16 @@ def _awaiting(due: Plan, unresolved: Container[tuple[ObjectKey, str]]) -> Iterat
             if (parent, node.id) not in unresolved:
                 name = "" if one.rendered.is_source else node.id
                 yield _place(one, node), Change(Action.UNKNOWN, node.key, str(node.group_kind), parent, name)
+
+
+def _unready(due: Plan, masked: Callable[[str], str]) -> Iterator[tuple[ObjectKey, Change]]:
+    """What is live and as it is to be, and keeps waiting what depends on it; with why."""
+    for one in due.sets:
+        for plan in one.nodes:
+            if plan.live and plan.is_current and not (plan.ready or is_terminating(plan.live)):
+                node, name = plan.node, "" if one.rendered.is_source else plan.node.id
+                why = f"not ready: {masked(plan.blocked.message)}" if plan.blocked else "not ready"
+                yield _place(one, node), Change(Action.UNKNOWN, node.key, str(node.group_kind), node=name, why=why)
 
 
 def _place(one: SetPlan, node: RenderedNode) -> ObjectKey:
@@ -173,4 +186,6 @@ def _gate(before: Sequence[Change]) -> Gate:
     """Behind the one that opens last, as far as that is known."""
     last = max(before, key=lambda one: one.until.timestamp() if one.until else 0.0)
     name = last.node or last.ref
-    return Gate(Reason.DEPENDENCY_NOT_READY, f"waits for {name}", name, last.until)
+    is_unplanned = last.action is Action.UNKNOWN
+    why = f" ({last.why})" if is_unplanned and last.why else ""
+    return Gate(Reason.DEPENDENCY_NOT_READY, f"waits for {name}{why}", name, last.until, is_unplanned=is_unplanned)

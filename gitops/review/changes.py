@@ -47,8 +47,8 @@ Before = Mapping[tuple[ObjectKey, str], Manifest]
 @dataclass
 class Changes:
     """Of one prospect. `turn` says why something is not done to an object before its instance has its turn; nothing but healing is done to the
-    instances in `frozen`. `unresolved` are nodes of the base whose values nobody knows without a cluster: what equals them is unchanged. `levels` are
-    those of the source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. Data of
+    instances in `frozen`. `unresolved`, without a cluster, are nodes of the base whose values nobody knows: what equals them is unchanged. `levels`
+    are those of the source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. Data of
     objects in `hidden` are not known. `files` are those of the commit. `unchanged` counts, once all changes are made.
     """
 
@@ -59,7 +59,7 @@ class Changes:
     files: Collection[str]
     turn: Turn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
-    unresolved: Before = field(default_factory=dict)
+    unresolved: Before | None = None
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)
     refused: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
     hidden: Collection[ObjectKey] = ()
@@ -79,7 +79,8 @@ class Changes:
 
     def all(self) -> tuple[Change, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
-        return tuple(behind(self._listed(), self.prospect.plan, self._users_of, self.barriers, self.unresolved))
+        known = self.barriers, self.unresolved, self.masks.text
+        return tuple(behind(self._listed(), self.prospect.plan, self._users_of, *known))
 
     def _listed(self) -> list[Change]:
         own: list[Change] = []
@@ -116,7 +117,10 @@ class Changes:
             return None
         wanted = node.node
         action, why = self._action(one, node)
-        if action is Action.UNKNOWN and self.unresolved.get((one.rendered.parent, wanted.id)) == wanted.manifest:
+        if (
+            action is Action.UNKNOWN
+            and (self.unresolved or {}).get((one.rendered.parent, wanted.id)) == wanted.manifest
+        ):
             return None
         origin = self._place(one, wanted)
         due = (
@@ -194,7 +198,7 @@ class Changes:
         match action:
             case Action.CREATE:
                 return made(self.masks.object(manifest))
-            case Action.UNKNOWN if old := self.unresolved.get((one.rendered.parent, node.node.id)):
+            case Action.UNKNOWN if old := (self.unresolved or {}).get((one.rendered.parent, node.node.id)):
                 return differences(self.masks.object(old), self.masks.object(manifest))
             case Action.REPLACE if node.live:
                 return intended(node.live, manifest, self.masks)

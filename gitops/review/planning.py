@@ -156,7 +156,7 @@ async def against(
         masks=masks,
         neighbours=neighbours,
         files=head.catalog.contents,
-        unresolved=unresolved or {},
+        unresolved=unresolved,
         levels=levels or {},
     )
     turns = Turns(foreseen, foreseen.staying, masks) if foreseen.staying else None

@@ -52,7 +52,8 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
-    open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances.
+    open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances; `is_unplanned`: it waits for
+    nothing that the plan does, but for what the cluster has to become.
     """
 
     reason: Reason
@@ -60,6 +61,7 @@ class Gate:
     name: str = ""
     until: datetime | None = None
     is_of_items: bool = False
+    is_unplanned: bool = False
 
     @property
     def is_turn(self) -> bool:

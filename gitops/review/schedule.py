@@ -59,7 +59,7 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
                 found.setdefault(_early(early), []).append(change)
         if not change.action.is_change or (not change.gates and instance in turns):
             continue  # what waits for the turn of its instance alone starts with it
-        if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY for gate in held):
+        if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY and not gate.is_unplanned for gate in held):
             continue  # and so does what waits for another change
         if instance in free and _is_later_item(change):
             continue  # or for other items of its collection
@@ -126,7 +126,8 @@ class _Starts:
             gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
             node = f"node {change.node}" if change.node and alone and not leaves else ""
             after = "; ".join(filter(None, ("" if gate.until else _sentence(gate), _after(self._before(change, turn)))))
-            return _When(2, self._earliest(change, turn), wave, after, _titled(goes, name, node, _named(gate)))
+            what = (goes, name) if gate.is_unplanned else (goes, name, node, _named(gate))
+            return _When(2, self._earliest(change, turn), wave, after, _titled(*what))
         gate = change.gates[0]
         before = [_sentence(gate)] if gate.reason is not Reason.WAVE_NOT_REACHED else self._before(change, turn)
         return _When(1, self._earliest(change, turn), wave, _after(before), _titled(name))
@@ -191,6 +192,8 @@ def _after(what: Sequence[str]) -> str:
 
 def _sentence(gate: Gate) -> str:
     """What is said of a gate, without what differs from instance to instance."""
+    if gate.is_unplanned:
+        return f"after {gate.name}"
     words = {
         Reason.PACE_REACHED: "those before them",
         Reason.BRAKE_ENGAGED: "once a person approves the commit",

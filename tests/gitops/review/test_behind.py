@@ -85,6 +85,64 @@ def test_what_depends_on_what_waits_for_data_waits_for_it() -> None:
     assert gates(planned({}, head)) == {"b": [], "waits": [], "c": ["waits"]}
 
 
+@pytest.mark.parametrize(("barrier", "beside"), [("Path", []), ("Level", ["a"]), ("All", ["a"])])
+def test_what_is_there_and_not_ready_keeps_waiting_what_depends_on_it(barrier: str, beside: list[str]) -> None:
+    """S0-9: though it does not change itself. The plan says so, and why, and the run writes nothing of that."""
+    first = config_map("a", readyWhen=["${a.data.?there.orValue('') == 'yes'}"])
+    first["template"]["data"] = {"text": "fixed"}
+    nodes = [first, config_map("b", "a"), config_map("c", "b"), config_map("d"), config_map("e", "d")]
+    link, rules = (
+        definition("Link", nodes, spec={"text": "string"}),
+        {"policy.json": rule("PropagationPolicy", {"barrier": barrier})},
+    )
+    with Platform() as platform:
+        platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one"), **rules})
+        platform.settle()
+        platform.commit({"link.json": link, "x.json": instance("Link", "x", text="two"), **rules})
+        report = platform.plan()
+        assert gates(report) == {"b": ["a"], "c": ["a"], "d": [], "e": beside}
+        told = next(gate.message for one in report.changes if one.node == "c" for gate in one.gates)
+        assert told == "waits for a (not ready: ${a.data.?there.orValue('') == 'yes'} is false)"
+        assert [(one.after, one.refs) for one in report.steps] == [("", ("default/x",)), ("after a", ("default/x",))]
+        assert {key.name for key in done(run(platform))} == {"x", "x-d"} | ({"x-e"} if not beside else set())
+        ready = next(key for key in platform.cluster.objects if key.name == "x-a")
+        platform.cluster.edit(ready, lambda obj: obj["data"].update(there="yes"))
+        after = platform.plan()
+        assert not any(gates(after).values())
+        assert {key.name for key in done(run(platform))} == {one.key.name for one in after.changes if one.key}
+
+
+def test_why_something_is_not_ready_names_no_value_of_a_secret() -> None:
+    """I10: whoever looks after an object may put into its status what it was given."""
+    metadata = {"name": "s", "namespace": "default"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": "hunter2hunter2"}}
+    pods = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    first = config_map("a", readyWhen=["${a.status.?readyReplicas.orValue(0) > 0}"])
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": pods}
+    first["template"] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": first["template"]["metadata"],
+        "spec": spec,
+    }
+    link = definition("Link", [first, config_map("b", "a")], spec={"text": "string"})
+    with Platform() as platform:
+        files = {"link.json": link, "s.json": json.dumps(secret)}
+        platform.commit({**files, "x.json": instance("Link", "x", text="one")})
+        platform.settle()
+        platform.commit({**files, "x.json": instance("Link", "x", text="two")})
+        key = next(key for key in platform.cluster.objects if key.name == "x-a")
+        sick = {
+            "type": "Progressing",
+            "status": "False",
+            "reason": "ProgressDeadlineExceeded",
+            "message": "no login: hunter2hunter2",
+        }
+        platform.cluster.edit(key, lambda obj: obj.update(status={"observedGeneration": 1, "conditions": [sick]}))
+        (gate,) = (gate for one in platform.plan().changes for gate in one.gates)
+        assert gate.message.endswith("no login: (secret #1))")
+
+
 def test_what_an_instance_is_made_of_stays_while_the_instance_stays() -> None:
     """The brake, or a window, that holds an instance which goes holds all that goes with it, whatever is nested in it."""
     inner = {
