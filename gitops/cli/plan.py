@@ -150,7 +150,7 @@ def command(
         case "sarif":
             from gitops.review.findings import as_sarif
 
-            tell(as_sarif(shown, program_version()), "json")
+            tell(as_sarif(shown, program_version(), path=commits.result().path), "json")
         case _:
             header = f"{title}\n{times.full(report.at)}. Nothing was written."
             click.echo("\n".join([header, *text(shown, times, full=bool(refs))]), color=_painted(color))

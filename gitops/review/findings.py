@@ -3,15 +3,69 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from gitops.review.report import Action, Report
+from gitops.review.report import Action, Hazard, Report
 from gitops.words.text import one_line
 from renderer.values import dataclass
+
+_RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "Problem": (
+        "A file cannot be read as what it is.",
+        "Mend it at the line that is named; `levelgate lint` shows all mistakes at once.",
+    ),
+    "Failed": (
+        "An object cannot be brought about as the commit says it.",
+        "The message says who would refuse it, and why.",
+    ),
+    Hazard.OPERATOR_FIRST: (
+        "An operator goes before the custom objects that it looks after, or while they stay.",
+        "Take these objects out in a commit before: nobody would be there to clean up after them.",
+    ),
+    Hazard.MASS_DELETION: (
+        "More is deleted than the brake lets through.",
+        "If it is meant, a person approves the commit once it is merged: levelgate approve source/NAME --commit SHA.",
+    ),
+    Hazard.HISTORY: (
+        "The commit does not follow from the one that the source is at.",
+        "Merge or rebase it. If it is meant, a person approves it: levelgate approve source/NAME --commit SHA.",
+    ),
+    Hazard.BREAKING_SCHEMA: (
+        "A definition would break instances that are stored.",
+        'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition lets it through.',
+    ),
+    Hazard.FOREIGN_OBJECT: (
+        "An object belongs to somebody else, or is taken over from them.",
+        "Keep it in one place. What may be taken over says `adopt` of the source.",
+    ),
+    Hazard.NAMESPACE_GOES: (
+        "A namespace is deleted, with everything in it.",
+        "levelgate.dev/prune: disabled on the live object keeps it.",
+    ),
+    Hazard.PRIVILEGES: (
+        "A role allows more than before, or somebody gets a role.",
+        "The message says what is new; have it read by who looks after access.",
+    ),
+    Hazard.HOLDS_BACK: (
+        "An instance gets its turn and stops at a gate of one of its nodes, while others of its rollout wait.",
+        "Open the gate first, or let a window or policy hold the whole instance.",
+    ),
+    Hazard.RULES: (
+        "A window, a policy or a calendar changes.",
+        "Nothing changes in the cluster by that, but when and how it may.",
+    ),
+    Hazard.NOT_COMPARED: (
+        "Something was not compared with what is there.",
+        "The message says what, and why; who may read and try more can plan it anew.",
+    ),
+}
+"""What a finding means, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +80,11 @@ class Finding:
     line: int
     is_warning: bool = False
 
+    @property
+    def level(self) -> str:
+        """As SARIF calls it."""
+        return "warning" if self.is_warning else "error"
+
 
 def findings(report: Report) -> Iterator[Finding]:
     for one in report.problems:
@@ -38,23 +97,43 @@ def findings(report: Report) -> Iterator[Finding]:
         yield Finding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
 
 
-def as_sarif(report: Report, version: str) -> dict[str, Any]:
-    """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it."""
+def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
+    """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it: files are named from the root of the repository, in which the source has this `path`,
+    and what several sources of one repository say stands side by side.
+    """
     found = list(findings(report))
-    rules = [{"id": rule} for rule in dict.fromkeys(one.rule for one in found)]
+    rules = [_rule(one) for one in {one.rule: one for one in found}.values()]
     driver = {"name": "levelgate", "version": version, "rules": rules}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": [_result(one) for one in found]}],
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "automationDetails": {"id": f"levelgate/{report.source}/"},
+                "results": [_result(one, path) for one in found],
+            }
+        ],
     }
 
 
-def _result(one: Finding) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": quote(one.file) or "."}, "region": {"startLine": max(one.line, 1)}}
+def _rule(one: Finding) -> dict[str, Any]:
+    what, advice = _RULES[one.rule]
+    return {
+        "id": one.rule,
+        "shortDescription": {"text": what},
+        "fullDescription": {"text": what},
+        "help": {"text": advice},
+        "defaultConfiguration": {"level": one.level},
+    }
+
+
+def _result(one: Finding, path: str) -> dict[str, Any]:
+    uri = quote(str(PurePosixPath(path, one.file)))
+    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(one.line, 1)}}
     return {
         "ruleId": one.rule,
-        "level": "warning" if one.is_warning else "error",
+        "level": one.level,
         "message": {"text": _unlinked(one.message)},
         "locations": [{"physicalLocation": place}],
     }
@@ -72,7 +151,7 @@ def as_junit(report: Report) -> str:
     """
     found = list(findings(report))
     failures = [one for one in found if not one.is_warning]
-    cases = [_case(one) for one in failures] or [
+    cases = [_case(one, name) for one, name in zip(failures, _names(failures), strict=True)] or [
         f"  <testcase classname={quoteattr(report.source)} name='plan' time='0'/>"
     ]
     warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
@@ -83,9 +162,21 @@ def as_junit(report: Report) -> str:
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
 
 
-def _case(one: Finding) -> str:
+def _names(found: Iterable[Finding]) -> Iterator[str]:
+    """Each once in its file: of cases with one name GitLab shows the first alone."""
+    counts = Counter[tuple[str, str]]()
+    for one in found:
+        name = one.message[:200]
+        counts[one.file, name] += 1
+        count = counts[one.file, name]
+        yield f"{name} ({count})" if count > 1 else name
+
+
+def _case(one: Finding, name: str) -> str:
     failure = f"<failure type={quoteattr(one.rule)} message={quoteattr(one.message)}>{escape(_place(one) + one.message)}</failure>"
-    return f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(one.message[:200])} time='0'>{failure}</testcase>"
+    return (
+        f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
+    )
 
 
 def _place(one: Finding) -> str:

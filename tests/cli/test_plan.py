@@ -148,6 +148,12 @@ def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[s
     assert sign in capsys.readouterr().out
 
 
+def test_sarif_names_files_as_the_repository_does(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    repository.write("envs/prod/new.yaml", MAP % "No_Name")
+    assert invoke(["plan", str(repository.path / "envs" / "prod"), "--base", "main", "-o", "sarif"]) == 1
+    assert '"uri": "envs/prod/new.yaml"' in capsys.readouterr().out
+
+
 def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
     """What a new object is made of is shown to those who ask for it; whether there are changes is asked of the plan."""
     repository.commit(new=MAP % "new" + "data: {greeting: hello}\n", more=MAP % "more")

@@ -34,6 +34,7 @@ def many(item: dict[str, Any]) -> dict[str, Any]:
 
 
 TEXT = {"type": "string"}
+LEVEL = {"enum": ["none", "note", "warning", "error"]}
 URI = {"type": "string", "format": "uri-reference"}
 PLACE = closed(
     "artifactLocation",
@@ -43,17 +44,35 @@ PLACE = closed(
 RESULT = closed(
     *("ruleId", "message"),
     ruleId=TEXT,
-    level={"enum": ["none", "note", "warning", "error"]},
+    level=LEVEL,
     message=closed("text", text=TEXT),
     locations=many(closed(physicalLocation=PLACE)),
 )
-DRIVER = closed("name", name=TEXT, version=TEXT, rules=many(closed("id", id=TEXT)) | {"uniqueItems": True})
+SAID = closed("text", text=TEXT | {"minLength": 1, "maxLength": 1024})
+RULE = closed(
+    *("id", "shortDescription", "fullDescription", "help"),
+    id=TEXT,
+    shortDescription=SAID,
+    fullDescription=SAID,
+    help=SAID,
+    defaultConfiguration=closed("level", level=LEVEL),
+)
+DRIVER = closed("name", name=TEXT, version=TEXT, rules=many(RULE) | {"uniqueItems": True})
 SARIF = closed(
     *("version", "runs"),
     **{"$schema": {"type": "string", "format": "uri"}, "version": {"const": "2.1.0"}},
-    runs=many(closed("tool", tool=closed("driver", driver=DRIVER), results=many(RESULT))),
+    runs=many(
+        closed(
+            "tool",
+            tool=closed("driver", driver=DRIVER),
+            automationDetails=closed("id", id=TEXT),
+            results=many(RESULT),
+        )
+    ),
 )
-"""Of the schema of SARIF 2.1.0 (OASIS, sarif-schema-2.1.0.json) what a plan makes use of; nothing else may be there."""
+"""Of the schema of SARIF 2.1.0 (OASIS, sarif-schema-2.1.0.json) what a plan makes use of; nothing else may be there. What GitHub's code scanning
+asks for beside (*SARIF support for code scanning*: texts of rules) is required.
+"""
 
 SUITE = ["name", "tests", "failures", "errors", "time", "id", "package", "hostname", "timestamp"]
 """What JUnit.xsd of Apache Ant requires of a suite among others; junit-10.xsd of Jenkins allows it, and requires the first four."""
@@ -99,11 +118,28 @@ def test_the_schema_knows_every_hazard() -> None:
 
 def test_sarif_names_rule_file_and_line() -> None:
     (run,) = as_sarif(report("privileges-grow"), "1.0")["runs"]
-    assert run["tool"]["driver"]["rules"] == [{"id": "PrivilegesGrow"}]
+    assert [one["id"] for one in run["tool"]["driver"]["rules"]] == ["PrivilegesGrow"]
     first = run["results"][0]
     assert (first["ruleId"], first["level"]) == ("PrivilegesGrow", "warning")
     place = first["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "rbac.yaml"}, "region": {"startLine": 18}}
+
+
+def test_sarif_says_of_every_rule_what_it_means() -> None:
+    every = tuple(Caution(one, "told") for one in Hazard)
+    said = replace(report("immutable"), warnings=every, problems=(Problem("a.yaml", 1, "", "wrong"),))
+    found = orjson.loads(orjson.dumps(as_sarif(said, "1.0")))
+    jsonschema_rs.validator_for(SARIF).validate(found)
+    levels = {one["id"]: one["defaultConfiguration"]["level"] for one in found["runs"][0]["tool"]["driver"]["rules"]}
+    assert levels == {"Problem": "error", "Failed": "error", **dict.fromkeys(map(str, Hazard), "warning")}
+
+
+def test_sarif_names_files_from_the_root_of_the_repository() -> None:
+    """So GitHub finds them; and one source of it does not take away what another one said."""
+    (run,) = as_sarif(report("privileges-grow"), "1.0", path="envs/prod")["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "envs/prod/rbac.yaml"}
+    assert run["automationDetails"] == {"id": "levelgate/platform/"}
 
 
 def test_a_message_in_sarif_holds_no_link() -> None:
@@ -138,6 +174,16 @@ def test_sarif_and_junit_are_as_their_schemas_say(case: str) -> None:
     assert [tags.count(tag) for tag in order] == [1, int(suite.get("tests", "")), 1, 1]
     assert all(one.keys() == ["classname", "name", "time"] and one.get("name") for one in suite.iter("testcase"))
     assert all(one.get("type") for one in suite.iter("failure"))
+
+
+def test_junit_names_no_two_cases_of_a_file_alike() -> None:
+    """GitLab shows the first alone."""
+    wrong = tuple(
+        Problem(file, line, "", "has no name") for file, line in (("a.yaml", 1), ("a.yaml", 9), ("b.yaml", 1))
+    )
+    suite = ElementTree.fromstring(as_junit(replace(report("instance-goes"), problems=wrong)))[0]
+    cases = [(one.get("classname"), one.get("name")) for one in suite.iter("testcase")]
+    assert cases == [("a.yaml", "has no name"), ("a.yaml", "has no name (2)"), ("b.yaml", "has no name")]
 
 
 def test_junit_has_a_failure_for_what_cannot_be_done() -> None:
