@@ -40,6 +40,7 @@ policies = st.fixed_dictionaries(
         "barrier": st.sampled_from(["Level", "All"]),
         "governs": st.just("All"),
         "waves": st.just(WAVES),
+        "approvals": st.just([{"after": {"settled": 1}, "by": ["leads"]}]),
     },
 )
 
