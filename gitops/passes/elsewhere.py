@@ -33,6 +33,7 @@ from renderer.graph import ancestors
 from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
 from renderer.kinds import defined_kind
 from renderer.model import Origin
+from renderer.own_status import OwnStatus
 from renderer.revision import Stored, definition_of
 
 
@@ -163,10 +164,24 @@ def with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
 
 
 def _asked(instance: Object) -> Manifest:
-    """An instance as Git would say it."""
-    metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels", "annotations")}
+    """An instance as Git would say it. What keeps it as it is also keeps that word of Git from being written, and only the status tells it."""
+    metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels")}
+    kept = {name: text for row in OwnStatus.of(instance).blocked for name, text in _keeping(Cause.read(row)).items()}
+    metadata["annotations"] = {**kept, **(instance["metadata"].get("annotations") or {})}
     body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
     return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
+
+
+def _keeping(cause: Cause) -> dict[str, str]:
+    """The annotations by which Git may have said it: a hold, or the suspension of the instance as a whole."""
+    match cause.reason:
+        case Reason.HELD:
+            why, until = keys.HOLD, keys.HOLD_UNTIL
+        case Reason.SUSPENDED if not cause.node:
+            why, until = keys.SUSPEND, keys.SUSPEND_UNTIL
+        case _:
+            return {}
+    return {why: cause.message} | ({until: cause.until.isoformat()} if cause.until else {})
 
 
 def without(found: Plan, known: Known) -> Plan:

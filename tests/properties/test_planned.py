@@ -403,6 +403,15 @@ def test_what_somebody_deletes_waits_for_nobody_who_may_have_held_it() -> None:
     in_one_source([Turn(files), Turn(rest, by_hand=(("delete instance", 0),))])
 
 
+@pytest.mark.parametrize("word", [keys.HOLD, keys.SUSPEND])
+def test_who_is_held_in_another_source_takes_nobodys_turn(word: str) -> None:
+    """Git's word is not written on an instance that it keeps as it is; its status tells it."""
+    files = {"holder.json": holder(), "h.json": instance("Holder", "h", open=False)}
+    held = {**files, "h.json": annotated(instance("Holder", "h", open=True), {word: "not yet"})}
+    pace = rule("PropagationPolicy", {"shape": {"linear": {"n": 1}}, "bake": "1h"})
+    in_two_sources([Turn(files), Turn(held), Turn({**held, "k.json": instance("Holder", "k"), "policy.json": pace})])
+
+
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
     fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
     fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
