@@ -46,10 +46,10 @@ class GitLab:
     async def comments(self, number: int) -> Sequence[Comment]:
         found = await self.rest.pages(f"{self._requests}/{number}/notes", _comment, sort="asc", per_page=100)
         url = (await self.pull(number)).url
-        return [_linked(one, url) for one in found if one]
+        return [_linked(one, url) for one in found]
 
     async def comment(self, number: int, body: str) -> Comment:
-        found = await self.rest.send("POST", f"{self._requests}/{number}/notes", {"body": body}, _note)
+        found = await self.rest.send("POST", f"{self._requests}/{number}/notes", {"body": body}, _comment)
         return _linked(found, (await self.pull(number)).url)
 
     async def edit(self, number: int, comment: Comment, body: str) -> None:
@@ -95,12 +95,7 @@ def _own(found: Mapping[str, Any]) -> PullRequest | None:
     return _pull(found) if found["source_project_id"] == found["target_project_id"] else None
 
 
-def _comment(found: Mapping[str, Any]) -> Comment | None:
-    """None for what GitLab itself tells among the notes."""
-    return None if found.get("system") else _note(found)
-
-
-def _note(found: Mapping[str, Any]) -> Comment:
+def _comment(found: Mapping[str, Any]) -> Comment:
     author = (found.get("author") or {}).get("username", "")
     return Comment(int(found["id"]), str(author), str(found.get("body") or ""), "")
 

@@ -210,12 +210,8 @@ class Changes:
         if action is not Action.ADOPT:
             return found
         goes = {path.removeprefix(".") for path in adoption.unsaid(live, manifest, node.adoption.managers)}
-        told = tuple(one.path for one in found)
-        unsaid = sorted(
-            path for path in goes if not path.startswith(told) and not any(it.startswith(path) for it in told)
-        )
         shown = self.masks.object(live)
-        gone = ((path, at(shown, path)) for path in unsaid)
+        gone = ((path, at(shown, path)) for path in sorted(goes.difference(one.path for one in found)))
         return (*found, *(Difference(path, "(set by its old owner)" if old is None else old) for path, old in gone))
 
     def _handed_over(self, one: SetPlan) -> Iterator[Change]:

@@ -53,8 +53,7 @@ async def between(
     before, after = _brought_about(base, memo), render([head.catalog], memo=memo)
     left_out, rollouts = 0, completed(base, before)
     masks = Masks()
-    for bundle in (before, after):
-        masks.learn(_manifests(bundle))  # of all: what is left out may hold what is shown
+    masks.learn(_manifests(after))  # of all: what is left out may hold what is shown
     levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
     if found := affected(base, head.catalog, before, after, head.brake):
         base, head = found[0], replace(head, catalog=found[1])

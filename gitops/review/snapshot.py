@@ -81,9 +81,10 @@ async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
         *await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD),
     ]
     found = {ObjectKey.of(obj): obj for obj in (*crds, *own, *observed.objects.values())}
+    ordered = [found[key] for key in sorted(found)]
     masks = Masks(word=OF_CLUSTER)
-    masks.learn(obj for _, obj in sorted(found.items(), key=itemgetter(0)))
-    objects = tuple(_masked(obj, masks) for _, obj in sorted(found.items(), key=itemgetter(0)))
+    masks.learn(ordered)
+    objects = tuple(_masked(obj, masks) for obj in ordered)
     discovery = await cluster.discover()
     return Snapshot(
         str(cluster.name),

@@ -109,6 +109,19 @@ def test_an_answer_that_is_no_json_is_an_error(token: Path, data: bytes) -> None
     assert "is no JSON" in told(Answering(data), token, LISTS[0])
 
 
+def test_what_a_forge_wants_remembered_is_not_sent_back(token: Path) -> None:
+    """Who asks is told by the token alone."""
+    answer = Answering(b"[]", **{"Set-Cookie": "session=1"})
+
+    async def twice(forge: Forge, rest: Rest) -> None:
+        rest.api = rest.api.replace("127.0.0.1", "localhost")  # no client keeps cookies of a bare address
+        for _ in range(2):
+            await forge.open_pulls()
+
+    answer.run(token, twice)
+    assert [dict(request.cookies) for request in answer.asked] == [{}, {}]
+
+
 def test_an_answer_without_end_is_not_read_to_its_end(token: Path) -> None:
     """Of a hundred MiB, also where they come as a hundred KiB, a third is read."""
     large = Answering(b" " * (100 << 20))

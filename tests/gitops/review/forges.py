@@ -227,7 +227,7 @@ class FakeForge:
 
     def _said(self, one: Mapping[str, Any]) -> dict[str, Any]:
         if self.kind == "gitlab":
-            return {"id": one["id"], "body": one["body"], "author": {"username": one["author"]}, "system": False}
+            return {"id": one["id"], "body": one["body"], "author": {"username": one["author"]}}
         url = f"https://forge.test/acme/platform/pull/{one['number']}#issuecomment-{one['id']}"
         return {"id": one["id"], "body": one["body"], "user": {"login": one["author"]}, "html_url": url}
 

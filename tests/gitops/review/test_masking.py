@@ -115,6 +115,13 @@ def test_nobody_can_tell_a_value_from_the_numbers() -> None:
     assert one.object(found)["data"] == other.object(found)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
 
 
+def test_of_a_key_that_is_said_twice_the_text_counts() -> None:
+    """As the server has it: `stringData` is written over `data`."""
+    masks, said = Masks(), secret(a="text")
+    number = masks.object(said)["data"]
+    assert masks.object({**said, "data": {"a": base64.b64encode(b"data").decode()}})["data"] == number
+
+
 QUOTING = """\
 apiVersion: v1
 kind: Service
@@ -133,16 +140,27 @@ rules: [{apiGroups: [""], resources: [pods], resourceNames: [%s], verbs: [get]}]
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: wrong, namespace: default, annotations: {config.kubernetes.io/depends-on: %s}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: links.g.test}
+spec: {schema: {group: g.test, apiVersion: v1, kind: Link, spec: {size: integer}}, resources: []}
+---
+apiVersion: g.test/v1
+kind: Link
+metadata: {name: instance, namespace: default}
+spec: {size: %s}
 """
 
 
 def test_what_quotes_a_value_names_its_number() -> None:
-    """A refusal of the server, a problem of a file, a warning, the name of an object."""
-    report = planned({}, {"a.yaml": SECRET % (CANARY, 2, CANARY), "b.yaml": QUOTING % ((CANARY,) * 4)})
+    """A refusal of the server, an instance that cannot be rendered, a problem of a file, a warning, the name of an object."""
+    report = planned({}, {"a.yaml": SECRET % (CANARY, 2, CANARY), "b.yaml": QUOTING % ((CANARY,) * 5)})
     said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
     said += [as_junit(report), repr(as_sarif(report, "1"))]
     assert all(CANARY not in one for one in said)
-    assert any("(secret #1)" in change.why for change in report.changes if change.action is Action.FAILED)
+    failed = [change for change in report.changes if change.action is Action.FAILED]
+    assert {change.kind for change in failed if "(secret #1)" in change.why} == {"Service", "ConfigMap", "Link.g.test"}
     assert any("(secret #1)" in problem.message for problem in report.problems)
     assert any("(secret #1)" in warning.message for warning in report.warnings)
     assert any("(secret #1)" in change.ref for change in report.changes)

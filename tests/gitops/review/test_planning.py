@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from applier.adoption import LAST_APPLIED
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from gitops.review.cautions import _foreign
@@ -291,6 +292,18 @@ def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None
     assert [(gate.reason, gate.message) for gate in change.gates] == [
         ("Suspended", "levelgate.dev/reconcile: disabled on ConfigMap/default/a")
     ]
+
+
+def test_what_goes_with_its_old_owner_is_shown_beside_what_changes() -> None:
+    """Also where the name of the one is the beginning of the other's."""
+    note = f'metadata: {{annotations: {{{LAST_APPLIED}: \'{{"data": {{"te": "", "text": "", "texts": ""}}}}\'}}, '
+    live = (MAP % ("a", "x, te: go, text: one, texts: go")).replace("metadata: {", note)
+    (change,) = planned_beside({}, {"a.yaml": MAP % ("a", "x, text: two")}, {"live.yaml": live}).changes
+    assert change.diff == (
+        Difference("data.text", "one", "two"),
+        Difference("data.te", "go"),
+        Difference("data.texts", "go"),
+    )
 
 
 def test_where_no_server_was_asked_nothing_is_told_to_go_that_git_does_not_say() -> None:

@@ -13,11 +13,13 @@ import pytest
 from applier.errors import Denied
 from applier.observed import annotation
 from gitops.review import planning
+from gitops.review.masking import OF_CLUSTER
 from gitops.review.report import Action, Difference, Hazard, Report
 from gitops.review.snapshot import Snapshot, SnapshotError, read, take, written
 from renderer import keys
+from renderer.identity import ObjectKey
 from renderer.schemas import bundle
-from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.fleet import GROUP, Fleet, StillClock
 from tests.gitops.review.commits import told
 
 CANARY = "canary-4711-of-the-snapshot"
@@ -103,7 +105,7 @@ def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
         one.plain = {"new.json": new}
         one.push("one")
         report = against_file(one, tmp_path / "cluster.json")
-    assert told(report) == ["create 0 Secret/default/new"]
+    assert (told(report), report.moves) == (["create 0 Secret/default/new"], ())
     assert [str(warning.message) for warning in report.warnings] == [
         "values of 2 Secrets are not compared: a snapshot does not hold them"
     ]
@@ -130,6 +132,15 @@ def test_which_values_there_are_is_compared(tmp_path: Path, said: dict[str, str]
     assert names[0] == names[1] != {}
     if "password" in said:
         assert told(real) == told(recorded)
+
+
+def test_of_a_value_that_git_says_twice_the_text_counts() -> None:
+    """As the server has it: `stringData` is written over `data`. What Git does not say stays a number."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"}}
+    live = {**secret, "data": {name: f"({OF_CLUSTER} #{name})" for name in "123"}}
+    wanted = {**secret, "data": {"1": "b25l", "2": "b25l"}, "stringData": {"2": "two"}}
+    record = Snapshot("prod", StillClock().now(), "", (live,), ()).record([wanted])
+    assert record.objects[ObjectKey.of(live)]["data"] == {"1": "b25l", "2": "dHdv", "3": f"({OF_CLUSTER} #3)"}
 
 
 def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
