@@ -144,7 +144,7 @@ def healed(changes: Sequence[Change], preview: Preview, masks: Masks) -> Iterato
         masks.key(plan.node.key): (one.rendered.before, plan)
         for one in preview.first.plan.sets
         for plan in one.repairs
-        if one.rendered.before and plan.node.key and plan.verb is not Verb.LOOK
+        if one.rendered.before and plan.node.key
     }
     wanted = {plan.node.key: plan.node for one in preview.due.plan.sets for plan in one.nodes if plan.node.writable}
     for change in _with_lost(changes, repairs):

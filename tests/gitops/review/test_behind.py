@@ -41,6 +41,35 @@ def test_a_gate_holds_the_levels_after_it_only_where_all_counts(barrier: str, la
     assert found == {"a": ["propagationwindow"], "b": [], "c": last}
 
 
+@pytest.mark.parametrize(("awaited", "held"), [("exists", ["a"]), ("none", [])])
+def test_a_gate_holds_what_depends_on_its_node_unless_nothing_waits_for_that(awaited: str, held: list[str]) -> None:
+    """`levelgate.dev/wait-for: none`: the plan says so, and the run goes on."""
+    first = config_map("a")
+    first["template"]["metadata"]["annotations"] = {keys.WAIT_FOR: awaited}
+    link = definition("Link", [first, config_map("b", "a")], spec={"text": "string"})
+    closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"nodes": ["a"]}}
+    window = rule("PropagationWindow", closed)
+    with Platform() as platform:
+        platform.commit({"link.json": link, "window.json": window, "x.json": instance("Link", "x", text="one")})
+        assert gates(platform.plan()) == {"a": ["propagationwindow"], "b": held}
+        assert ("x-b" in {key.name for key in done(run(platform))}) is not bool(held)
+
+
+def test_what_is_replaced_has_to_be_allowed_to_go_and_to_come_again() -> None:
+    """Two windows of which the one that is open first is not enough."""
+    fixed = {**config_map("a")["template"], "immutable": True}
+    fixed["metadata"] = {**fixed["metadata"], "annotations": {keys.REPLACE: "allowed"}}
+    link = definition("Link", [{"id": "a", "template": fixed}], spec={"text": "string"})
+    denied = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}}
+    rules = {
+        f"{verb}.json": rule("PropagationWindow", {**denied, "verbs": [verb]}, name=verb) for verb in ("update", "create")
+    }
+    base, head = ({"link.json": link, **rules, "x.json": instance("Link", "x", text=text)} for text in ("one", "two"))
+    found = planned(base, head)
+    assert [str(one.action) for one in found.changes if one.node] == ["replace"]
+    assert gates(found) == {"a": ["update", "create"]}
+
+
 @pytest.mark.parametrize(("barrier", "last"), [("Path", []), ("Level", ["a"]), ("All", ["a"])])
 def test_what_cannot_be_done_holds_the_levels_after_it(barrier: str, last: list[str]) -> None:
     fixed = config_map("a")["template"] | {"immutable": True}

@@ -207,7 +207,7 @@ Told = list[tuple[str, tuple[str, ...], list[str]]]
 
 def paced(before: list[dict[str, Any]], after: list[dict[str, Any]], **changed: Any) -> tuple[Told, dict[str, str]]:
     """Instances `x` and `y` of one definition, which changes and gets a node more, and `y` changes with it; `x` comes first. What the plan tells
-    of the other nodes of `y`, and what the run did to them.
+    of the other nodes of `y`, and what the run did to them. Whatever is to be there in the end changes, or is counted as unchanged.
     """
     with Platform() as platform:
         instances = {f"{name}.json": instance("Link", name) for name in "xy"}
@@ -216,10 +216,11 @@ def paced(before: list[dict[str, Any]], after: list[dict[str, Any]], **changed: 
         y = {"y.json": instance("Link", "y", **changed)}
         link = definition("Link", [*after, config_map("new")], spec=FIELDS)
         platform.commit({"link.json": link, "policy.json": POLICY, **instances, **y})
-        changes = platform.plan().changes
-        told = parts(
-            tuple(one for one in changes if one.instance and one.instance.name == "y" and one.node in {"a", "b"})
-        )
+        report = platform.plan()
+        wanted = [one for one in report.changes if one.action is not Action.DELETE]
+        assert report.unchanged + len(wanted) == len(["the CRD", *instances]) + len(instances) * len([*after, "new"])
+        of_y = (one for one in report.changes if one.instance and one.instance.name == "y")
+        told = parts(tuple(one for one in of_y if one.node in {"a", "b"}))
         done_to = {key.name: str(action) for key, action in done(run(platform)).items() if key.name.startswith("y-")}
         return told, done_to
 

@@ -134,6 +134,19 @@ def test_which_values_there_are_is_compared(tmp_path: Path, said: dict[str, str]
         assert told(real) == told(recorded)
 
 
+def test_a_secret_that_is_handed_over_is_told(tmp_path: Path) -> None:
+    """Though nothing else of it is known to change: an instance gives it up, and the source has it."""
+    with fleet() as one:
+        one.start()
+        one.more, metadata = [COPY], {"name": "i0", "namespace": "default"}
+        one.plain = {"s.json": {**SECRET["template"], "metadata": metadata}}
+        one.push("one")
+        reports = against_cluster(one), against_file(one, tmp_path / "cluster.json")
+    for report in reports:
+        (change,) = (change for change in report.changes if change.ref == "Secret/default/i0")
+        assert (change.action, change.why) == (Action.UPDATE, "handed over by Link/default/i0")
+
+
 def test_of_a_value_that_git_says_twice_the_text_counts() -> None:
     """As the server has it: `stringData` is written over `data`. What Git does not say stays a number."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"}}
