@@ -159,10 +159,10 @@ class Changes:
         return self._said.get(instance.parent, node.origin)
 
     def _is_recorded_only(self, one: SetPlan, node: NodePlan) -> bool:
-        """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or all but its digest
-        is in the file.
+        """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or could not be
+        asked as what is there is masked.
         """
-        if node.node.key in self.hidden or is_of_snapshot(node.live):
+        if is_of_snapshot(node.live):
             return True
         return node.node.key in self.prospect.answers and node.holder == one.rendered.id
 

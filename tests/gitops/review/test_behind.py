@@ -62,7 +62,8 @@ def test_what_is_replaced_has_to_be_allowed_to_go_and_to_come_again() -> None:
     link = definition("Link", [{"id": "a", "template": fixed}], spec={"text": "string"})
     denied = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}}
     rules = {
-        f"{verb}.json": rule("PropagationWindow", {**denied, "verbs": [verb]}, name=verb) for verb in ("update", "create")
+        f"{verb}.json": rule("PropagationWindow", {**denied, "verbs": [verb]}, name=verb)
+        for verb in ("update", "create")
     }
     base, head = ({"link.json": link, **rules, "x.json": instance("Link", "x", text=text)} for text in ("one", "two"))
     found = planned(base, head)

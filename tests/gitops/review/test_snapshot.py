@@ -33,7 +33,7 @@ SECRET: dict[str, Any] = {
         "stringData": {"password": CANARY},
     },
 }
-COPY = {
+COPY: dict[str, Any] = {
     "id": "copy",
     "template": {
         "apiVersion": "v1",
@@ -134,16 +134,26 @@ def test_which_values_there_are_is_compared(tmp_path: Path, said: dict[str, str]
         assert told(real) == told(recorded)
 
 
-def test_a_secret_that_is_handed_over_is_told(tmp_path: Path) -> None:
+def test_what_would_be_refused_with_a_mask_in_it_is_no_change(tmp_path: Path) -> None:
+    """No server takes the number of a value for that of a label."""
+    template = COPY["template"]
+    labelled = {**template, "metadata": {**template["metadata"], "labels": {"of": CANARY}}}
+    with Fleet(names=("i0",), more=[SECRET, {"id": "copy", "template": labelled}]) as one:
+        one.start()
+        assert told(against_file(one, tmp_path / "cluster.json")) == []
+
+
+def test_what_is_handed_over_is_told_where_it_holds_a_value(tmp_path: Path) -> None:
     """Though nothing else of it is known to change: an instance gives it up, and the source has it."""
     with fleet() as one:
         one.start()
-        one.more, metadata = [COPY], {"name": "i0", "namespace": "default"}
-        one.plain = {"s.json": {**SECRET["template"], "metadata": metadata}}
+        one.more, metadata = [SECRET], {"name": "i0-copy", "namespace": "default"}
+        data = {name: text.replace("IMAGE", "one") for name, text in COPY["template"]["data"].items()}
+        one.plain = {"copy.json": {**COPY["template"], "metadata": metadata, "data": data}}
         one.push("one")
         reports = against_cluster(one), against_file(one, tmp_path / "cluster.json")
     for report in reports:
-        (change,) = (change for change in report.changes if change.ref == "Secret/default/i0")
+        (change,) = (change for change in report.changes if change.ref == "ConfigMap/default/i0-copy")
         assert (change.action, change.why) == (Action.UPDATE, "handed over by Link/default/i0")
 
 
