@@ -152,7 +152,8 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
             and (
                 plan.node.id == orphan.member.node
                 or (
-                    not plan.exists
+                    not plan.is_current
+                    and plan.holder != one.rendered.id
                     and plan.node.id not in recorded
                     and plan.node.group_kind == orphan.member.key.group_kind
                 )

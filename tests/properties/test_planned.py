@@ -403,6 +403,13 @@ def test_what_somebody_deletes_waits_for_nobody_who_may_have_held_it() -> None:
     in_one_source([Turn(files), Turn(rest, by_hand=(("delete instance", 0),))])
 
 
+@pytest.mark.parametrize("which", [0, 2])
+def test_what_lost_its_label_may_still_be_what_leaves_until_it_is_written(which: int) -> None:
+    before, after = instance("Holder", "h", holds=SHARED), instance("Holder", "h", text="two", open=False)
+    unlabelled = Turn({"holder.json": holder(), "h.json": after}, by_hand=(("unlabel member", which),))
+    in_one_source([Turn({"holder.json": holder(), "h.json": before}), unlabelled])
+
+
 @pytest.mark.parametrize("word", [keys.HOLD, keys.SUSPEND])
 def test_who_is_held_in_another_source_takes_nobodys_turn(word: str) -> None:
     """Git's word is not written on an instance that it keeps as it is; its status tells it."""
