@@ -83,6 +83,8 @@ def source_config(
     name, separator, url = text.partition("=")
     if not separator or "/" in name or ":" in name:
         name, url = "", text
+    if not url:
+        raise SourceError(text, "names no repository", advice="write NAME=URL, or the path of a repository")
     url = url if is_url(url) else str(Path(url).expanduser().absolute())
     name = name or default_name(url)
     if not SOURCE_NAME.fullmatch(name):

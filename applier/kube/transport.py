@@ -8,6 +8,7 @@ certainly not seen the request) and `BrokenError` (it may have): see `exchange`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
@@ -157,11 +158,16 @@ def _failure(error: Exception, silence: float) -> NotSentError | BrokenError:
         case aiohttp.ConnectionTimeoutError():
             return NotSentError(f"no connection within {CONNECT_SECONDS:g} s")
         case aiohttp.ClientConnectorError():
-            return NotSentError(_words(error))
+            return NotSentError(f"{error.host}:{error.port}: {_reason(error.os_error)}")
         case TimeoutError():
             return BrokenError(f"no answer within {silence:g} s", seconds=silence)
         case _:
             return BrokenError(_words(error))
+
+
+def _reason(error: OSError) -> str:
+    """`Connection refused`; names that are not found have numbers of their own."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 def _words(error: Exception) -> str:

@@ -84,8 +84,10 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.format_message()} There are {', '.join(_COMMANDS)}.", ctx) from None
+        except click.UsageError:
+            from renderer.scope import suggestion
+
+            raise click.UsageError(f"no command {args[0]!r}{suggestion(args[0], _COMMANDS)}", ctx) from None
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -12,7 +12,7 @@ from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.causes import timestamp
-from gitops.records.refs import SOURCE, Ref, locate
+from gitops.records.refs import SOURCE, Ref, existing, locate
 from gitops.status.journal import Line, about, transitions
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
@@ -61,7 +61,8 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
     async with choice.readable(namespace) as (cluster, place):
         key = await locate(cluster, ref, place) if ref else None
         lines = await transitions(cluster, key.namespace or None if key else namespace)
-    lines = about(lines, key) if key else lines
+        if ref and key and not (lines := about(lines, key)):
+            await existing(cluster, ref, key)
     if output != "table":
         tell(list(map(_as_json, lines)), output)
         return whole(cluster)

@@ -23,7 +23,7 @@ from gitops.records import passes
 from gitops.records.causes import timestamp
 from gitops.records.passes import Deed, Passed
 from gitops.records.record import read_records
-from gitops.records.refs import SOURCE, Ref, locate
+from gitops.records.refs import SOURCE, Ref, existing, locate
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
@@ -91,8 +91,10 @@ async def _history(
 ) -> int:
     now = SystemClock().now()
     async with choice.connected() as cluster:
-        key = await locate(cluster, ref, namespace or cluster.namespace) if ref and not ref.own else None
-        found = await _commits(cluster, ref.name if ref and ref.own else "", key)
+        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
+        found = await _commits(cluster, ref.name if ref and ref.own else "", None if ref and ref.own else key)
+        if ref and key and not found:
+            await existing(cluster, ref, key)
     chosen = [one for one in found if one.commit.startswith(commit)]
     if not chosen and (commit or ref):
         known = ", ".join(dict.fromkeys(one.commit[:7] for one in found)) or "none"

@@ -11,7 +11,7 @@ from gitops.cli.events import reference, subject
 from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, unreached
 from gitops.records.causes import timestamp
-from gitops.records.refs import Ref, locate
+from gitops.records.refs import Ref, existing, locate
 from gitops.status.journal import WATCHED, Line, about, everything
 from gitops.status.waiting import until
 from gitops.words.text import one_line, visible_json
@@ -48,7 +48,8 @@ async def _logs(
 
         async def look() -> bool:
             found = await everything(cluster, None if key else namespace)
-            found = about(found, key) if key else found
+            if ref and key and not (found := about(found, key)) and not follow:
+                await existing(cluster, ref, key)
             nonlocal told
             is_first, new = told is None, [line for line in found if line not in (told or ())]
             told = set(found)

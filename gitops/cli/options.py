@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from applier.adoption import Adoption
-from applier.errors import ConfigurationError
+from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
 from gitops.durations import duration
 from renderer.values import dataclass
@@ -80,13 +80,23 @@ schemas_option = click.option(
 )
 
 
+def given(**flags: str) -> list[str]:
+    """Those of these flags, by parameter, that stand on the command line."""
+    context = click.get_current_context()
+    return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def refuse_without(other: str, **flags: str) -> None:
+    """Flags, by parameter, that mean nothing without another one."""
+    for flag in given(**flags):
+        raise click.UsageError(f"{flag} goes with {other}")
+
+
 def refuse_beside_config(**flags: str) -> None:
     """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""
-    context = click.get_current_context()
-    given = [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
+    if found := given(**flags):
         raise click.UsageError(
-            f"{', '.join(given)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
+            f"{', '.join(found)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
         )
 
 
@@ -129,6 +139,11 @@ class ClusterChoice:
         cluster = await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency, patience=patience)
         try:
             yield cluster
+        except Unavailable as error:
+            choose = "is it up, and the one that is meant? --context and --kubeconfig choose another"
+            raise (
+                error if error.status else error.put(lambda said: f"{said} (cluster {cluster.name}: {choose})")
+            ) from None
         finally:
             await cluster.close()
 

@@ -79,7 +79,9 @@ class Giving:
     def __call__(self, order: Callable[[Subject], Order], *accepted: str, everything: bool = False) -> int:
         """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
         if everything == bool(self.words):
-            raise click.UsageError("name one thing" if not everything else "--all is everything; leave out REF")
+            raise click.UsageError(
+                "--all is everything; leave out REF" if everything else f"name what is meant: {_names(accepted)}"
+            )
         return asyncio.run(self._give(order, [None if everything else self._ref(accepted)]))
 
     def to_sources(self, order: Callable[[Subject], Order], *accepted: str, after: After | None = None) -> int:
@@ -91,8 +93,7 @@ class Giving:
         if ref.node:
             raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
         if ref.own not in accepted:
-            known = ", ".join({INSTANCE: "an instance"}.get(word, f"{word}/NAME") for word in accepted)
-            raise click.UsageError(f"{ref} cannot be asked that; name {known}")
+            raise click.UsageError(f"{ref} cannot be asked that; name {_names(accepted)}")
         return ref
 
     async def _give(
@@ -134,6 +135,10 @@ class Giving:
             kubeconfig = str(await find())
         named = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
         return [word for option, value in named.items() if value for word in (option, value)]
+
+
+def _names(accepted: Sequence[str]) -> str:
+    return ", ".join({INSTANCE: "an instance (webapp/shop)"}.get(word, f"{word}/NAME") for word in accepted)
 
 
 def order_options(command: Callable[..., int]) -> Callable[..., int]:

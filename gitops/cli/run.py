@@ -13,7 +13,14 @@ import click
 from applier.adoption import Adoption
 from gitops import compose
 from gitops.cli import NOT_YET, uncollected
-from gitops.cli.options import ClusterChoice, Duration, adopt_option, cluster_options, refuse_beside_config
+from gitops.cli.options import (
+    ClusterChoice,
+    Duration,
+    adopt_option,
+    cluster_options,
+    refuse_beside_config,
+    refuse_without,
+)
 from gitops.cli.process import Process
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
@@ -150,6 +157,8 @@ def command(
         address(listen or str(DEFAULT))
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
+    if not once:
+        refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
     if once and shards:
         raise click.UsageError("--shards is for the daemon: --once does all of the work")
     if agreed and not (once and len(config.sources) == 1):

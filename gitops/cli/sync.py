@@ -10,7 +10,7 @@ import click
 from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
-from gitops.cli.options import Duration
+from gitops.cli.options import Duration, refuse_without
 from gitops.cli.ordering import INSTANCE, Giving, order_options
 from gitops.cli.terminal import echo, unreached
 from gitops.records import orders
@@ -36,6 +36,9 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
     levelgate sync source/platform --wait
     levelgate sync webapp/shop -n prod
     """
+
+    if not wait:
+        refuse_without("--wait", timeout="--timeout")
 
     async def after(cluster: KubeCluster, given: Sequence[Order]) -> int:
         async def look() -> bool:

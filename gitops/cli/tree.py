@@ -13,7 +13,7 @@ from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.records.refs import Ref, RefError, locate, meant
+from gitops.records.refs import Ref, existing, locate
 from gitops.status.tree import Branch, tree, walk
 from gitops.words.reasons import reference
 from gitops.words.text import aligned, local, place
@@ -42,12 +42,8 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
 async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
     async with choice.readable(namespace) as (cluster, where):
         key = await locate(cluster, ref, where)
-        parent = await cluster.get(key)
-        if parent is None:
-            near = await meant(cluster, ref, key)
-            raise RefError(f"{key.kind} {place(key)} does not exist in cluster {cluster.name}{near}")
         now = SystemClock().now()
-        found = await tree(cluster, parent, now)
+        found = await tree(cluster, await existing(cluster, ref, key), now)
     if output in {"json", "yaml"}:
         tell(_as_json(found), output)
     elif output == "name":

@@ -26,6 +26,7 @@ from gitops.status.permitted import Permitted
 from gitops.status.waiting import until
 from gitops.words.text import local, title
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
+from renderer.scope import suggestion
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -81,7 +82,7 @@ async def _wait(
                 if one.told not in told:
                     echo(one.told, err=True)
             told[:] = [one.told for one in found]
-            return bool(found) and all(one.is_there for one in found)
+            return all(one.is_there for one in found)
 
         if await until(cluster, subjects, is_there, seconds=patience.total_seconds(), missed=unreached()):
             return 0
@@ -99,8 +100,13 @@ async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespa
     async def sources() -> list[Arrival]:
         told, installed = await read_records(cluster), await cluster.get(INSTALLATION)
         found = dict([*told, *await untaken(cluster, installed, told)])
-        names = [ref.name] if ref else sorted({*dict(told), *(followed(installed) or ())})
-        return [awaited.of_source(name, found.get(name)) for name in names]
+        wanted = {*dict(told), *(followed(installed) or ())}
+        if ref and ref.name not in wanted | found.keys():
+            return [Arrival(False, f"no daemon follows {ref} yet{suggestion(ref.name, wanted)}")]
+        names = [ref.name] if ref else sorted(wanted)
+        return [awaited.of_source(name, found.get(name)) for name in names] or [
+            Arrival(False, "no source is known yet")
+        ]
 
     if ref is None or ref.own == SOURCE:
         return [records], sources

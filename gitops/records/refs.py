@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from applier.cluster import Cluster, Discovery, Resource
+from applier.cluster import Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError
 from applier.observed import annotation
 from applier.reads import Reader
@@ -108,6 +108,15 @@ async def locate(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
         known = ", ".join(sorted(filter(None, names))) or "none"
         raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known}")
     return ObjectKey(*CRD, "", names[ref.name])
+
+
+async def existing(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
+    """The object that was named, which `key` is. Raises RefError with what was probably meant, ClusterError."""
+    found = await cluster.get(key)
+    if found is None:
+        where = f" in namespace {key.namespace}" if key.namespace and not ref.own else ""
+        raise RefError(f"{ref} does not exist{where} in cluster {cluster.name}{await meant(cluster, ref, key)}")
+    return found
 
 
 async def meant(cluster: Reader, ref: Ref, key: ObjectKey) -> str:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
+from applier.member import Member
 from applier.observed import annotation, label
 from applier.plan import Effect
 from applier.reasons import Reason
@@ -29,10 +30,12 @@ from gitops.records.refs import DEFINITION, Ref, RefError, locate, meant
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
+from gitops.status.tree import members
 from renderer import keys
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 from renderer.listing import listed
+from renderer.scope import suggestion
 from renderer.values import dataclass
 
 
@@ -78,6 +81,8 @@ class _World:
         if live is not None and label(live, keys.PARENT_ID):
             instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
+            if node and not causes:
+                await self._expect(live, node)
             if causes or node or not (claimed := self._told(key)):
                 return await self._of(key, causes, instance, node)
             return await self._of(key, claimed[1], source=claimed[0])
@@ -101,6 +106,12 @@ class _World:
             way = way or self.unwritten
             raise RefError(f"{key} {missing} in cluster {self.cluster.name}{way}")
         return Explanation(str(key), State.SETTLED, key)
+
+    async def _expect(self, instance: Object, node: str) -> None:
+        """Raises RefError where the instance has no object of this node, or of the collection of this name."""
+        nodes = {Member.of(one).node for one in await members(self.cluster, instance)}
+        if node not in nodes and not any(one.startswith(f"{node}/") for one in nodes):
+            raise RefError(f"{ObjectKey.of(instance)} has no object of a node {node!r}{suggestion(node, nodes)}")
 
     def _told(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
         """The first source that says of this object why it is not as it wants it, and its causes."""

@@ -44,15 +44,15 @@ async def tree(cluster: Cluster, parent: Object, now: datetime) -> Branch:
     """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
     below: dict[ObjectKey, list[Object]] = {}
     await _gather(cluster, parent, below)
-    objects = [parent, *(obj for members in below.values() for obj in members)]
+    objects = [parent, *(obj for found in below.values() for obj in found)]
     observed = Observed(await cluster.discover(), now=now).seen(objects)
     return _branch(parent, below, await refer(cluster, observed, _to_be_read(objects, observed)))
 
 
 async def _gather(cluster: Cluster, parent: Object, below: dict[ObjectKey, list[Object]]) -> None:
     """The members of each object by its key."""
-    members = below[ObjectKey.of(parent)] = await _members(cluster, parent)
-    await asyncio.gather(*(_gather(cluster, obj, below) for obj in members))
+    below[ObjectKey.of(parent)] = found = await members(cluster, parent)
+    await asyncio.gather(*(_gather(cluster, obj, below) for obj in found))
 
 
 def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
@@ -68,14 +68,14 @@ def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: 
     is_instance = bool(label(obj, keys.PARENT_ID)) and not is_built_in(member.key.group_kind)
     health = health_of(obj, observed, is_instance=is_instance)
     causes = _causes(obj)
-    members = sorted(
+    ordered = sorted(
         (
             replace(_branch(one, below, observed), cause=causes.get(str(ObjectKey.of(one)), ""))
             for one in below[member.key]
         ),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
-    return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(members))
+    return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(ordered))
 
 
 def _causes(parent: Object) -> Mapping[str, str]:
@@ -86,7 +86,8 @@ def _causes(parent: Object) -> Mapping[str, str]:
     return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
 
 
-async def _members(cluster: Cluster, parent: Object) -> list[Object]:
+async def members(cluster: Cluster, parent: Object) -> list[Object]:
+    """What the cluster holds of the set of this parent, by its record of the kinds. Raises ClusterError."""
     set_id = label(parent, keys.PARENT_ID)
     if not set_id:
         return []

@@ -60,3 +60,27 @@ def test_of_one_source_as_json(fleet: Fleet, typed: Typed) -> None:
 def test_a_rollout_has_no_events(fleet: Fleet, typed: Typed) -> None:
     assert "name a source or an instance" in typed(fleet, "events", "rollout/links.g.test", code=USAGE)
     assert "name a source or an instance" in typed(fleet, "logs", "link/a/app", code=USAGE)
+
+
+@pytest.mark.parametrize("command", ["events", "logs", "history", "tree"])
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("source/platfrom", "source/platfrom does not exist in cluster prod-eu; did you mean 'platform'?"),
+        ("link/zz", "link/zz does not exist in namespace default in cluster prod-eu"),
+    ],
+)
+def test_what_is_not_there_is_an_error(fleet: Fleet, typed: Typed, command: str, ref: str, told: str) -> None:
+    """And not a thing of which nothing is recorded."""
+    assert told in typed(fleet, command, ref, code=1)
+
+
+def test_what_is_not_there_yet_is_waited_for(fleet: Fleet, typed: Typed) -> None:
+    """A daemon may follow it later; whoever has mistyped it reads what he may have meant."""
+    told = typed(fleet, "wait", "source/platfrom", "--timeout", "10ms", code=3)
+    assert "no daemon follows source/platfrom yet; did you mean 'platform'?" in told
+
+
+def test_where_there_is_no_source_yet_waiting_says_so(typed: Typed) -> None:
+    with Fleet() as empty:
+        assert "no source is known yet" in typed(empty, "wait", "--timeout", "10ms", code=3)

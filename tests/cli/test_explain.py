@@ -390,6 +390,8 @@ def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
     ("ref", "said"),
     [
         ("link/nobody", "Link.g.test/default/nobody does not exist in cluster prod-eu"),
+        ("link/shop/aftr", "Link.g.test/default/shop has no object of a node 'aftr'; did you mean 'after'?"),
+        ("link/shop/0", "Link.g.test/default/shop has no object of a node '0'; there are after, app"),
         ("source/other", "no source 'other' in cluster prod-eu; there are: platform"),
         ("rollout/other", "no rollout 'other' in cluster prod-eu"),
         ("window/other", "no window 'other' is in force in cluster prod-eu; there are: business-hours, dba-hours"),

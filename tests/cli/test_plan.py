@@ -204,7 +204,8 @@ def test_so_they_are_where_the_server_does_not_answer(
     (tmp_path / "kubeconfig").write_text(json.dumps({**known, "current-context": "c"}))
     assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("Error: list ConfigMap: cannot connect; try again, or compare commits with --base REV")
+    assert told.startswith("Error: list ConfigMap: cannot connect (cluster c: is it up, and the one that is meant?")
+    assert "; try again, or compare commits with --base REV" in told
     assert "--against FILE" in told
 
 

@@ -89,7 +89,7 @@ def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows
 
 
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
-    assert "name an instance, source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
+    assert "name an instance (webapp/shop), source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
 
 
 def test_what_has_settled_needs_no_waiting(fleet: Fleet, typed: Typed) -> None:
