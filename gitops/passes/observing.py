@@ -20,7 +20,7 @@ from gitops.passes.sources import SourceState
 from gitops.passes.whole import Whole
 from gitops.propagation import governor
 from gitops.propagation.gates import Fact
-from gitops.propagation.rules import unread
+from gitops.propagation.rules import restored, unread
 from gitops.propagation.situation import Conditions
 from gitops.records import calendar
 from gitops.records.installation import INSTALLATION, check_format
@@ -66,7 +66,10 @@ async def observe_all(
     observed = replace(observed.recalling(seen.objects), now=reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
-    rules |= {name: unread(name, archive.rules(name)) for name in set().union(*governors.values()) - rules.keys()}
+    rules |= {
+        name: (restored if name in neighbours and neighbours[name].target else unread)(name, archive.rules(name))
+        for name in set().union(*governors.values()) - rules.keys()
+    }
     conditions = Conditions(
         rules,
         {},

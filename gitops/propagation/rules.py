@@ -1,7 +1,8 @@
 """The windows and policies of one source that are in force: those of its newest commit, and where that cannot be read those before.
 
 Broken input never opens anything. A rule that does not validate, or stands in a file that cannot be read, keeps its last accepted version; where
-there is none, nothing new is started in the source. So what was accepted is stored, and outlives a restart with an empty cache.
+there is none, nothing new is started in the source. So what was accepted is stored, and that something is missing in it, and outlives a restart
+with an empty cache; it is also what the plans of other sources know.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MAY_HOLD_RULES: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Pol
 """Annotations of ours stand in files without rules as well, so the prefix alone says nothing."""
 
 Stored = Mapping[str, Any]
-"""Accepted rules as JSON: `rules` with their files and lines, and `calendars` in base64."""
+"""Accepted rules as JSON: `rules` with their files and lines, `calendars` in base64, and why the source is `closed`, where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,14 @@ def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
     lost = {f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept}
     lost |= {name for (_, name), rule in kept.items() if name in windows.broken or name in policies.broken}
     lost |= set(_hidden(catalog, {rule.origin.file for rule in kept.values()}))
+    closed = f"{', '.join(sorted(lost))} cannot be read, so nothing new is started in this source; correct it"
     return SourceRules(
         catalog.source,
         {window.name: window for window in windows.windows},
         policies.policies,
-        f"{', '.join(sorted(lost))} cannot be read, so nothing new is started in this source; correct it"
-        if lost
-        else "",
+        closed if lost else "",
         problems,
-        _stored(effective),
+        {**_stored(effective), **({"closed": closed} if lost else {})},
     )
 
 
@@ -105,7 +105,7 @@ def restored(source: str, stored: Stored) -> SourceRules:
     catalog = Catalog(source, rules=rules, contents=_calendars(stored, _named(rules)))
     windows, policies = windows_of(catalog), policies_of(catalog)
     named = {window.name: window for window in windows.windows}
-    return SourceRules(source, named, policies.policies, accepted=stored)
+    return SourceRules(source, named, policies.policies, stored.get("closed", ""), accepted=stored)
 
 
 def unread(source: str, stored: Stored) -> SourceRules:

@@ -170,3 +170,16 @@ def test_a_window_that_cannot_be_read_closes_all_that_it_may_govern(fleet: Fleet
     passed(fleet, central(freeze="kind: PropagationWindow\nspec: ["))
     assert fleet.at("two") == []
     assert fleet.propagated("a")[0] == "GateError"
+
+
+def test_what_never_could_be_read_closes_after_a_restart_too(fleet: Fleet) -> None:
+    """Also where other rules of that source are stored, and it cannot be fetched now."""
+    fleet.start()
+    fleet.push("two")
+    passed(fleet, central(hours=HOURS, freeze="kind: PropagationWindow\nspec: ["))
+    fleet.restart()
+    passed(fleet)
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[1].startswith("freeze.yaml cannot be read")
+    passed(fleet, central(hours=HOURS))
+    assert fleet.at("two") == ["a"]

@@ -319,3 +319,21 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
     assert warning.message.startswith("source two may want what is told to be deleted here")
     commit(platform, "one", {"link.json": LINK, **MOVED})
     assert platform.plan("one").warnings == ()
+
+
+NEVER_READ = rule("PropagationPolicy", {"waves": [{"name": "rest"}]}, name="broken")
+
+
+@pytest.mark.parametrize(("rules", "is_closed"), [({}, False), ({"broken.json": NEVER_READ}, True)])
+def test_a_rule_that_never_could_be_read_closes_those_whom_its_source_governs(rules: Files, *, is_closed: bool) -> None:
+    """Broken input opens nothing: what the run holds, the plan of a governed source holds as well, and no more than that."""
+    with Platform() as platform:
+        commit(platform, "one", rules)
+        commit(platform, "two", {})
+        platform.settle()
+        commit(platform, "two", {"p.json": plain("p")})
+        platform.sources["two"] = replace(platform.sources["two"], governors=frozenset({"one"}))
+        (change,) = platform.plan("two").changes
+        told = [(gate.reason, gate.message.partition(",")[0]) for gate in change.gates]
+        assert told == ([(Reason.GATE_ERROR, "broken (broken.json:1) cannot be read")] if is_closed else [])
+        assert {key.name for key in done(run(platform))} == (set() if is_closed else {"p"})
