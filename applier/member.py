@@ -13,6 +13,7 @@ import orjson
 from applier.cluster import CONTENT, Object
 from applier.observed import annotation, is_terminating, label, number
 from applier.ownership import apply_entry
+from applier.status.view import View
 from renderer import keys
 from renderer.identity import ObjectKey, key_hash
 from renderer.model import RenderedNode, RenderedSet
@@ -150,13 +151,16 @@ def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) 
 
 
 def departure(obj: Object) -> str:
-    """What to tell of an object that is going away: since when (RFC 3339), which finalizers it waits for, and who set them.
+    """What to tell of an object that is going away: since when (RFC 3339), which finalizers it waits for, and who set them; of a Namespace what is
+    left in it.
 
     The owner of a finalizer is not recorded anywhere; who wrote it is the likely one.
     """
     metadata = obj["metadata"]
     names = ", ".join(_with_author(name, obj) for name in metadata.get("finalizers") or ())
-    return f"is being deleted since {metadata['deletionTimestamp']}" + (f" and waits for {names}" if names else "")
+    left = View(obj, None).remaining
+    waits = f" and waits for {names}" if names else ""
+    return f"is being deleted since {metadata['deletionTimestamp']}{waits}" + (f": {left}" if left else "")
 
 
 def _with_author(finalizer: str, obj: Object) -> str:

@@ -112,7 +112,8 @@ def _generic(view: View) -> Health | None:
     deleted = view.at("metadata", "deletionTimestamp")
     if deleted:
         finalizers = ", ".join(view.at("metadata", "finalizers") or ())
-        return Health(Status.TERMINATING, f"deleted at {deleted}" + (f", waits for {finalizers}" if finalizers else ""))
+        parts = (f"deleted at {deleted}", f"waits for {finalizers}" if finalizers else "", view.remaining)
+        return Health(Status.TERMINATING, ", ".join(filter(None, parts)))
     if not view.at("status"):
         return None
     generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")

@@ -10,6 +10,17 @@ from typing import Any, NamedTuple
 from applier.cluster import Object
 from renderer.values import dataclass
 
+_OF_DELETION = frozenset(
+    {
+        "NamespaceDeletionDiscoveryFailure",
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "NamespaceDeletionContentFailure",
+        "NamespaceContentRemaining",
+        "NamespaceFinalizersRemaining",
+    }
+)
+"""Conditions of a Namespace (core/v1) that are True while something is in the way of its end."""
+
 
 class Status(Enum):
     """The kstatus words."""
@@ -64,6 +75,12 @@ class View:
 
     def is_true(self, kind: str) -> bool:
         return self.condition(kind).get("status") == "True"
+
+    @property
+    def remaining(self) -> str:
+        """What keeps a Namespace that was deleted, as its controller says; empty where it says nothing."""
+        said = (c for c in self.conditions if c.get("type") in _OF_DELETION and c.get("status") == "True")
+        return "; ".join(str(c["message"]).rstrip(".") for c in said if c.get("message"))
 
     def aged(self, age: timedelta, since: str | datetime | None, *, young: Health, old: Health) -> Health:
         """What it is until `since` lies `age` back, and from then on. Nothing grows old where `since` is not known, or `now`."""

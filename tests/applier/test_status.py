@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from applier.cluster import Object
+from applier.member import departure
 from applier.status import Health, Status, exists_ready, health, is_fresh
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)  # noqa: UP017 - read as people write it
@@ -65,6 +66,13 @@ UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", lastTransiti
 CRASH = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
 CRD = "apiextensions.k8s.io/v1/CustomResourceDefinition"
 WIDGET = "example.org/v1/Widget"
+
+LEFT = condition(
+    "NamespaceFinalizersRemaining",
+    "True",
+    "SomeFinalizersRemain",
+    message="Some content in the namespace has finalizers remaining: example.org/hold in 1 resource instances",
+)
 
 GENERIC: list[tuple[str, Object, Status]] = [
     ("deleted", obj("v1/ConfigMap", deletionTimestamp=ago(5), finalizers=["a", "b"]), Status.TERMINATING),
@@ -297,3 +305,16 @@ def test_freshness(given: Object, expected: bool) -> None:
 )
 def test_dependents_may_start(given: Object | None, expected: bool) -> None:
     assert exists_ready(given) is expected
+
+
+def test_a_namespace_that_was_deleted_says_what_is_left_in_it() -> None:
+    """Its finalizer is no metadata; without this nobody would know for what it waits (core/v1, conditions of a Namespace)."""
+    gone = condition("NamespaceContentRemaining", "False", "ContentRemoved", message="All content successfully removed")
+    going = obj(
+        "v1/Namespace", {"phase": "Terminating", "conditions": [gone, LEFT]}, deletionTimestamp="2026-11-20T12:00:00Z"
+    )
+    told = "has finalizers remaining: example.org/hold in 1 resource instances"
+    assert health(going).status is Status.TERMINATING
+    assert health(going).message.endswith(told)
+    assert departure(going) == f"is being deleted since 2026-11-20T12:00:00Z: Some content in the namespace {told}"
+    assert departure(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted since now"
