@@ -90,6 +90,10 @@ class Leaver:
                 return await inside(self.cluster, key, observed, ours)
         return ""
 
+    async def release(self, todo: Departure) -> None:
+        """Only what takes long: everything but our records. What of it cannot be done `leave` finds, and says."""
+        await asyncio.gather(*(_failure(self._release(obj, todo.sets)) for obj in todo.release))
+
     async def leave(self) -> tuple[Departure, list[ClusterError]]:
         """Until nothing is left to be done, or something cannot be: what is left, and why."""
         for _ in range(ROUNDS):

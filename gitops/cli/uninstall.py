@@ -71,6 +71,8 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
             if left := list(_left(found)):
                 echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
                 return NOT_YET
+        # The Lease is among the records: who deletes these can hold it no longer.
+        await while_held(lead.hold(), leaver.release(todo if wait is None else await leaver.look()))
         return _conclude(*await leaver.leave())
 
 

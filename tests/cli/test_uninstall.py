@@ -7,14 +7,16 @@ from typing import NoReturn
 import pytest
 
 from gitops.leadership import Leadership, NotLeading
+from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
 
 
-def test_it_deletes_nothing_once_another_process_has_taken_the_lead(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("words", [[], ["--with-workloads"]])
+def test_it_goes_no_further_once_another_process_has_taken_the_lead(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    """I6: what it waits for takes minutes, and a Lease that nobody renews lasts for seconds."""
+    """I6: what it does takes minutes, and a Lease that nobody renews lasts for seconds."""
 
     async def lost(_: Leadership) -> NoReturn:
         raise NotLeading("two has taken the lead")
@@ -22,5 +24,6 @@ def test_it_deletes_nothing_once_another_process_has_taken_the_lead(
     monkeypatch.setattr(Leadership, "hold", lost)
     with Fleet(names=("a",)) as fleet:
         fleet.start()
-        assert "two has taken the lead" in typed(fleet, "uninstall", "--with-workloads", "--yes", code=1)
+        assert "two has taken the lead" in typed(fleet, "uninstall", *words, "--yes", code=1)
         assert fleet.at("one") == ["a"]
+        assert fleet.call(fleet.cluster.get(source_parent("platform")))
