@@ -20,6 +20,7 @@ from gitops.clock import SystemClock
 from gitops.propagation.judge import startable
 from gitops.propagation.window import Window
 from gitops.records.causes import Cause, timestamp
+from gitops.records.record import SourceRecord
 from gitops.records.refs import Ref
 from gitops.records.standing import Pair, everything_suspended
 from gitops.status.explain import explain
@@ -245,7 +246,13 @@ def _as_json(found: Explanation) -> dict[str, Any]:
         "externals": [{"name": name, "since": _time(since)} for name, since in found.externals.items()],
         "waiting": [*(str(one.key) for one in found.waiting), *(one.object for one in found.objects)],
         **({"target": _pair(standing.target), "applied": _pair(standing.applied)} if standing else {}),
+        **({"unreadable": _unreadable(found.record)} if found.record else {}),
     }
+
+
+def _unreadable(record: SourceRecord) -> dict[str, str] | None:
+    """Since when and why the newest commit of a source is not known."""
+    return record.unreadable._asdict() if record.unreadable else None
 
 
 def _link(link: Link) -> dict[str, Any]:

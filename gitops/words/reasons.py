@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,15 @@ from renderer.listing import listed
 
 _WORDS = {"Source": "source", "Definition": "rgd"}
 """What people call them."""
+
+_WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
+_ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
+"""How the server names who refused, or did not answer."""
+
+_WEBHOOKS = (
+    "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations "
+    "-o custom-columns=KIND:.kind,NAME:.metadata.name,WEBHOOKS:.webhooks[*].name,ASKS:.webhooks[*].clientConfig.service.name"
+)
 
 _CORRECT = ("correct it, or take it back", "in Git: a fix, or git revert")
 
@@ -164,6 +174,14 @@ def _actions(link: Link, before: Sequence[Link], found: Explanation) -> Iterator
 
 def _answers(key: ObjectKey, cause: Cause, rollout: str, found: Explanation) -> Iterator[tuple[str, str]]:
     match cause.reason:
+        case Reason.APPLY_FAILED if webhook := _WEBHOOK.search(cause.message):
+            is_silent, name = webhook[1] != "admission", webhook[2]
+            yield ("repair what it calls, or delete it" if is_silent else f"see whose webhook {name} is"), _WEBHOOKS
+            if not is_silent:
+                yield _CORRECT
+        case Reason.APPLY_FAILED if policy := _ADMISSION_POLICY.search(cause.message):
+            yield "see what it wants, and whose it is", f"kubectl describe validatingadmissionpolicy {policy[1]}"
+            yield _CORRECT
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _CORRECT
         case Reason.UNHEALTHY:

@@ -14,7 +14,14 @@ from gitops.cli import USAGE
 from gitops.passes.history import Offer
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
+from gitops.records.causes import Cause
+from gitops.records.record import Unreadable
+from gitops.records.standing import State
+from gitops.status.explanation import Explanation, Waiting
+from gitops.words.reasons import actions
+from renderer import keys
 from renderer.catalog import load
+from renderer.identity import ObjectKey, source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import HOURS, SHOPS, START, friday
 from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
@@ -467,6 +474,48 @@ def test_what_the_server_refuses_is_told_once_by_its_node_and_says_what_to_do(ty
         told = [line for line in typed(fleet, "status").splitlines() if line.startswith("ApplyFailed: ")]
         assert len(told) == 1
         assert told[0].startswith("ApplyFailed: default  link/a node service: apply Service/")
+
+
+WHOSE = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations "
+IN_GIT = "in Git: a fix"
+
+
+@pytest.mark.parametrize(
+    ("said", "ways"),
+    [
+        ('failed calling webhook "strict.test": connection refused', [("repair what it calls", WHOSE)]),
+        (
+            'admission webhook "strict.test" denied the request: no',
+            [("see whose webhook strict.test is", WHOSE), ("correct it", IN_GIT)],
+        ),
+        (
+            "services \"a\" is forbidden: ValidatingAdmissionPolicy 'owned' with binding 'all' denied request: no owner",
+            [("see what it wants", "kubectl describe validatingadmissionpolicy owned"), ("correct it", IN_GIT)],
+        ),
+        ("Service is invalid: spec.ports: Required value", [("correct it", IN_GIT)]),
+    ],
+)
+def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[str, str]]) -> None:
+    """One that nobody answers is mended in no commit."""
+    key = ObjectKey("", "Service", "default", "a")
+    cause = Cause(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object=str(key))
+    found = list(actions(Explanation(str(key), State.FAILED, key, chain=(Waiting(key, cause),))))
+    assert [(what[: len(want)], how[: len(way)]) for (what, how), (want, way) in zip(found, ways, strict=True)] == ways
+
+
+def test_a_source_that_cannot_be_read_says_why_to_programs_too(typed: Typed) -> None:
+    with Fleet(names=("a",)) as fleet:
+        fleet.start()
+        assert found(typed, fleet, "source/platform")["unreadable"] is None
+        why = Unreadable("2026-11-20T12:00:00Z", "no answer")
+        fleet.call(
+            fleet.cluster.merge(
+                source_parent("platform"),
+                {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}},
+                manager="levelgate",
+            )
+        )
+        assert found(typed, fleet, "source/platform")["unreadable"] == {"since": why.since, "why": why.why}
 
 
 def test_a_wave_leads_to_whom_it_waits_for(typed: Typed) -> None:
