@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from applier.adoption import Adoption
-from applier.cluster import Cluster
 from applier.errors import ConfigurationError, Unavailable
 from gitops import compose
 from gitops.cli import program_version
@@ -19,7 +18,7 @@ from gitops.clock import SystemClock
 from gitops.errors import SourceError
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
-from gitops.records.record import SourceRecord, read_records
+from gitops.records.record import SourceRecord, read_own, records_of
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
 from gitops.review.report import Caution, Hazard, Report
@@ -28,7 +27,6 @@ from gitops.source.places import Commits
 from gitops.source.target import identity
 from gitops.words.text import age, described
 from renderer.catalog import Catalog
-from renderer.identity import source_parent
 from renderer.scope import suggestion
 from renderer.values import dataclass
 
@@ -76,12 +74,14 @@ class Asked:
         try:
             async with chosen.connected() as cluster:
                 commits = await reading
-                named = self.source or await _source_of(cluster, self.place)
+                own = await read_own(cluster)
+                records = records_of(own)
+                named = self.source or _source_of(records, self.place)
                 name = named or compose.likely_name(self.place)
                 state = self._state(name, commits)
                 report, warnings = await asyncio.gather(
-                    planning.against(cluster, state, clock=SystemClock(), facts=self._facts()),
-                    self._of_history(cluster, name, commits.head.revision),
+                    planning.against(cluster, state, clock=SystemClock(), facts=self._facts(), own=own),
+                    self._of_history(records.get(name, SourceRecord()).target, commits.head.revision),
                 )
         except ConfigurationError as error:
             await reading  # what is wrong with the place is told first
@@ -96,9 +96,8 @@ class Asked:
         )
         return report, self._title(name, commits, f"against cluster {cluster.name}")
 
-    async def _of_history(self, cluster: Cluster, name: str, commit: str) -> Sequence[Caution]:
+    async def _of_history(self, before: str, commit: str) -> Sequence[Caution]:
         """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
-        before = SourceRecord.read(await cluster.get(source_parent(name)) or {}).target
         if not before or await asyncio.to_thread(places.follows, self.place, before, commit):
             return ()
         said = f"history was rewritten: {commit[:7]} does not follow from {before[:7]}, where the source is"
@@ -107,7 +106,7 @@ class Asked:
     async def _of_file(self, commits: Commits, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
         record = snapshot.record()
-        named = self.source or await _source_of(record, self.place)
+        named = self.source or _source_of(records_of(await read_own(record)), self.place)
         await record.close()
         name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
@@ -151,10 +150,8 @@ def _configured(state: SourceState, name: str, config: Config | None) -> SourceS
     return state.configured(sources[name], config.governors)
 
 
-async def _source_of(cluster: Cluster, place: str) -> str:
-    """The one source in the cluster whose repository and path this place is; empty if there is none or more than one."""
+def _source_of(records: Mapping[str, SourceRecord], place: str) -> str:
+    """The one source of these whose repository and path this place is; empty if there is none or more than one."""
     urls, path = places.locations(place)
-    fitting = [
-        name for name, record in await read_records(cluster) if identity(record.url) in urls and record.path == path
-    ]
+    fitting = [name for name, record in records.items() if identity(record.url) in urls and record.path == path]
     return fitting[0] if len(fitting) == 1 else ""

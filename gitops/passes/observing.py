@@ -42,19 +42,21 @@ async def observe_all(
     *,
     clock: Clock,
     facts: FactsAt | None = None,
-    with_neighbours: bool = False,
+    own: Sequence[Object] | None = None,
 ) -> Known:
     """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds. What the
-    cluster's other sources have on record only `with_neighbours`.
+    cluster's other sources have on record counts where `own`, all ConfigMaps of our namespace, were read already.
     """
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
     archive = await Archive.observe(cluster, seen.archive)
     archive = await archive.read_rules(cluster, sorted(named))
-    own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector="" if with_neighbours else keys.RECORD)
+    others = records_of(own or ())
+    if own is None:
+        own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
     rollouts, windows = Rollouts.of(own), calendar.of(own)
     catalogs = [state.catalog for state in sources]
     read = {catalog.source for catalog in catalogs}
-    neighbours = {name: one for name, one in records_of(own).items() if name not in read} if with_neighbours else {}
+    neighbours = {name: one for name, one in others.items() if name not in read}
     parents = [source_parent(catalog.source) for catalog in catalogs]
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from applier.cluster import Cluster
+from applier.cluster import Cluster, Object
 from applier.plan import Plan, plan
 from applier.reads import Reads
 from applier.write import Rehearsal, Writer
@@ -18,21 +18,31 @@ from gitops.passes.sources import SourceState, users_of
 from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
+from gitops.records.record import read_own
 from renderer.catalog import written_versions
 from renderer.memo import Memo
 from renderer.model import Bundle, RenderedNode
 
 
 async def preview(
-    cluster: Cluster, sources: Sequence[SourceState], clock: Clock, *, facts: FactsAt | None = None, memo: Memo
+    cluster: Cluster,
+    sources: Sequence[SourceState],
+    clock: Clock,
+    *,
+    facts: FactsAt | None = None,
+    memo: Memo,
+    own: Sequence[Object] | None = None,
 ) -> Preview:
-    """What a process that begins now would do. Raises ClusterError only when the cluster cannot be read at all."""
+    """What a process that begins now would do; `own` are the ConfigMaps of our namespace, where they were read already. Raises ClusterError only
+    when the cluster cannot be read at all.
+    """
     reads = Reads(cluster)
     decider = Decider(reads, clock, memo)
     sources = await heeding_kro(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
     reads.show(written_versions(catalogs))
-    begun = await observe_all(reads, sources, decider.seen, clock=clock, facts=facts, with_neighbours=True)
+    own = await read_own(reads) if own is None else own
+    begun = await observe_all(reads, sources, decider.seen, clock=clock, facts=facts, own=own)
     begun = await heeding(reads, await elsewhere.beside(reads, begun, catalogs))
     writer = Writer(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Propagation())

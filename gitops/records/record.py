@@ -208,6 +208,11 @@ def is_approved(record: Object | None, commit: str, path: str) -> bool:
     return not known.target or known.path == path
 
 
+async def read_own(cluster: Reader) -> list[Object]:
+    """All ConfigMaps of our namespace: records of sources and rollouts, and the calendar."""
+    return await cluster.list(_CONFIG_MAP, OWN_NAMESPACE)
+
+
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
     return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID)).items())

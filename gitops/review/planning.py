@@ -137,14 +137,16 @@ async def against(
     memo: Memo | None = None,
     masks: Masks | None = None,
     hidden: Collection[ObjectKey] = (),
+    own: Sequence[Object] | None = None,
 ) -> Report:
-    """What `head` changes of a cluster; `masks` may know Secrets that are in neither. Of objects in `hidden` the cluster's data are not known, and
+    """What `head` changes of a cluster, of which `own` are the ConfigMaps of our namespace where they were read already; `masks` may know Secrets
+    that are in neither. Of objects in `hidden` the cluster's data are not known, and
     taken to be as `head` says. Nothing is written.
 
     Raises ClusterError only when the cluster cannot be read at all.
     """
     known = (lambda _: facts) if facts is not None else None
-    foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo())
+    foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo(), own=own)
     masks = masks or Masks()
     masks.learn(foreseen.due.situation.observed.objects.values())
     for prospect in filter(None, (foreseen.due, foreseen.staying)):

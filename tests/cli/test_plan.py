@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from applier.cluster import Object
 from applier.errors import Unavailable
+from applier.kube.cluster import KubeCluster
 from gitops.cli import asked, invoke
 from gitops.passes.sources import SourceState
 from renderer.catalog import load
+from renderer.identity import OWN_NAMESPACE, GroupKind
 from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.source.real_git import Work
@@ -194,10 +198,10 @@ def test_without_a_cluster_the_other_two_are_named(
 def test_so_they_are_where_the_server_does_not_answer(
     repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unreachable(*_: object) -> str:
+    async def unreachable(*_: object) -> list[Object]:
         raise Unavailable("list ConfigMap: cannot connect")
 
-    monkeypatch.setattr(asked, "_source_of", unreachable)
+    monkeypatch.setattr(asked, "read_own", unreachable)
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     known = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
@@ -251,6 +255,24 @@ def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
     files = {"old.yaml": (MAP % "old").encode(), "gone.yaml": (MAP % "gone").encode()}
     head = load(files, source="shop", revision=repository.git("rev-parse", "main"))
     fleet.call(fleet.reconciler.reconcile([SourceState(head, ref="main", url=str(repository.path), path=path)]))
+
+
+@pytest.mark.parametrize("more", [[], ["--source", "shop"]])
+def test_the_records_of_a_cluster_are_read_once(
+    typed: Typed, repository: Work, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    """They may be large: one ConfigMap of each source, with where all its members are."""
+    listed, read = list[str](), KubeCluster.list
+
+    async def noted(self: KubeCluster, kind: GroupKind, namespace: str | None = None, **how: Any) -> list[Object]:
+        listed.extend([kind.kind] if namespace == OWN_NAMESPACE else [])
+        return await read(self, kind, namespace, **how)
+
+    with Fleet(names=()) as fleet:
+        settled(fleet, repository)
+        monkeypatch.setattr(KubeCluster, "list", noted)
+        assert "Plan of shop" in typed(fleet, "plan", str(repository.path), *more)
+    assert listed.count("ConfigMap") == 1
 
 
 @pytest.mark.parametrize(("path", "others"), [("", []), ("elsewhere", []), ("", ["again"])])
