@@ -32,14 +32,14 @@ def brought(
     records = Archive().foreseen(bundle.issued).records.values()
     rules = Archive().due(Plan(()), {catalog.source: in_force(catalog, {}).accepted})
     found = [*rollouts, *records, *rules, *(applied_body(one) for one in bundle.instances.values() if one.revision)]
-    objects = [_live(obj, index) for index, obj in enumerate(found)]
+    objects = list(map(_live, found))
     for one in bundle.sets:
         objects += [_member(one, node, deps, bundle, version) for node, deps in _nodes(one)]
     parent = source_parent(catalog.source)
     scope = inventory.scope_of(_keys(bundle.sources[catalog.source]), parent)
     record = inventory.parent_body(parent, "v1", scope, version=version)
     data = SourceRecord(target=catalog.revision, applied=catalog.revision, own=catalog.revision).data()
-    objects.append(_live({**record, "data": data}, 0))
+    objects.append(_live({**record, "data": data}))
     return {ObjectKey.of(obj): obj for obj in objects}
 
 
@@ -70,24 +70,21 @@ def _keys(one: RenderedSet) -> Iterator[ObjectKey]:
 
 def _member(one: RenderedSet, node: RenderedNode, deps: Collection[str], bundle: Bundle, version: str) -> Object:
     body = member.body(one, node, deps=deps, live=None, parent_uid="", revision="")
-    live = _live(body, 1)
+    live = _live(body)
     live["metadata"]["managedFields"] = [_owned(body)]
     if node.key and (below := bundle.instances.get(node.key)) and not below.error:
         scope = inventory.scope_of(_keys(below), node.key)
-        parent = inventory.parent_body(
-            node.key, body["apiVersion"], scope, version=version, finalizer=True, target=below.revision
-        )
+        parent = inventory.parent_body(node.key, body["apiVersion"], scope, version=version)
         for name in ("labels", "annotations"):
             live["metadata"][name] = {**live["metadata"][name], **parent["metadata"][name]}
-        live["metadata"]["finalizers"] = parent["metadata"]["finalizers"]
     return live
 
 
-def _live(body: Object, version: int) -> Object:
+def _live(body: Object) -> Object:
     key = ObjectKey.of(body)
     server = {
         "uid": key_hash(key),
-        "resourceVersion": str(version + 1),
+        "resourceVersion": "1",
         "generation": 1,
         "creationTimestamp": _LONG_AGO,
     }

@@ -15,6 +15,7 @@ from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from gitops.review.cautions import _foreign
 from gitops.review.changes import intended
+from gitops.review.differences import differences
 from gitops.review.masking import Masks
 from gitops.review.recorded import Judging
 from gitops.review.report import Action, Change, Difference, Hazard
@@ -266,6 +267,11 @@ def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
     """Between two commits nobody knows what else a cluster serves."""
     widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\n"
     assert told(planned({}, {"w.yaml": widget})) == ["create 0 Widget.free.example.com/default/w"]
+
+
+def test_items_without_what_named_them_are_told_by_their_places() -> None:
+    old, new = ({"of": [{**named, "a": a}, {"name": "x", "a": 1}]} for named, a in (({"name": "y"}, 1), ({}, 2)))
+    assert differences(old, new) == (Difference("of[0].a", 1, 2), Difference("of[0].name", "y"))
 
 
 def test_a_value_of_another_type_is_another_value() -> None:
