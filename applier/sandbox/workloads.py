@@ -121,7 +121,7 @@ class Workloads:
                 self._content.pop(key, None)
                 continue
             obj = stored.object()
-            content = obj["metadata"].get("generation") or orjson.dumps(obj.get("spec"))
+            content = obj["metadata"]["uid"], obj["metadata"].get("generation") or orjson.dumps(obj.get("spec"))
             if self._content.get(key) != content:
                 self._content[key] = content
                 earlier = (obj.get("status") or {}).get("availableReplicas", 0)

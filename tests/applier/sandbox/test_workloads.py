@@ -91,6 +91,16 @@ def test_an_update_keeps_what_is_available() -> None:
     assert is_healthy(world, world.after(4, f"{DEPLOYMENTS}/web"))
 
 
+def test_what_is_made_anew_gets_a_status_of_its_own() -> None:
+    """Deleted and created between two looks: the new one has the generation of the old one."""
+    world = World(Script())
+    world.request("POST", DEPLOYMENTS, deployment())
+    world.after(0, f"{DEPLOYMENTS}/web")
+    world.request("DELETE", f"{DEPLOYMENTS}/web")
+    world.request("POST", DEPLOYMENTS, deployment())
+    assert is_healthy(world, world.after(0, f"{DEPLOYMENTS}/web"))
+
+
 def test_the_status_belongs_to_the_controllers() -> None:
     world = World(Script())
     world.request("POST", DEPLOYMENTS, deployment())
