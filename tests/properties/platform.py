@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,12 +28,13 @@ from renderer.memo import Memo
 from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
-VOLATILE = frozenset(
-    {keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.SOURCE_FILE, keys.APPROVED, keys.TARGET}
-)
+VOLATILE = frozenset({keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.APPROVED, keys.TARGET})
 """Annotations that are renewed only together with another difference (Sets)."""
 
 Files = Mapping[str, str]
+
+READ_FROM = frozenset({*"abcd", "inner"})
+"""Words under which members of `tests.properties.repositories` hold the names of those that they read."""
 
 
 @dataclass
@@ -51,13 +53,16 @@ class StepClock:
 
 @dataclass
 class Platform:
-    """Sources, a cluster, and what went wrong so far in `broken` (texts). `parents_may_vanish` after a parent was deleted by hand."""
+    """Sources, a cluster, and what went wrong so far in `broken` (texts). `parents_may_vanish` after a parent was deleted by hand. `wanted` is the
+    essence of what stands in the end: none of that may be deleted on the way.
+    """
 
     cluster: World = field(default_factory=World)
     clock: StepClock = field(default_factory=StepClock)
     sources: dict[str, SourceState] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     parents_may_vanish: bool = False
+    wanted: Mapping[str, Any] = field(default_factory=dict)
     _commits: int = 0
 
     def __enter__(self) -> Self:
@@ -150,8 +155,11 @@ class Platform:
         self._scope_covers_members(objects, write)
         if write.verb == "delete":
             self._nothing_lives_on_it(objects, write)
-        if write.verb == "apply" and write.manager == CONTENT and write.before is None and write.after is not None:
-            self._dependencies_are_there(objects, write.after)
+            self._git_does_not_want_it(write)
+        if write.verb == "apply" and write.manager == CONTENT and write.after is not None:
+            self._needs_are_recorded(write.after)
+            if write.before is None:
+                self._dependencies_are_there(objects, write.after)
 
     def _scope_covers_members(self, objects: Mapping[ObjectKey, Object], write: Write) -> None:
         """I1. While an instance that was deleted by hand is created again, the source's record stands in for it."""
@@ -188,16 +196,62 @@ class Platform:
             if key != write.key and key_hash(write.key) in uses[key] and key not in _reached(uses, by_hash, write.key):
                 self.broken.append(f"I4: {write.key} was deleted while {key} needs it")
 
+    def _git_does_not_want_it(self, write: Write) -> None:
+        """S0-10: neither what Git wants in the end is deleted, nor what stood in a file that cannot be read now."""
+        assert write.before is not None
+        if str(write.key) in self.wanted:
+            self.broken.append(f"S0-10: {write.key} was deleted, and Git wants it")
+        for state in self.sources.values():
+            if label(write.before, keys.PART_OF) == applyset_id(source_parent(state.catalog.source)):
+                file, unreadable = annotation(write.before, keys.SOURCE_FILE), state.catalog.unreadable
+                if unreadable and (file in unreadable or file not in state.catalog.contents):
+                    self.broken.append(f"S0-10: {write.key} was deleted, and {sorted(unreadable)} cannot be read")
+
+    def _needs_are_recorded(self, applied: Object) -> None:
+        """S0-11: what content names is in the record."""
+        deps = deps_of(applied)
+        for name in _named_by(applied):
+            if deps.isdisjoint(_hashes_of(name)):
+                self.broken.append(f"S0-11: {ObjectKey.of(applied)} reads {name}, which its record does not say")
+
     def _dependencies_are_there(self, objects: Mapping[ObjectKey, Object], created: Object) -> None:
-        """S0-9: nothing is created before what it depends on."""
-        hashes = {key_hash(key) for key in objects}
+        """S0-9: nothing is created before all that it depends on is there and runs."""
+        by_hash = {key_hash(key): key for key in objects}
+        uses = {key: deps_of(obj) for key, obj in objects.items()}
         for dep in annotation(created, keys.DEPS).split(","):
-            if dep and not dep.endswith("~") and dep not in hashes:
+            if dep and not dep.endswith("~") and dep not in by_hash:
                 self.broken.append(f"S0-9: {ObjectKey.of(created)} was created before a dependency of it")
+        for key in _reached(uses, by_hash, ObjectKey.of(created)):
+            if key.kind == "Deployment" and not _runs(objects[key]):
+                self.broken.append(f"S0-9: {ObjectKey.of(created)} was created before {key} ran")
 
 
 def deps_of(obj: Object) -> set[str]:
     return {dep.removesuffix("~") for dep in annotation(obj, keys.DEPS).split(",") if dep}
+
+
+def _named_by(obj: Object) -> Iterator[str]:
+    """The names of objects that the content of a member of `tests.properties.repositories` tells."""
+    said = {**(obj["metadata"].get("annotations") or {}), **(obj.get("data") or {})}
+    if keys.INSTANCE in said:
+        yield from (name for word, name in said.items() if word in READ_FROM)
+    yield from (one.rpartition("/")[2] for one in said.get("config.kubernetes.io/depends-on", "").split(",") if one)
+
+
+@cache
+def _hashes_of(name: str) -> Set[str]:
+    """Of all objects that may be meant by it."""
+    kinds = (("", "ConfigMap"), ("apps", "Deployment"), ("g.test", "Link"))
+    spaces = ("default", "team", "crew")
+    return {key_hash(ObjectKey(*kind, namespace, name)) for kind in kinds for namespace in spaces}
+
+
+def _runs(workload: Object) -> bool:
+    status, metadata = workload.get("status") or {}, workload["metadata"]
+    return bool(
+        status.get("availableReplicas") == workload["spec"]["replicas"]
+        and status.get("observedGeneration") == metadata.get("generation")
+    )
 
 
 def _reached(uses: Mapping[ObjectKey, set[str]], by_hash: Mapping[str, ObjectKey], start: ObjectKey) -> set[ObjectKey]:
@@ -221,6 +275,11 @@ def essence(cluster: World) -> dict[str, Any]:
     }
 
 
+def _stable(name: str, text: str) -> str:
+    """Where an item stands in its collection is renewed only together with another difference."""
+    return text.partition("/")[0] if name in {keys.NODE, keys.NODE_ID} else text
+
+
 def _essence(obj: Object) -> dict[str, Any]:
     metadata = obj["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -232,7 +291,7 @@ def _essence(obj: Object) -> dict[str, Any]:
     status = obj.get("status") or {}
     return {
         "labels": metadata.get("labels") or {},
-        "annotations": {name: text for name, text in annotations.items() if name not in VOLATILE},
+        "annotations": {name: _stable(name, text) for name, text in annotations.items() if name not in VOLATILE},
         "finalizers": metadata.get("finalizers") or [],
         "going": "deletionTimestamp" in metadata,
         "spec": obj.get("spec") or record,

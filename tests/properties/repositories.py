@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.properties.platform import Files
 GROUP = "g.test"
 UNREADABLE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
 IDS = "abcd"
+WORKLOAD = "w"
+"""The name of a plain Deployment."""
 
 
 def definition(kind: str, resources: list[dict[str, Any]], **schema: Any) -> str:
@@ -77,10 +80,7 @@ def collection(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
 def deployment(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A node that is ready when its controller says so."""
     node = config_map(node_id, *reads, **more)
-    labels = {"app": node_id}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.com/main:1"}]}}
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}
-    node["template"] |= {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    node["template"] |= {"apiVersion": "apps/v1", "kind": "Deployment", "spec": _running(node_id)}
     node["template"]["metadata"]["annotations"] = node["template"].pop("data")
     node["readyWhen"] = [f"${{{node_id}.status.availableReplicas == {node_id}.spec.replicas}}"]
     return node
@@ -92,12 +92,27 @@ def instance(kind: str, name: str, **spec: Any) -> str:
 
 
 def plain(name: str, *needs: str, namespace: str = "default", text: str = "one", kind: str = "ConfigMap") -> str:
-    """A ConfigMap of the source's own set; `needs` are names of others."""
+    """A ConfigMap of the source's own set; `needs` are names of others, ConfigMaps but for the `WORKLOAD`."""
     metadata: dict[str, Any] = {"name": name, "namespace": namespace}
     if needs:
-        references = ",".join(f"/namespaces/{namespace}/ConfigMap/{other}" for other in needs)
+        kinds = {WORKLOAD: ("apps", "Deployment")}
+        found = ((*kinds.get(other, ("", "ConfigMap")), other) for other in needs)
+        references = ",".join(f"{group}/namespaces/{namespace}/{kind}/{other}" for group, kind, other in found)
         metadata["annotations"] = {"config.kubernetes.io/depends-on": references}
     return json.dumps({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"text": text}})
+
+
+def workload(*needs: str) -> str:
+    """A Deployment of the source's own set."""
+    found = json.loads(plain(WORKLOAD, *needs, kind="Deployment"))
+    del found["data"]
+    return json.dumps({**found, "apiVersion": "apps/v1", "spec": _running(WORKLOAD)})
+
+
+def _running(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.com/main:1"}]}}
+    return {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod}
 
 
 @st.composite
@@ -160,6 +175,76 @@ def repositories(draw: st.DrawFn, *, whole: bool = False) -> Files:
             case 2:
                 del files["link.json"]
     return files
+
+
+def _renamed(link: str, node_id: str) -> str:
+    """The definition, in which objects of this node are called after the text, or after how the workload is that the node reads."""
+    found = json.loads(link)
+    nodes = {node["id"]: node for node in found["spec"]["resources"]}
+    if node := nodes.get(node_id):
+        read = [one for one in node["template"].get("data", ()) if one in nodes and _is_workload(nodes[one])]
+        after = f"string({read[0]}.status.availableReplicas)" if read else "schema.spec.text"
+        node["template"]["metadata"]["name"] += f"-${{{after}}}"
+    return json.dumps(found)
+
+
+def _is_workload(node: Mapping[str, Any]) -> bool:
+    return bool(node["template"]["kind"] == "Deployment")
+
+
+CREW = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "crew", "annotations": {"levelgate.dev/prune": "allowed"}},
+}
+"""Goes with the last that lies in it."""
+
+
+@st.composite
+def tangles(draw: st.DrawFn, *, whole: bool = False) -> Files:
+    """Repositories in which, besides, objects are called otherwise when the text changes, or have no name before a workload runs; they lie in a
+    Namespace of the source; a plain workload needs others and is needed; objects move from file to file. Unless `whole`, plain objects need one
+    another in a circle, or something that is not there, or one of them is what an instance wants; and files are broken more often.
+    """
+    files = dict(draw(repositories(whole=whole)))
+    if "link.json" in files and files["link.json"] != UNREADABLE:
+        link = _renamed(files["link.json"], draw(st.sampled_from([*IDS, "", ""])))
+        files["link.json"] = link.replace("example.com/main:1", "example.com/main:${schema.spec.text}")
+    if draw(st.integers(0, 3)) == 0:
+        files = {name: text.replace('"namespace": "team"', '"namespace": "crew"') for name, text in files.items()}
+        files["crew.json"] = json.dumps(CREW)
+    if draw(st.integers(0, 3)) == 0:
+        files["w.json"] = workload(*["p"] * ("p.json" in files))
+        files["v.json"] = plain("v", WORKLOAD)
+    if together := draw(st.sampled_from([(), (), ("p", "x"), ("q", "x", "y")])):
+        found = [files.pop(file) for name in together if (file := f"{name}.json") in files]
+        files["together.yaml"] = "\n---\n".join(found)
+    if not whole:
+        match draw(st.integers(0, 9)):
+            case 0 | 1:
+                files |= {"p.json": plain("p", "q"), "q.json": plain("q", "p")}
+            case 2:
+                files["q.json"] = plain("q", "absent")
+            case 3:
+                files["r.json"] = plain("x-a")
+            case 4:
+                files[draw(st.sampled_from(sorted(files)))] = UNREADABLE
+    return files
+
+
+@st.composite
+def near(draw: st.DrawFn, files: Files) -> Files:
+    """Another commit of the same repository: some files have the other text, some are not there, or cannot be read."""
+    found = {}
+    for name, text in files.items():
+        match draw(st.integers(0, 7)):
+            case 0 | 1:
+                found[name] = re.sub(r"\b(one|two)\b", lambda word: "two" if word[0] == "one" else "one", text)
+            case 2:
+                found[name] = UNREADABLE
+            case number if number > 3:
+                found[name] = text
+    return found
 
 
 def faults() -> st.SearchStrategy[Mapping[int, str]]:

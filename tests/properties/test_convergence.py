@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from applier.observed import label
 from renderer import keys
-from renderer.kinds import CRD
+from renderer.kinds import CRD, NAMESPACE
 from tests.properties.platform import Files, Platform, essence
-from tests.properties.repositories import GROUP, faults, repositories
+from tests.properties.repositories import GROUP, faults, near, tangles
 from tests.properties.world import World
 
 P = ParamSpec("P")
@@ -64,15 +64,22 @@ def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
 
 
 MEDDLED = ("delete member", "delete instance", "edit member", "unlabel member", "tick")
+BETWEEN = ("delete member", "delete instance", "edit member", "stick member", "stick instance")
+"""What happens to a cluster between commits."""
+
+STUCK = "example.com/stuck"
+"""A finalizer of somebody else."""
 
 
 def meddle(platform: Platform, what: str, which: int) -> None:
     """What people do to a cluster behind Git's back."""
     objects = platform.cluster.objects
-    found = [key for key, obj in objects.items() if label(obj, keys.PART_OF) and key.kind != CRD.kind]
+    found = [
+        key for key, obj in objects.items() if label(obj, keys.PART_OF) and key.kind not in {CRD.kind, NAMESPACE.kind}
+    ]
     instances = [key for key in found if key.group == GROUP]
     members = [key for key in found if key.group != GROUP]
-    among = instances if what == "delete instance" else members
+    among = instances if what.endswith("instance") else members
     if what == "edit member":
         among = [key for key in members if not objects[key].get("immutable")]
     if what == "tick" or not among:
@@ -89,29 +96,53 @@ def meddle(platform: Platform, what: str, which: int) -> None:
             )
         case "unlabel member":
             platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(keys.PART_OF))
+        case "stick member" | "stick instance":
+            platform.cluster.edit(key, lambda obj: obj["metadata"].setdefault("finalizers", []).append(STUCK))
 
 
-History = list[tuple[Files, list[Mapping[int, str]]]]
+def unstick(platform: Platform) -> None:
+    """Whoever set finalizers takes them off."""
+    for key, obj in platform.cluster.objects.items():
+        if STUCK in obj["metadata"].get("finalizers", ()):
+            platform.cluster.edit(key, lambda one: one["metadata"]["finalizers"].remove(STUCK))
 
 
-@examples(45)
-@given(
-    history=st.lists(st.tuples(repositories(), st.lists(faults(), min_size=1, max_size=3)), min_size=1, max_size=3),
-    last=repositories(whole=True),
-    instant=st.booleans(),
-)
+History = list[tuple[Files, list[Mapping[int, str]], tuple[str, int] | None]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[History, Files]:
+    """Commits, what befalls the passes over each, and what somebody does after them; and the last commit."""
+    last = draw(tangles(whole=True))
+    commit = st.tuples(
+        tangles() | near(last),
+        st.lists(faults(), min_size=1, max_size=3),
+        st.none() | st.tuples(st.sampled_from(BETWEEN), st.integers(0, 20)),
+    )
+    return draw(st.lists(commit, min_size=1, max_size=3)), last
+
+
+@examples(32)
+@given(histories(), st.booleans())
 @once
 def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
-    history: History, last: Files, instant: bool
+    story: tuple[History, Files], instant: bool
 ) -> None:
-    """I1, I4, I7, S0-19: every commit is interrupted somewhere; then the last one is left alone."""
+    """I1, I4, I7, S0-19: every commit is interrupted somewhere, and somebody meddles with the cluster; then the last one is left alone."""
+    history, last = story
     with Platform(World(instant=instant)) as platform:
-        for files, passes in history:
+        for files, passes, meddled in history:
             platform.commit(files)
             for befalls in passes:
                 platform.run(befalls)
                 platform.cluster.tick()
+            if meddled:
+                platform.parents_may_vanish |= meddled[0] == "delete instance"
+                meddle(platform, *meddled)
         platform.commit(last)
+        platform.wanted = fresh(last)
+        platform.run()
+        unstick(platform)
         platform.settle()
         assert platform.broken == []
         assert essence(platform.cluster) == fresh(last)
@@ -120,9 +151,9 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
         assert platform.cluster.writes[writes:] == []
 
 
-@examples(30)
+@examples(24)
 @given(
-    files=repositories(whole=True),
+    files=tangles(whole=True),
     meddling=st.lists(st.tuples(st.sampled_from(MEDDLED), st.integers(0, 20), st.booleans()), min_size=1, max_size=4),
 )
 @once
@@ -131,7 +162,7 @@ def test_what_people_change_by_hand_is_brought_back(files: Files, meddling: list
     with Platform() as platform:
         platform.commit(files)
         platform.settle()
-        wanted = essence(platform.cluster)
+        platform.wanted = wanted = essence(platform.cluster)
         platform.parents_may_vanish = True
         for what, which, between in meddling:
             meddle(platform, what, which)
