@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -498,7 +499,14 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
     assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
 
 
-def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review) -> None:
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"cpu_seconds": 2}, "it takes more than the 2s of CPU time"),
+        ({"memory": 64 << 20}, "it takes more memory than a plan may take"),
+    ],
+)
+def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review, limit: dict[str, Any], said: str) -> None:
     """Many instances, each of which stays below its own limits; the next one is planned, by another process."""
     definition = {
         "apiVersion": "kro.run/v1alpha1",
@@ -526,11 +534,11 @@ def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review) -> None
     on_github.pull(config("c"), number=2)
 
     async def reviewed(reviewer: Reviewer) -> None:
-        reviewer.plan = partial(planned_apart, cpu_seconds=2)
+        reviewer.plan = partial(planned_apart, **limit)
         assert not await reviewer.all()
 
     on_github.run(reviewed)
-    assert "it takes more than the 2s of CPU time" in on_github.forge.bodies(1)[0]
+    assert said in on_github.forge.bodies(1)[0]
     assert "1 create" in on_github.forge.bodies(2)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
 
