@@ -342,6 +342,8 @@ class Judge:
                 return None
             if known:
                 return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
+            if key in self.records.left or holder in self.records.left_sets:
+                return None
             if neighbour := self.records.neighbours.get(holder):
                 taken = "take it out there, and it is handed over; nothing is deleted"
                 way = "if nobody follows that source any more, follow it too, with a path that holds nothing"

@@ -334,7 +334,8 @@ class Records:
     what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
     of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
     narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are sources that are not planned
-    here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does.
+    here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does, `left`
+    what Git no longer wants there, with the ids of the sets of instances among that: whoever wants it may have it.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -350,3 +351,5 @@ class Records:
     refused: Mapping[Place, Refused] = field(default_factory=dict)
     neighbours: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
+    left: frozenset[ObjectKey] = frozenset()
+    left_sets: frozenset[str] = frozenset()

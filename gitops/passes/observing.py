@@ -182,7 +182,9 @@ def _records(
 
 
 def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
-    """With what is known of sources that are not looked at: which sets are theirs, and what they wait for."""
+    """With what is known of sources that are not looked at: which sets are theirs, what they wait for, and what leaves them."""
     parents = {name: source_parent(name) for name in neighbours}
     claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
-    return replace(records, neighbours={applyset_id(one): name for name, one in parents.items()}, claims=claims)
+    left = frozenset(key for record in neighbours.values() for key in record.leaves)
+    ids = {applyset_id(one): name for name, one in parents.items()}
+    return replace(records, neighbours=ids, claims=claims, left=left, left_sets=frozenset(map(applyset_id, left)))

@@ -76,6 +76,7 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
         causes=_source_causes(state, problems, excess, own, before.causes, now),
         scopes=before.scopes if excess else scopes,
         claims=tuple(islice(_claims(restless), MOST_CLAIMS)),
+        leaves=tuple(islice((orphan.member.key for one in restless for orphan in one.plan.orphans), MOST_CLAIMS)),
         passes=before.passes,
         unpinned=state.unpinned,
         version=state.version,

@@ -107,9 +107,9 @@ class SourceRecord:
     the tag that `target` was taken by, where a range of versions is followed.
 
     `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
-    set has, at most `MOST_CLAIMS`; `passes` is the text of `passes.py`, `synced` the last request to look now that was answered, `unpinned` the
-    commit that it was at when somebody pinned it to another. It `keeps` everything where it deletes nothing (`prune: false`). `kinds` are those of
-    the members of its set, by the inventory.
+    set has, `leaves` what Git no longer wants of them and is still there, each at most `MOST_CLAIMS`; `passes` is the text of `passes.py`, `synced`
+    the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. It `keeps` everything
+    where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
     """
 
     url: str = ""
@@ -126,6 +126,7 @@ class SourceRecord:
     scopes: Scopes = field(default_factory=Scopes)
     passes: str = ""
     claims: tuple[ObjectKey, ...] = ()
+    leaves: tuple[ObjectKey, ...] = ()
     synced: str = ""
     unpinned: str = ""
     version: str = ""
@@ -150,7 +151,8 @@ class SourceRecord:
             causes=causes_of(parent),
             scopes=Scopes(data.get("instances", "")),
             passes=data.get("passes", ""),
-            claims=tuple(filter(None, map(ObjectKey.parse, data.get("claims", "").splitlines()))),
+            claims=_keys(data.get("claims", "")),
+            leaves=_keys(data.get("leaves", "")),
             synced=data.get("synced", ""),
             unpinned=data.get("unpinned", ""),
             version=data.get("version", ""),
@@ -175,6 +177,7 @@ class SourceRecord:
             "causes": _dumps(self.causes),
             "passes": self.passes,
             "claims": "\n".join(map(str, self.claims)),
+            "leaves": "\n".join(map(str, self.leaves)),
             "synced": self.synced,
             "unpinned": self.unpinned,
             "version": self.version,
@@ -186,6 +189,10 @@ class SourceRecord:
     def room(self) -> int:
         """Bytes that are left for passes."""
         return LARGEST - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
+
+
+def _keys(text: str) -> tuple[ObjectKey, ...]:
+    return tuple(filter(None, map(ObjectKey.parse, text.splitlines())))
 
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:

@@ -321,6 +321,32 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
     assert platform.plan("one").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("left", "name"),
+    [
+        ({"link.json": LINK, "x.json": MOVED["x.json"]}, "p"),
+        ({"link.json": LINK, "p.json": MOVED["p.json"]}, "x-a"),
+        ({**MOVED, "link.json": CHANGED}, "x-b"),
+    ],
+    ids=["a plain object", "a member of an instance that goes", "a member that its instance does without"],
+)
+def test_what_another_source_no_longer_wants_and_may_not_delete_yet_is_taken_over(
+    platform: Platform, left: Files, name: str
+) -> None:
+    """Until a pass has found that it leaves, it is refused with the name of that source, as far as that is known."""
+    taken = {f"{name}.json": plain(name, text="2")}
+    commit(platform, "two", taken)
+    (change,) = (one for one in report_of(platform, "two").changes if one.key and one.key.name == name)
+    assert (change.action, change.gates) == (Action.FAILED, ())
+    commit(platform, "two", {})
+    commit(platform, "one", {**left, "window.json": deny("prune")})
+    platform.settle()
+    commit(platform, "two", taken)
+    report = report_of(platform, "two")
+    assert [one.action for one in report.changes if one.key and one.key.name == name] == [Action.UPDATE]
+    assert becomes(report) == done(run(platform))
+
+
 NEVER_READ = rule("PropagationPolicy", {"waves": [{"name": "rest"}]}, name="broken")
 
 
