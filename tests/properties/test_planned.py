@@ -271,15 +271,14 @@ def in_one_source(story: Sequence[Turn]) -> None:
 
 def in_two_sources(story: Sequence[Turn]) -> None:
     """Each waits for instances of the other, in one rollout (*One catalog per cluster*). What both make first is whose comes first;
-    what one hands over the other takes when it may. Rules that cannot be read hold who leaves their source, and what that hands over no plan tells.
+    what one hands over the other takes when it may.
     """
     with Platform() as platform:
         for turn in story:
             there = {
                 name: text for name, text in turn.files.items() if name == "k.json" or _is_common(json.loads(text))
             }
-            there.pop(BROKEN, None)
-            here = {name: text for name, text in turn.files.items() if name not in {*there, BROKEN}}
+            here = {name: text for name, text in turn.files.items() if name not in there}
             for source, files in (("platform", there), ("team", here)):
                 platform.commit(files, source=source)
                 report, others = platform.plan(source), others_come(platform, source)
