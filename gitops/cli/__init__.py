@@ -149,6 +149,11 @@ def invoke(args: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or its end tries once more
         return 1
     except Exception as error:
+        if isinstance(
+            error.__cause__, KeyboardInterrupt
+        ):  # as Python 3.11 tells one that comes while a class is being made
+            click.echo("interrupted", err=True)
+            return INTERRUPTED
         if not _is_ours(error):
             raise
         from gitops.cli.terminal import echo

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gitops import cli
 from tests.gitops.review.forges import TOKEN, FakeForge, Pull
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,20 @@ def test_nobody_waits_for_a_git_server_that_never_answers(tmp_path: Path, words:
                     process.kill()
 
     assert asyncio.run(ended()) == (0 if words == REVIEW else 130)
+
+
+def test_who_interrupts_it_while_its_classes_are_made_sees_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command loads its own modules while Git is asked already."""
+
+    class Interrupted:
+        def __set_name__(self, owner: object, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.group, "main", lambda *_, **__: type("Loaded", (), {"field": Interrupted()}))
+    assert cli.invoke([]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 @pytest.mark.parametrize(("before", "code"), [("", 130), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0)])
