@@ -6,7 +6,6 @@ is refused is told before that. A file that cannot be taken changes nothing: the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import field
@@ -45,13 +44,8 @@ class Configuration:
         if self.file is None:
             yield
             return
-        loop = asyncio.get_running_loop()
-
-        def changed() -> None:
-            loop.call_soon_threadsafe(self.reread)
-
         async with Schedule() as schedule:
-            with FileWatch(self.file, changed, warn=partial(self.notice, NOTICE)):
+            with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE)):
                 schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
                 self.reread()  # it may have changed since it was read first
                 yield

@@ -54,7 +54,7 @@ class Daemon:
     async def run(self) -> None:
         """Until the follower is stopped."""
         async with Schedule() as schedule:
-            self._schedule, self._loop = schedule, asyncio.get_running_loop()
+            self._schedule = schedule
             with ExitStack() as stack:
                 stack.callback(self._look_no_more)
                 self._delivery = Delivery(self.follower.reconciler.cluster.name, self.follower.clock, self.notice)
@@ -123,8 +123,8 @@ class Daemon:
             name = sources[location][0].name
             watch = RefWatch(
                 Path(location),
-                partial(self._from_thread, self._look, location),
-                warn=partial(self._from_thread, self.notice, name),
+                partial(self._look, location),
+                warn=partial(self.notice, name),
             )
             self._watches[location] = ExitStack()
             self._watches[location].enter_context(watch)
@@ -158,9 +158,6 @@ class Daemon:
 
     def _look(self, location: str) -> None:
         self.follower.poll(*(one.name for one in by_location(self._config).get(location, ())))
-
-    def _from_thread(self, act: Callable[..., None], *arguments: str) -> None:
-        self._loop.call_soon_threadsafe(act, *arguments)
 
 
 def by_location(config: Config) -> Mapping[str, list[SourceConfig]]:

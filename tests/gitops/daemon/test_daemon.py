@@ -153,6 +153,32 @@ async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform:
         await run.passed(lambda given: given["two"].catalog.revision == commit)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The death is told under the name of the source. Its interval of an hour has no part in it."""
+    from watchdog.observers.api import EventEmitter
+
+    monkeypatch.setattr("gitops.daemon.watch.CHECK_SECONDS", 0.05)
+
+    def fail(self: EventEmitter, timeout: float) -> None:
+        raise RuntimeError("killed by the test")
+
+    one = platform.repository("one")
+    platform.configure("name: one, url: one")
+    with monkeypatch.context() as deadly:
+        deadly.setattr("watchdog.observers.inotify.InotifyEmitter.queue_events", fail)
+        async with platform.running() as run:
+            await run.passed(lambda given: "one" in given)
+            assert "(a thread of the watch has ended); it is still polled" in await run.says("one: ")
+            deadly.undo()
+            commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
+            await run.passed(lambda given: given["one"].catalog.revision == commit)
+            commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+            await run.passed(lambda given: given["one"].catalog.revision == commit)
+
+
 async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eager_wants(platform: Platform) -> None:
     """One question for all of its sources; two of them may follow different refs."""
     one = platform.repository("one")
