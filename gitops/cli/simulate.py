@@ -13,6 +13,7 @@ import click
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import FILE
 from gitops.cli.terminal import echo_lines, tell
+from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
@@ -98,11 +99,11 @@ def command(
     levelgate simulate . --base v1.0 --policy stricter.yaml
     """
     times = Times(utc)
-    begins = times.read(start, "--start") if start else None
+    begins = typed_time(times, start, "--start") if start else None
     repository = Repository(place, source)
     now = SystemClock().now().replace(microsecond=0)
     commits = repository.history(base, head, begins) if policy else repository.step(base, head, begins or now)
-    ends = times.read(until, "--until") if until else commits.pushes[-1].at + LONGEST
+    ends = typed_time(times, until, "--until") if until else commits.pushes[-1].at + LONGEST
     if ends <= commits.pushes[0].at:
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
     assumptions = Assumptions.parse(assume, seed=seed)

@@ -1,12 +1,14 @@
-"""What a person types to name something."""
+"""What a person types to name something, or a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import click
 
 from gitops.records.refs import Ref, RefError
+from gitops.words.times import Times
 
 
 def typed(words: Sequence[str]) -> Ref:
@@ -15,3 +17,11 @@ def typed(words: Sequence[str]) -> Ref:
         return Ref.parse(words)
     except RefError as error:
         raise click.UsageError(str(error)) from None
+
+
+def typed_time(times: Times, text: str, option: str) -> datetime:
+    """Return the moment that was given for this option. Raises BadParameter."""
+    try:
+        return times.read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None

@@ -12,6 +12,7 @@ from applier.cluster import Cluster
 from gitops import compose
 from gitops.cli.options import ClusterChoice, cluster_options, revision_option
 from gitops.cli.terminal import echo, tell
+from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.propagation import zones
 from gitops.propagation.gate_lint import by_target
@@ -63,7 +64,7 @@ def command(
     levelgate windows . --utc -o json
     """
     times = Times(utc)
-    now = times.read(at) if at else SystemClock().now()
+    now = typed_time(times, at, "--at") if at else SystemClock().now()
     if place is None and revision:
         raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
     if place is not None and choice != ClusterChoice():

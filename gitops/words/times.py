@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import click
-
 from renderer.values import dataclass
 
 _YEARS = range(1970, 2490)
@@ -34,16 +32,14 @@ class Times:
         shown = self._shown(moment)
         return f"{shown:%H:%M %Z}" if shown.date() == self._shown(day).date() else self.full(moment)
 
-    def read(self, text: str, option: str = "--at") -> datetime:
-        """What was given for an option. Raises click.BadParameter."""
+    def read(self, text: str) -> datetime:
+        """Return the moment that a person wrote. Raises ValueError."""
         try:
             found = datetime.fromisoformat(text)
         except ValueError:
             found = None
         if found is None or found.year not in _YEARS:
-            raise click.BadParameter(
-                f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z", param_hint=option
-            )
+            raise ValueError(f"{text!r} is not a time; write for example 2026-12-24T10:00 or 2026-12-24T09:00:00Z")
         return in_utc(found.replace(tzinfo=UTC) if self.utc and found.tzinfo is None else found)
 
     def _shown(self, moment: datetime) -> datetime:
