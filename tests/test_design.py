@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,16 @@ STEPS = (
     "gitops.propagation",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
+AMBIGUOUS = frozenset(
+    """
+    Address Answer Arrival Asked Assumed Branch Bundle Calendar Call Cause Change Commits Counted Definitions
+    Discovery Entry Event Facts Fault Fields Finding Form Gate GitHub GitLab Group Health Judge Key Kind Limits
+    ListOf MapOf Mistake Neighbours Node Order Origin Owner Part Patience Permission Place Progress Question Rate
+    Reader Reading Receiver Refused Repository Request Rollout Row Scope Seen Server Situation Snapshot Source Span
+    Stage Standing State Status Step Stored Subject Target Timeline Times Unreadable Verdict View World Writer Wrong
+    """.split()
+)
+"""Names of classes that several modules define. The list may only shrink."""
 
 
 def imports(path: Path) -> set[str]:
@@ -33,6 +44,19 @@ def imports(path: Path) -> set[str]:
             case ast.ImportFrom():
                 found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """A reader who meets a name, and a search for it, find one class. Nested classes count; private ones do not."""
+    definitions = Counter(name for path in MODULES for name in public_classes(path))
+    ambiguous = {name for name, modules in definitions.items() if modules > 1}
+    assert sorted(ambiguous - AMBIGUOUS) == [], "another module has a class of this name: choose another one"
+    assert sorted(AMBIGUOUS - ambiguous) == [], "remove these from AMBIGUOUS: their names are unique now"
+
+
+def public_classes(path: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
 
 
 def belongs(module: str, step: str) -> bool:
