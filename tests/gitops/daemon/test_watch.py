@@ -142,11 +142,8 @@ def is_due(watch: FileWatch | RefWatch) -> bool:
 
 
 def in_virtual_time(play: Coroutine[None, None, None]) -> None:
-    loop = VirtualLoop()
-    try:
-        loop.run_until_complete(play)
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(play)
 
 
 def test_a_directory_that_was_replaced_is_watched_anew(tmp_path: Path) -> None:
