@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from gitops.forge import rest
 from gitops.forge.connect import Place, UnknownForge
 from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
 from gitops.review import planning
-from gitops.review.apart import planned, planned_apart
+from gitops.review.apart import OUT_OF_MEMORY, ending, lacks_memory, planned, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.review.reviewer import Reviewer
@@ -502,8 +502,8 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ({"cpu_seconds": 2}, "it takes more than the 2s of CPU time"),
-        ({"memory": 64 << 20}, "it takes more memory than a plan may take"),
+        ({"cpu_seconds": 2}, "it takes more than the 2 s of CPU time that a plan may take; make smaller"),
+        ({"memory": 64 << 20}, "it takes more than the 64 MiB of memory that a plan may take; make smaller"),
     ],
 )
 def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review, limit: dict[str, Any], said: str) -> None:
@@ -549,6 +549,75 @@ class Stuck(StillClock):
     def now(self) -> datetime:
         signal.pause()
         return super().now()
+
+
+@dataclass
+class Ending(StillClock):
+    """Whoever asks it for the time comes to an end of some kind."""
+
+    how: str = ""
+
+    def now(self) -> datetime:
+        match self.how:
+            case "abort":
+                os.abort()
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "exit":
+                os._exit(9)
+            case "fault":
+                raise LookupError
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise ValueError("a library says it so") from None
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("abort", "Levelgate itself failed (its process ended with SIGABRT): please report it"),
+        ("exit", "Levelgate itself failed (its process ended with exit code 9): please report it"),
+        ("fault", "Levelgate itself failed (LookupError): please report it"),
+        ("kill", "its process was killed (SIGKILL), as happens where the machine has no memory left"),
+        ("memory", "it takes more than the 4096 MiB of memory that a plan may take; make smaller pull requests"),
+    ],
+)
+def test_how_the_process_of_a_plan_ended_is_told(on_github: Review, how: str, said: str) -> None:
+    on_github.pull(config("b"))
+
+    async def reviewed(reviewer: Reviewer) -> None:
+        reviewer.clock, reviewer.plan = Ending(how=how), planned_apart
+        assert not await reviewer.all()
+
+    on_github.run(reviewed)
+    assert said in on_github.forge.bodies(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "peak", "said"),
+    [
+        (-signal.SIGABRT, 90, "MiB of memory"),  # C++ that cannot have what it wants
+        (-signal.SIGABRT, 10, "SIGABRT"),
+        (1, 90, "MiB of memory"),
+        (OUT_OF_MEMORY, 0, "MiB of memory"),
+        (-signal.SIGXCPU, 90, "s of CPU time"),
+        (-signal.SIGKILL, 90, "SIGKILL"),
+        (-64, 10, "SIGRTMAX"),
+        (-50, 10, "signal 50"),
+        (None, 10, "exit code None"),
+    ],
+)
+def test_a_process_that_had_nearly_all_its_memory_died_for_want_of_it(code: int | None, peak: int, said: str) -> None:
+    assert said in ending(code, peak << 20, cpu_seconds=2, memory=100 << 20)
+
+
+def test_a_group_of_failures_that_holds_a_lack_of_memory_is_one() -> None:
+    assert lacks_memory(ExceptionGroup("", [ValueError(), MemoryError()]))
+    circle = ValueError()
+    circle.__cause__ = LookupError()
+    circle.__cause__.__cause__ = circle
+    assert not lacks_memory(circle)
 
 
 def test_what_is_outside_is_not_known_to_a_review(on_github: Review) -> None:
