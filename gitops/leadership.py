@@ -12,7 +12,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -60,8 +60,8 @@ class Timing:
 
 @dataclass
 class Leadership:
-    """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is. `lease` is what
-    it holds, `about` the annotations that it writes there. `stands_by`: it has seen that another one leads.
+    """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is.
+    `stands_by`: it has seen that another one leads.
     """
 
     cluster: Cluster
@@ -69,8 +69,6 @@ class Leadership:
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
     timing: Timing = Timing()
-    lease: ObjectKey = LEASE
-    about: Mapping[str, str] = field(default_factory=dict)
     stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
     _lease: Object | None = None
@@ -81,14 +79,14 @@ class Leadership:
         Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written; who is patient and has read it
         once waits for the server to come back.
         """
-        leases, told = Leases(self.elapsed), ""
+        lease, told = _Seen(self.elapsed), ""
         while True:
             try:
-                holder = await self._holder(leases, patient=patient)
-                if not holder and await self.take(leases.found[self.lease.name]):
+                holder = await self._holder(lease, patient=patient)
+                if not holder and await self.take(lease.found):
                     return
             except ClusterError:
-                if not (patient and leases.found):
+                if not (patient and lease.found):
                     raise
             else:
                 self.stands_by = bool(holder)
@@ -97,12 +95,12 @@ class Leadership:
                     told = holder
             await self.clock.sleep(self.timing.renewed)
 
-    async def _holder(self, leases: Leases, *, patient: bool) -> str:
+    async def _holder(self, lease: _Seen, *, patient: bool) -> str:
         """Who has to be waited for; empty: nobody."""
-        renewed = leases.note([await self.read(), *await self._shards()])
+        renewed = lease.note(await self.read())
         if renewed and not patient:
             raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
-        return next((holder_of(one) for one in leases.found.values() if not leases.is_free(one)), "")
+        return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long. Raises NotLeading, never returns."""
@@ -164,7 +162,7 @@ class Leadership:
                         await self._leave(found)
 
     async def _leave(self, lease: Object) -> None:
-        await self.cluster.merge(self.lease, _body(lease, {"holderIdentity": ""}), manager=_MANAGER)
+        await self.cluster.merge(LEASE, _body(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def take(self, lease: Object) -> bool:
         """Begin a term over this version of the Lease; False where another one was faster. Raises ClusterError."""
@@ -174,16 +172,12 @@ class Leadership:
             return False
         return True
 
-    async def _shards(self) -> list[Object]:
-        """Leases of processes that divide the work between them; they have to be gone before one may do all of it."""
-        return [one for one in await leases_of(self.cluster) if one["metadata"]["name"] != self.lease.name]
-
     async def read(self) -> Object:
         """The Lease; made where there is none, with nobody in it, so that two who make it at once do not both hold it."""
-        if found := await self.cluster.get(self.lease):
+        if found := await self.cluster.get(LEASE):
             return found
         await ensure_namespace(self.cluster)
-        metadata = {"name": self.lease.name, "namespace": self.lease.namespace, "labels": {keys.RECORD: RECORD}}
+        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {keys.RECORD: RECORD}}
         return await self.cluster.apply(
             {"apiVersion": "coordination.k8s.io/v1", "kind": KIND.kind, "metadata": metadata}, manager=_MANAGER
         )
@@ -198,38 +192,35 @@ class Leadership:
         }
         if epoch:
             spec |= {"acquireTime": now, "leaseTransitions": epoch}
-        written = await self.cluster.merge(self.lease, _body(lease, spec, self.about), manager=_MANAGER)
+        written = await self.cluster.merge(LEASE, _body(lease, spec), manager=_MANAGER)
         if written is None:
-            raise StaleWrite(f"{self.lease} was deleted")
+            raise StaleWrite(f"{LEASE} was deleted")
         self._lease, self._deadline = written, sent + self.timing.gives_up
 
 
 @dataclass
-class Leases:
-    """What one process has seen of Leases, and since when each stands as it does, by its own clock. A Lease is silent when it has not changed for
-    as long as it lasts.
+class _Seen:
+    """The Lease as one process has seen it, and since when it stands so, by the clock of that process. A Lease is silent when it has not changed
+    for as long as it lasts.
     """
 
     elapsed: Callable[[], float]
-    found: dict[str, Object] = field(default_factory=dict)
-    _since: dict[str, float] = field(default_factory=dict)
+    found: Object = field(default_factory=dict)
+    _since: float = 0.0
 
-    def note(self, leases: Iterable[Object]) -> str:
-        """These are all that there are now. Answers the holder of one that was renewed or taken since the last look; empty: of none."""
-        before, self.found = self.found, {one["metadata"]["name"]: one for one in leases}
-        self._since = {name: since for name, since in self._since.items() if name in self.found}
-        renewed = ""
-        for name, one in self.found.items():
-            if name not in before or before[name]["metadata"]["resourceVersion"] != one["metadata"]["resourceVersion"]:
-                self._since[name] = self.elapsed()
-                renewed = renewed or (holder_of(one) if name in before else "")
-        return renewed
+    def note(self, lease: Object) -> str:
+        """Take in how it stands now. Return its holder if it was renewed or taken since the last look; empty: it was not."""
+        before, self.found = self.found, lease
+        if before and before["metadata"]["resourceVersion"] == lease["metadata"]["resourceVersion"]:
+            return ""
+        self._since = self.elapsed()
+        return holder_of(lease) if before else ""
 
-    def is_free(self, lease: Object) -> bool:
+    @property
+    def is_free(self) -> bool:
         """Does nobody hold it, as far as that can be known?"""
-        holder, lasts = holder_of(lease), (lease.get("spec") or {}).get("leaseDurationSeconds") or LASTS
-        age = self.elapsed() - self._since[lease["metadata"]["name"]]
-        return not holder or age >= float(lasts) or is_gone(holder)
+        holder, lasts = holder_of(self.found), (self.found.get("spec") or {}).get("leaseDurationSeconds") or LASTS
+        return not holder or self.elapsed() - self._since >= float(lasts) or is_gone(holder)
 
 
 async def while_held(lead: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
@@ -244,11 +235,6 @@ async def while_held(lead: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, A
         await asyncio.gather(working, holding, return_exceptions=True)
 
 
-async def leases_of(cluster: Cluster) -> list[Object]:
-    """All Leases of ours. Raises ClusterError."""
-    return await cluster.list(KIND, OWN_NAMESPACE, selector=f"{keys.RECORD}={RECORD}")
-
-
 def holder_of(lease: Object) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
@@ -257,10 +243,9 @@ def _epoch(lease: Object) -> int:
     return int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 
-def _body(lease: Object, spec: dict[str, Any], about: Mapping[str, str] | None = None) -> Object:
+def _body(lease: Object, spec: dict[str, Any]) -> Object:
     """A change of the Lease as it was read, and of no other."""
-    annotations = {"annotations": dict(about)} if about else {}
-    return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"], **annotations}, "spec": spec}
+    return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
 
 def own_identity() -> str:

@@ -100,7 +100,7 @@ def test_every_row_of_the_fault_table_names_tests_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reading", "writing", "people", "admission", "kinds", "busy", "restart", "replicas", "sharded", "kills"]
+    "name", ["reading", "writing", "people", "admission", "kinds", "busy", "restart", "replicas", "kills"]
 )
 def test_every_fault_that_is_tried_is_in_the_fault_table(name: str) -> None:
     """docs/faults.md."""

@@ -84,8 +84,7 @@ def needed(found: Survey) -> list[Permission]:
     wanted = {Permission("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}
     wanted |= {Permission("apps", "controllerrevisions", OWN_NAMESPACE, verb=verb) for verb in _VERBS}
     wanted |= {
-        Permission("coordination.k8s.io", "leases", OWN_NAMESPACE, verb=verb)
-        for verb in ("get", "list", "create", "patch", "delete")
+        Permission("coordination.k8s.io", "leases", OWN_NAMESPACE, verb=verb) for verb in ("get", "create", "patch")
     }
     wanted |= {Permission("", "namespaces", verb=verb) for verb in ("get", "create", "patch")}
     for one in (served[kind] for kind in {CRD, *members, *instances} if kind in served):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
@@ -37,8 +36,6 @@ from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
-    from gitops.daemon.division import Division
-    from gitops.daemon.shards import Shards
     from gitops.server.seen import Seen
 
 T = TypeVar("T")
@@ -62,7 +59,6 @@ class Process:
     agreed: str
     resync: timedelta
     listen: str
-    shards: int
     conclude: Callable[[Pass, Follower], int]
 
     async def run(self, wait: timedelta | None) -> int:
@@ -76,8 +72,7 @@ class Process:
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
             own = await stack.enter_async_context(self.choice.connected(concurrency=2, patience=inf))
             configuration = Configuration(self.config, self.file, self.progress.notice)
-            shards = self._divided(own, clock, configuration)
-            leadership = shards or Leadership(own, own_identity(), clock)
+            leadership = Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
             fenced = tracing.Traced(cluster, leadership.check, tracer) if tracer else Fenced(cluster, leadership.check)
             externals = Externals(clock)
@@ -115,13 +110,10 @@ class Process:
             working = partial(self._once, follower, externals, wait or timedelta())
             if is_daemon:
                 daemon = self._daemon(follower, externals, configuration)
-                if shards:
-                    self._divide(shards, follower)
                 working = partial(_forever, daemon)
                 await stack.enter_async_context(configuration.followed())
                 if seen and where:
-                    works_on = shards.has if shards else lambda _: leadership.leads
-                    hints = Hints(own, clock, works_on, follower.poll)
+                    hints = Hints(own, clock, lambda: leadership.leads, follower.poll)
                     await self._serve(stack, seen.serving(where, follower, hints.take, configuration))
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
@@ -143,7 +135,7 @@ class Process:
 
     async def _leading(
         self,
-        leadership: Leadership | Shards,
+        leadership: Leadership,
         follower: Follower,
         work: Callable[[], Coroutine[None, None, int]],
         *,
@@ -158,25 +150,6 @@ class Process:
             return await while_held(leadership.hold(), work())
         finally:
             await leadership.release()
-
-    def _divided(self, cluster: KubeCluster, clock: SystemClock, configuration: Configuration) -> Shards | None:
-        """None where one process does all of the work."""
-        if self.shards == 1:
-            return None
-        from gitops.daemon.shards import Shards
-
-        return Shards(cluster, own_identity(), clock, time.monotonic, lambda: self._division(configuration.config))
-
-    def _divide(self, shards: Shards, follower: Follower) -> None:
-        """The sources of a configuration that may change, between processes that come and go."""
-        shards.changed, shards.idle = follower.hint, follower.idle
-        shards.told = partial(self.progress.notice, "cluster")
-        follower.reconciler.mine, follower.reconciler.apart = shards.has, shards.apart
-
-    def _division(self, config: Config) -> Division:
-        from gitops.daemon.division import Division
-
-        return Division.of(config.sources, self.shards)
 
     async def _sandbox(self, stack: AsyncExitStack) -> None:
         """Use the sandbox that runs; where none does, serve one for as long as this command runs."""
@@ -220,7 +193,7 @@ async def _forever(daemon: Daemon) -> int:
     return 0
 
 
-def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership | Shards) -> Seen:
+def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Seen:
     from gitops.server.seen import Seen
 
     return Seen(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)

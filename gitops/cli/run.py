@@ -91,13 +91,6 @@ from gitops.records.causes import blocked_rows
     help="Passes over single objects at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
 )
 @click.option(
-    "--shards",
-    type=click.IntRange(1, 64),
-    envvar="LEVELGATE_SHARDS",
-    help="Divide the sources into so many parts, which all processes with this number share; without --once.  "
-    "[default: 1, or shards of the configuration]",
-)
-@click.option(
     "--listen",
     metavar="ADDR:PORT|off",
     envvar="LEVELGATE_LISTEN",
@@ -126,7 +119,6 @@ def command(
     resync: timedelta | None,
     apply_concurrency: int | None,
     max_concurrent_reconciles: int | None,
-    shards: int | None,
     listen: str | None,
     log_format: str | None,
     verbose: bool,
@@ -143,7 +135,6 @@ def command(
     levelgate run --source . --once --require-plan 39bb5a3bd54b86e7
     levelgate run --source . --sandbox
     levelgate run --config /etc/levelgate/levelgate.yaml
-    levelgate run --config /etc/levelgate/levelgate.yaml --shards 8
     """
     if file is None:
         if not sources:
@@ -159,8 +150,6 @@ def command(
         raise click.UsageError(f"--listen: {error}") from None
     if not once:
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
-    if once and shards:
-        raise click.UsageError("--shards is for the daemon: --once does all of the work")
     if agreed and not (once and len(config.sources) == 1):
         raise click.UsageError(
             "--require-plan is for --once and a single source; a daemon takes `requirePlan` of its configuration"
@@ -176,7 +165,6 @@ def command(
         agreed=agreed,
         resync=resync or config.resync,
         listen=listen or config.listen,
-        shards=1 if once else shards or config.shards or 1,
         conclude=lambda found, follower: report(
             progress, found, list(follower.errors.values()), fail_on_held=fail_on_held
         ),

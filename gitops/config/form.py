@@ -76,7 +76,6 @@ FORM: Final = fields(
     namespace=one_of((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},
-    shards={"type": "integer", "minimum": 1, "maximum": 64},
     sources={"type": "array", "minItems": 1, "items": _SOURCE},
     externals={"type": "array", "items": _EXTERNAL},
     notifications={"type": "array", "items": _NOTIFICATION},

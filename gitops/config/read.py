@@ -84,7 +84,6 @@ class _Reader(Sources):
             tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
             self.parsed("resync", interval, self.value.get("resync")) or RESYNC,
             self.value.get("logFormat", ""),
-            self.value.get("shards"),
         )
 
     def _listen(self) -> str:

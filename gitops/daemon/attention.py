@@ -39,8 +39,7 @@ Begin = Callable[
 @dataclass
 class Attention:
     """Paid to what the passes of `reconciler` rest on; use with `async with`. `wake` is called when it is worth to look at these instances again, or
-    at everything; `notice` hears what cannot be watched. What concerns nothing of the share of this process wakes nobody. `watches` begins what
-    tells of changes.
+    at everything; `notice` hears what cannot be watched. `watches` begins what tells of changes.
     """
 
     reconciler: Reconciler
@@ -166,7 +165,7 @@ class Attention:
             whom = {one: why for one, why in whom.items() if one != key}
             if not whom:
                 return frozenset()
-        return looked_at(bundle, key, whom) if self.reconciler.share.concerns(bundle, whom or (key,)) else frozenset()
+        return looked_at(bundle, key, whom)
 
     def _begun(self, subject: Subject) -> None:
         """What happened before it began is not told."""

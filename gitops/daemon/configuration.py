@@ -76,7 +76,7 @@ class Configuration:
         if _lasting(config) != _lasting(self.config):
             self.notice(
                 NOTICE,
-                "cluster, applyConcurrency, maxConcurrentReconciles, shards, listen, resync and logFormat count from the next start on",
+                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
             )
 
 
@@ -84,5 +84,5 @@ def _lasting(config: Config) -> tuple[object, ...]:
     """What a process keeps as it was when it started."""
     return (
         *(config.context, config.apply_concurrency, config.max_concurrent_reconciles),
-        *(config.shards, config.listen, config.resync, config.log_format),
+        *(config.listen, config.resync, config.log_format),
     )

@@ -117,8 +117,7 @@ class Dispatcher:
         self._surveyed_after = max(SURVEYED_AFTER, SURVEY_SHARE * lasted)
         if not found.changed:
             self._rests_until = self.elapsed() + min(lasted, LONGEST_REST)
-        share = self.reconciler.share
-        due = [one.plan for one in found.ledger.restless() if share.has(one.plan.source)]
+        due = [one.plan for one in found.ledger.restless()]
         on_its_way = in_flight if self._is_blind else of_itself(found.bundle.instances)
         refused = self.reconciler.refused
         waiting = {

@@ -1,7 +1,7 @@
-"""A word that there is something new of sources, given to whoever works on them.
+"""A word that there is something new of sources, given to the process that leads.
 
-Of several processes any one may be told, such as by a forge that calls a Service: what it does not work on itself it passes on, as a person would
-ask with `levelgate sync`, by an annotation on the record of the source.
+Of several processes any one may be told, such as by a forge that calls a Service: one that does not lead passes it on, as a person would ask with
+`levelgate sync`, by an annotation on the record of the source.
 """
 
 from __future__ import annotations
@@ -20,23 +20,19 @@ from renderer.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """`works_on` says of a source whether this process does, `poll` asks where sources stand. `cluster` takes writes of a process that does not
-    lead, too.
-    """
+    """`leads` says whether this process does, `poll` asks where sources stand. `cluster` takes writes of a process that does not lead, too."""
 
     cluster: Cluster
     clock: Clock
-    works_on: Callable[[str], bool]
+    leads: Callable[[], bool]
     poll: Callable[..., None]
 
     async def take(self, *sources: str) -> None:
         """Ask for these soon. A source without a record is asked for when its turn comes. Raises ClusterError where it cannot be passed on."""
-        own = {name for name in sources if self.works_on(name)}
-        if own:
-            self.poll(*sorted(own))
-        if own.issuperset(sources) or await everything_suspended(self.cluster, self.clock.now()):
+        if self.leads():
+            self.poll(*sorted(set(sources)))
+            return
+        if await everything_suspended(self.cluster, self.clock.now()):
             return
         said = {"metadata": {"annotations": {keys.SYNC: sync_value(self.clock.now())}}}
-        await asyncio.gather(
-            *(self.cluster.merge(source_parent(name), said, manager=STATUS) for name in sources if name not in own)
-        )
+        await asyncio.gather(*(self.cluster.merge(source_parent(name), said, manager=STATUS) for name in sources))

@@ -14,7 +14,6 @@ from applier.plan import Plan
 from applier.results import Answer, Result
 from gitops.passes.accounts import Ledger
 from gitops.passes.recording import Due, RecordWriter, dropped, is_too_late, stored, told
-from gitops.passes.share import COMMON, Mine
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.statements import passes_with, source_record, statuses, strays, vanished
 from gitops.propagation.propagation import Propagation
@@ -73,33 +72,28 @@ async def conclude(
     now: datetime,
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
-    mine: Mine = lambda _: True,
     follows: Collection[str] | None = None,
 ) -> Concluded:
-    """Write what differs, of sources that are `mine`; the `plan` is that of their sets alone, the `ledger` is of all. `windows` is the calendar as it
-    was published last, `results` is what the pass did, and `earlier` what was done before it and is not in the records yet. `follows`: see
-    `installation`.
+    """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
+    and is not in the records yet. `follows`: see `installation`.
     """
-    sources = [state for state in sources if mine(state.catalog.source)]
     due, known = _statuses(plan, sources, propagation, results, now)
-    for stray in strays(bundle, observed) if mine(COMMON) else ():
+    for stray in strays(bundle, observed):
         status = not_in_git(stray, now=timestamp(now))
         news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
         due.append(told(_body(stray, status=status), news))
     installed = observed.objects.get(INSTALLATION)
     install = installation(version, follows, installed)
-    if mine(COMMON) and install["data"] != (installed or {}).get("data"):
+    if install["data"] != (installed or {}).get("data"):
         due.append(told(install))
-    if mine(COMMON) and (published := calendar.due(propagation.rules, windows)):
+    if published := calendar.due(propagation.rules, windows):
         due.append(stored(published, force=True))
-    rules = {source: one for source, one in propagation.rules.items() if mine(source)}
-    due += map(stored, archive.due(plan, rules))
+    due += map(stored, archive.due(plan, propagation.rules))
     answers = await records.write(due)
     # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
     archive = archive.storing(Concluded.of(answers).objects)
     last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
-    superfluous = archive.superfluous(plan, vanished(plan, sources, observed, archive))
-    last += (dropped(obj) for obj in superfluous if mine(annotation(obj, keys.RECORD_SOURCE)))
+    last += map(dropped, archive.superfluous(plan, vanished(plan, sources, observed, archive)))
     return Concluded.of([*answers, *await records.write(last)], [*due, *last], known)
 
 

@@ -33,7 +33,6 @@ from gitops.passes.known import Known, Pass
 from gitops.passes.observing import FactsAt, heeding, heeding_kro, observe_all, observe_part
 from gitops.passes.parts import Wider, admitted, changed, exceeded, is_much, ripples
 from gitops.passes.recording import RecordWriter
-from gitops.passes.share import Mine, Share
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.whole import Whole
 from gitops.propagation.situation import Conditions
@@ -66,11 +65,10 @@ class Reconciler:
     """Brings one cluster to what its sources say.
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
-    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. Where `mine` is given other processes
-    work on the other sources (`gitops.passes.share`), and `apart` stops what cannot be divided so. `follows` names the sources that are followed
-    for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is what was
-    rendered last. One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage` hears of
-    passes and what they consist of, `announced` of what has changed by them.
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
+    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
+    what was rendered last. One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
+    hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
     cluster: Cluster
@@ -82,8 +80,6 @@ class Reconciler:
     lead: Lead | None = None
     stage: Stage = untold
     announced: Callable[[Sequence[Transition]], None] = lambda _: None
-    mine: Mine | None = None
-    apart: Callable[[Sequence[SourceState]], Sequence[SourceState]] = lambda states: states
     follows: Collection[str] | None = None
     whole: Whole | None = None
     memo: Memo = field(default_factory=Memo)
@@ -92,7 +88,6 @@ class Reconciler:
     content: ContentWriter = field(init=False)
     records: RecordWriter = field(init=False)
     decider: Decider = field(init=False)
-    share: Share = field(init=False, default=Share())
     ledger: Ledger = field(init=False, default_factory=Ledger)
     _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
 
@@ -157,8 +152,7 @@ class Reconciler:
     async def _whole(self, sources: Sequence[SourceState]) -> Pass:
         miscounted = tuple(self.whole.miscounted()) if self.whole else ()
         self.whole, given = None, sources
-        self.share = Share.of(self.mine, sources)
-        sources = await heeding_kro(self.reads, self.apart(sources), self.clock.now())
+        sources = await heeding_kro(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
         self.content.heed(sources, known.observed)
         known = self.content.hindered(await self._in_term(known))
@@ -193,24 +187,18 @@ class Reconciler:
             bundle, decided, known = await self.decider.decide(catalogs, await heeding(self.reads, known))
             if known.propagation.stopped or self.stopping():
                 break
-            if issued := [one for one in bundle.issued if self.share.has(one.source)]:
-                known = replace(known, archive=await self._issue(issued, known.archive, executor.revisions))
+            if bundle.issued:
+                known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.revisions))
                 continue
-            if bundle.issued:  # another process stores these, and nothing of mine is made from them
-                known = replace(known, archive=known.archive.foreseen(bundle.issued))
-                continue
-            moved = known.propagation.states
-            asked = self.share.of_rollouts(bundle, known.rollouts.requests, moved)
-            due = self.share.of_plan(decided)
-            states = self.share.of_rollouts(bundle, moved, moved)
-            known, is_stored = await beforehand.keep(self.records, known, states, is_told=due.is_idle)
+            asked, states = known.rollouts.requests, known.propagation.states
+            known, is_stored = await beforehand.keep(self.records, known, states, is_told=decided.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
-            new = [one.rendered.parent for one in due.sets if one.superset and not one.parent]
+            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
                 continue
-            if (outcome := await self.content.act(executor, due, known.observed)) is None:
+            if (outcome := await self.content.act(executor, decided, known.observed)) is None:
                 break
             known = replace(known, observed=outcome.observed)
             results += outcome.results
@@ -225,7 +213,7 @@ class Reconciler:
             end = await conclude.conclude(
                 self.records,
                 bundle,
-                self.share.of_plan(decided),
+                decided,
                 self.ledger,
                 sources,
                 known.observed,
@@ -236,7 +224,6 @@ class Reconciler:
                 now=known.now,
                 results=results,
                 earlier=earlier,
-                mine=self.share.has,
                 follows=self.follows,
             )
         del self.content.deeds[: len(earlier)]
@@ -267,9 +254,8 @@ class Reconciler:
         due = {place: declared for place, declared in found.items() if self.whole.is_said_otherwise(place, declared)}
         if is_much(len(due), sources):
             return Wider(f"{len(due)} objects change, which is less work all at once")
-        mine = {place: declared for place, declared in due.items() if self.share.has(place[0])}
-        self.whole.accept(sources, found, due=mine)
-        return frozenset(key for _, key in mine)
+        self.whole.accept(sources, found, due=due)
+        return frozenset(key for _, key in due)
 
     async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
         """One pass over these objects of sources, at most `FEW`, with all that is nested in instances; or why a whole pass has to follow. Raises
@@ -296,16 +282,14 @@ class Reconciler:
                 bundle, decided, known = await decider.decide(catalogs, await heeding(self.reads, known))
                 if why := exceeded(whole, part, bundle, decided, known):
                     return Wider(why)
-                if self.stopping() or (
-                    (outcome := await self.content.act(executor, self.share.of_plan(decided), known.observed)) is None
-                ):
+                if self.stopping() or ((outcome := await self.content.act(executor, decided, known.observed)) is None):
                     break
                 known = replace(known, observed=outcome.observed)
                 self.content.deeds += outcome.results
                 results += outcome.results
         end = await conclude.conclude_part(
             self.records,
-            self.share.of_plan(decided),
+            decided,
             sources,
             known.archive,
             known.propagation,
@@ -336,8 +320,6 @@ class Reconciler:
         whole.moved.clear()
         if isinstance(found, Wider):
             return found
-        if found.targets and self.mine is not None:
-            return Wider("other processes count as well")
         try:
             rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states, is_told=False)
         except StaleWrite as error:
@@ -354,8 +336,7 @@ class Reconciler:
         if whole is None:
             return None
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
-        roots = None if reading.skewed else whole.elapse(reading.now)
-        return roots and frozenset(root for root in roots if self.share.has(whole.instances[root].source))
+        return None if reading.skewed else whole.elapse(reading.now)
 
     def retold(self) -> Sequence[SetPlan]:
         """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
@@ -372,11 +353,9 @@ class Reconciler:
         if whole is None or whole.due or not whole.is_untold:
             return
         now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
-        states = self.share.of_rollouts(whole.bundle, told.states, told.states)
-        rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, states)
+        rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, told.states)
         deeds, self.content.deeds, whole.is_untold = self.content.deeds, [], False
-        sources = [state for state in whole.sources if self.share.has(state.catalog.source)]
-        end = await conclude.tell(self.records, whole.ledger, sources, whole.observed, told, deeds, now.now)
+        end = await conclude.tell(self.records, whole.ledger, whole.sources, whole.observed, told, deeds, now.now)
         whole.told(rollouts, end.objects)
         await self.records.announce(end.transitions, now.now)
 
@@ -418,7 +397,7 @@ class Reconciler:
         """With the term in which it writes, which is the last in which anybody has written."""
         if self.lead is None:
             return known
-        last = max(map(epoch_of, self.share.parents(known.observed)), default=0)
+        last = max(map(epoch_of, known.observed.objects.values()), default=0)
         if last > self.lead.epoch:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
@@ -426,8 +405,8 @@ class Reconciler:
     async def _introduced(self, sources: Sequence[SourceState], known: Known) -> Known:
         """There is an object to tell of each source that waits before anything of it is written, and a place for what is told of all."""
         waiting = known.propagation.gates.suspended.keys() - known.observed.objects.keys()
-        mine = [state.catalog.source for state in sources if self.share.has(state.catalog.source)]
-        new = [name for name in mine if source_parent(name) in waiting]
+        names = [state.catalog.source for state in sources]
+        new = [name for name in names if source_parent(name) in waiting]
         if not (new or (self.follows and INSTALLATION not in known.observed.objects)):
             return known
         if await self._own_namespace_refused():

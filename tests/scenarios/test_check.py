@@ -205,11 +205,7 @@ def test_every_permission_that_lacks_is_named(
             "resources": ["configmaps"],
             "verbs": ["get", "list", "watch", "create", "patch", "delete"],
         },
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "verbs": ["get", "list", "create", "patch", "delete"],
-        },
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "patch"]},
         {
             "apiGroups": ["apps", "apiextensions.k8s.io"],

@@ -202,7 +202,6 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
         ("list", "configmaps"),  # our own records: rollouts, the calendar
         ("list", "controllerrevisions"),
         ("list", "customresourcedefinitions"),
-        ("list", "leases"),  # whether others divide the sources between them
     ]
 
 

@@ -33,7 +33,6 @@ from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
-from gitops.passes.share import Share
 from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
 from gitops.passes.whole import Whole
@@ -83,7 +82,6 @@ class Aside:
 
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
     whole: Whole | None = None
-    share: Share = field(default_factory=Share)
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
     late: frozenset[ObjectKey] | None = None
 

@@ -1,4 +1,4 @@
-"""Whoever is told of something new, whoever works on the source hears of it (surface 2.5; docs/operations.md, "Let the forge tell")."""
+"""Whichever process is told of something new, the one that leads hears of it (surface 2.5; docs/operations.md, "Let the forge tell")."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from renderer import keys
 from renderer.identity import source_parent
 from tests.gitops.fleet import StillClock
 
-NAMES = ("mine", "theirs", "never-seen")
+NAMES = ("a", "b", "never-seen")
 
 
-async def told(*, suspended: bool = False) -> tuple[list[str], dict[str, str]]:
+async def told(*, leads: bool, suspended: bool = False) -> tuple[list[str], dict[str, str]]:
     """Which sources are asked for by this process, and what stands on the records after a word about all."""
     cluster = cluster_of(Sandbox().answer)
     await ensure_namespace(cluster)
@@ -24,18 +24,21 @@ async def told(*, suspended: bool = False) -> tuple[list[str], dict[str, str]]:
         metadata = {"name": key.name, "namespace": key.namespace, **said}
         await cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, manager="test")
     asked: list[str] = []
-    hints = Hints(cluster, StillClock(), lambda name: name == "mine", lambda *names: asked.extend(names))
+    hints = Hints(cluster, StillClock(), lambda: leads, lambda *names: asked.extend(names))
     await hints.take(*NAMES)
     found = {key.name: annotation(await cluster.get(key) or {}, keys.SYNC) for key in parents}
     return asked, found
 
 
-async def test_own_sources_are_asked_for_and_those_of_others_passed_on() -> None:
-    asked, said = await told()
-    assert asked == ["mine"]
-    assert said == {"source-mine": "", "source-theirs": "2026-11-20T12:00:00.000000Z"}
+async def test_who_leads_asks_and_writes_nothing() -> None:
+    assert await told(leads=True) == ([*NAMES], {"source-a": "", "source-b": ""})
+
+
+async def test_who_does_not_lead_passes_it_on() -> None:
+    time = "2026-11-20T12:00:00.000000Z"
+    assert await told(leads=False) == ([], {"source-a": time, "source-b": time})
 
 
 async def test_nothing_is_written_where_everything_is_suspended() -> None:
     """surface 5.2: no new write."""
-    assert await told(suspended=True) == (["mine"], {"source-mine": "", "source-theirs": ""})
+    assert await told(leads=False, suspended=True) == ([], {"source-a": "", "source-b": ""})
