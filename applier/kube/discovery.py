@@ -1,5 +1,4 @@
-"""Which kinds a cluster serves, in two requests (aggregated discovery), or one per group version on servers without
-it.
+"""The kinds that a cluster serves, in two requests: aggregated discovery, which Kubernetes has from 1.30 on (KEP-3352).
 
 An answer is kept until somebody asks for a refresh, which costs two conditional requests. That a kind is missing is
 never kept: the next question asks again. A group whose API server does not answer is stale: its kinds are unknown.
@@ -10,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from operator import ne
 from typing import Any
 
 from applier.cluster import Discovery, Resource
@@ -20,15 +17,9 @@ from applier.kube.client import Call, Client, json_object
 from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
-_ACCEPT = ",".join(
-    [
-        *(f"application/json;g=apidiscovery.k8s.io;v={version};as={_AGGREGATED}" for version in ("v2", "v2beta1")),
-        "application/json",
-    ]
-)
+_ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_AGGREGATED},application/json"
+"""The plain form is taken as well: an older server answers with it, so that the error can say what it is."""
 _ROOTS = ("/api", "/apis")
-_PATIENCE = 2.0
-"""Seconds of waiting for one group of a server without aggregated discovery; then the group is stale."""
 
 Document = Mapping[str, Any]
 
@@ -67,11 +58,7 @@ class DiscoveryCache:
         return found or served(await self.refresh(), kind)
 
     async def _ask(self) -> Discovery:
-        documents = [await self._page(root) for root in _ROOTS]
-        return merged([await self._read(document) for document in documents])
-
-    async def _read(self, document: Document) -> Discovery:
-        return aggregated(document) if document.get("kind") == _AGGREGATED else await self._legacy(document)
+        return merged([aggregated(await self._page(root)) for root in _ROOTS])
 
     async def _page(self, path: str) -> Document:
         etag, kept = self._pages.get(path, ("", {}))
@@ -80,25 +67,14 @@ class DiscoveryCache:
         if answer.status == 304:
             return kept
         found = json_object(call, answer)
+        if found.get("kind") != _AGGREGATED:
+            raise ClusterError(
+                f"{call.about}: the server answers without aggregated discovery: Levelgate needs Kubernetes 1.30 or later; upgrade the cluster, "
+                "or let a proxy before it pass on the header Accept",
+                status=answer.status,
+            )
         self._pages[path] = (answer.headers.get("ETag", ""), found)
         return found
-
-    async def _legacy(self, root: Document) -> Discovery:
-        lists: list[tuple[str, str, Document]] = []
-        stale: set[str] = set()
-        for group, version in _group_versions(root):
-            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            try:
-                found = await self._client.document(
-                    Call("discover", "GET", path, f"discovery {path}", budget=_PATIENCE)
-                )
-            except KindNotServed:
-                continue  # the group version went away between the two requests
-            except ClusterError:
-                stale.add(group)
-            else:
-                lists.append((group, version, found))
-        return Discovery(_preferred(_legacy_resources(lists)), frozenset(stale))
 
 
 def served(discovery: Discovery, kind: GroupKind) -> Resource:
@@ -121,7 +97,7 @@ def merged(parts: Iterable[Discovery]) -> Discovery:
 
 
 def aggregated(document: Document) -> Discovery:
-    """From an `APIGroupDiscoveryList` (apidiscovery.k8s.io v2 or v2beta1)."""
+    """From an `APIGroupDiscoveryList` (apidiscovery.k8s.io/v2)."""
     groups: list[Document] = document.get("items") or []
     stale = frozenset(
         _group_name(group)
@@ -150,31 +126,6 @@ def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
                         frozenset(entry.get("verbs") or ()),
                         tuple(entry.get("shortNames") or ()),
                     )
-
-
-def _group_versions(root: Document) -> Iterator[tuple[str, str]]:
-    """Group and version of an `APIVersions` or `APIGroupList`, the preferred version of each group first."""
-    yield from (("", version) for version in root.get("versions") or [])
-    for group in root.get("groups") or []:
-        preferred = (group.get("preferredVersion") or {}).get("version")
-        versions: list[str] = [entry["version"] for entry in group.get("versions") or []]
-        versions.sort(key=partial(ne, preferred))
-        yield from ((group["name"], version) for version in versions)
-
-
-def _legacy_resources(lists: Iterable[tuple[str, str, Document]]) -> Iterator[Resource]:
-    for group, version, document in lists:
-        for entry in document.get("resources") or []:
-            if "/" not in entry["name"]:
-                yield Resource(
-                    group,
-                    version,
-                    entry["kind"],
-                    entry["name"],
-                    bool(entry.get("namespaced")),
-                    frozenset(entry.get("verbs") or ()),
-                    tuple(entry.get("shortNames") or ()),
-                )
 
 
 def _preferred(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.errors import Invalid, KindNotServed, Unavailable
+from applier.errors import ClusterError, Invalid, KindNotServed, Unavailable
 from applier.kube.discovery import aggregated, merged
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import APPS, CORE, Reply, discovery, group, refusal, scripted
@@ -81,33 +81,16 @@ async def test_a_kind_of_a_stale_group_is_unknown_not_absent(tmp_path: Path) -> 
             await cluster.get(KEY)
 
 
-async def test_servers_without_aggregation_are_asked_per_group_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("root", ["/api", "/apis"])
+async def test_a_server_without_aggregated_discovery_is_refused_until_it_has_it(tmp_path: Path, root: str) -> None:
+    """Kubernetes before 1.30 answers in the plain form: the error names the version that is needed."""
     async with scripted(tmp_path) as (server, cluster):
-        names = {"v1": "extensions/v1", "v2": "extensions/v2"}
-        versions = [{"version": version, "groupVersion": text} for version, text in names.items()]
-        groups = [
-            {"name": "extensions", "versions": versions, "preferredVersion": {"version": "v2"}},
-            {"name": "broken", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}},
-            {"name": "gone", "versions": [{"version": "v1"}]},
-        ]
-        widgets = {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": ["list"], "shortNames": ["wd"]}
-        scale = {"name": "widgets/scale", "kind": "Scale", "namespaced": True, "verbs": ["get"]}
-        old = {"name": "olds", "kind": "Old", "namespaced": False, "verbs": ["get"]}
-        server.script("/api", Reply(body={"kind": "APIVersions", "versions": ["v1"]}))
-        server.script("/apis", Reply(body={"kind": "APIGroupList", "groups": groups}))
-        server.script("/api/v1", Reply(body={"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]}))
-        server.script("/apis/extensions/v1", Reply(body={"resources": [widgets, old]}))
-        server.script("/apis/extensions/v2", Reply(body={"resources": [widgets, scale]}))
-        server.script("/apis/broken/v1", Reply(503, "service unavailable"))
-        found = await cluster.discover()
-        assert {str(kind): entry.api_version for kind, entry in found.resources.items()} == {
-            "Pod": "v1",
-            "Widget.extensions": "extensions/v2",
-            "Old.extensions": "extensions/v1",
-        }
-        assert not found.resources[GroupKind("extensions", "Old")].namespaced
-        assert found.resources[GroupKind("extensions", "Widget")].short_names == ("wd",)
-        assert found.stale == {"broken"}
+        plain = Reply(body={"kind": "APIVersions" if root == "/api" else "APIGroupList"}, headers={"ETag": '"1"'})
+        server.script(root, plain, discovery(APPS if root == "/apis" else CORE))
+        with pytest.raises(ClusterError, match=rf"discovery {root}: .* needs Kubernetes 1\.30 or later; upgrade"):
+            await cluster.discover()
+        assert (await cluster.discover()).resources
+        assert [seen.headers.get("If-None-Match") for seen in server.requests(root)] == [None, None]
 
 
 def test_the_first_version_of_a_kind_is_the_preferred_one() -> None:
