@@ -19,11 +19,8 @@ from typing import Final, Generic, TypeVar
 from gitops.errors import GitopsError
 from renderer.values import dataclass
 
-PEOPLE: Final = 100
-"""A person asked for it, or broke the glass."""
-
 CHANGE: Final = 0
-"""Something changed, or drifted."""
+"""Something changed, drifted, or was asked for. No priority is higher."""
 
 OPENING: Final = -50
 """A window opens."""
@@ -43,11 +40,10 @@ class NotHeld(GitopsError):
 
 @dataclass(order=True, slots=True)
 class _Entry(Generic[K]):
-    """A place in line, best first: what has a class above the common one; then by `since`, the time at which it counts as changed just now. A lower
-    class counts as having come later by one second for each step, which is aging.
+    """A place in line, best first: by `since`, the time at which it counts as changed just now. A lower class than that of changes counts as having
+    come later by one second for each step, which is aging.
     """
 
-    above: int
     since: float
     number: int
     key: K = field(compare=False)
@@ -186,7 +182,7 @@ class WorkQueue(Generic[K]):
 
     def _push(self, key: K, priority: int, since: float, *, waited_since: float | None = None) -> None:
         pushed = since if waited_since is None else waited_since
-        entry = _Entry(-max(priority, 0), since - min(priority, 0), next(self._numbers), key, priority, pushed)
+        entry = _Entry(since - priority, next(self._numbers), key, priority, pushed)
         self._queued[key] = entry
         heappush(self._lines.setdefault(self.group_of(key), []), entry)
         self.changed()
@@ -223,4 +219,4 @@ class WorkQueue(Generic[K]):
 
 def _class_of(entry: _Entry[K], now: float) -> int:
     """The priority, unless it is a low one that has waited until it counts as a common one."""
-    return max(entry.priority, 0) if entry.since <= now else entry.priority
+    return CHANGE if entry.since <= now else entry.priority

@@ -12,9 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gitops.daemon.workqueue import BASE, CAP, CHANGE, OPENING, PEOPLE, RESYNC, NotHeld, WorkQueue
+from gitops.daemon.workqueue import BASE, CAP, CHANGE, OPENING, RESYNC, NotHeld, WorkQueue
 
-PRIORITIES = (PEOPLE, CHANGE, OPENING, RESYNC)
+PRIORITIES = (CHANGE, OPENING, RESYNC)
 
 
 @dataclass
@@ -102,8 +102,8 @@ class Model:
     def get(self) -> Key | None:
         self.fall_due()
 
-        def rank(asked: Asked) -> tuple[int, float, int]:
-            return -max(asked.priority, 0), asked.since - min(asked.priority, 0), asked.number
+        def rank(asked: Asked) -> tuple[float, int]:
+            return asked.since - asked.priority, asked.number
 
         firsts = [
             min((asked for asked in self.line if asked.key.cluster == cluster), key=rank)
@@ -359,10 +359,10 @@ def test_q11_priorities_and_aging() -> None:
     """A higher class first; a lower one rises by one for each second until it is a common one, so that nothing waits for ever."""
     time = Time()
     line = queue(time)
-    for key, priority in ((A, RESYNC), (B, OPENING), (C, CHANGE), (D, PEOPLE)):
+    for key, priority in ((A, RESYNC), (B, OPENING), (C, CHANGE)):
         line.add(key, priority)
-    assert [line.get() for _ in range(4)] == [D, C, B, A]
-    for key in (A, B, C, D):
+    assert [line.get() for _ in range(3)] == [C, B, A]
+    for key in (A, B, C):
         line.done(key)
     line.add(A, RESYNC)
     time.seconds += 99
@@ -399,6 +399,6 @@ def test_the_age_of_the_longest_waiting_key() -> None:
     line = queue(time)
     line.add(A, RESYNC)
     time.seconds += 7
-    line.add(A, PEOPLE)
+    line.add(A, CHANGE)
     line.add(B)
     assert (len(line), line.oldest) == (2, 7)
