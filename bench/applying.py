@@ -37,6 +37,7 @@ from gitops.cli import GARBAGE
 from gitops.clock import SystemClock
 from gitops.daemon.follow import Follower
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Repository
@@ -164,7 +165,7 @@ class Bench:
         gc.set_threshold(GARBAGE)
         cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
         clock = SystemClock()
-        reconciler = Reconciler(cluster, "0.1.0", clock)
+        reconciler = Reconciler(cluster, "0.1.0", clock, LOCAL)
         config = compose.source_config(f"{repository.path.name}={repository.path}")
         yield Follower(compose.mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
         await cluster.close()

@@ -26,6 +26,7 @@ from gitops.passes import reconcile
 from gitops.passes.sources import SourceState
 from gitops.propagation import governor
 from gitops.propagation.permission import Permission
+from gitops.propagation.window import LOCAL
 from renderer.catalog import Catalog, load
 from renderer.memo import Memo
 from renderer.render import render
@@ -71,7 +72,7 @@ async def measured() -> None:
     first, second = catalog("one"), catalog("two", gated=True)
     rendering = min(cpu(lambda: render([catalog("two", gated=True)], memo=Memo()))[0] for _ in range(REPEATS))
     sandbox = Sandbox(clock=NOW.timestamp)
-    reconciler = reconcile.Reconciler(cluster_of(sandbox.answer), "0", Noon())
+    reconciler = reconcile.Reconciler(cluster_of(sandbox.answer), "0", Noon(), LOCAL)
     print(f"\n{f'{INSTANCES} instances of {NODES} resources, gated':<44} {'seconds':>10} {'x rendering':>12}")
     print(f"{'rendering, from the files':<44} {rendering:>10.3f} {1:>12.3f}")
     while (await reconciler.reconcile([SourceState(first, ref="main", url="file:///bench")])).changed:

@@ -15,6 +15,7 @@ from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 
@@ -58,7 +59,7 @@ def _under_way(size: int) -> tuple[float, int, float, int]:
         fleet.start(paced=ONE_BY_ONE)
         fleet.push("two")
         meter = Meter(fleet)
-        fleet.reconciler = Reconciler(cluster_of(meter.door), "0", fleet.clock)
+        fleet.reconciler = Reconciler(cluster_of(meter.door), "0", fleet.clock, LOCAL)
         _settle(fleet)
         moving = frozenset({ObjectKey(GROUP, "Link", "default", fleet.names[0])})
         events = []

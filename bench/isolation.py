@@ -33,6 +33,7 @@ from gitops.daemon.follow import Follower
 from gitops.daemon.work import Work
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.source import Mirror, Target
 from tests.controlplane.server import ControlPlane
 from tests.faults.lane import Branch
@@ -122,7 +123,7 @@ class Fleet:
 
     async def run(self) -> list[str]:
         self.cluster = KubeCluster(self.transport, concurrency=16, sleep=asyncio.sleep, rng=random.random)
-        reconciler = Reconciler(self.cluster, "0", SystemClock())
+        reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
         mirrors = {"platform": cast(Mirror, self.branch)}
         self.follower = Follower(mirrors, reconciler, SystemClock(), max_concurrent=4, passed=self._passed)
         print(

@@ -38,6 +38,7 @@ from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.server.seen import Seen
 from gitops.source import Mirror, Target
 from gitops.stages import told
@@ -83,7 +84,7 @@ class World:
         self.repository.commit({**first, "note.json": json.dumps(_definition())})
         mirror = Mirror(Target(f"file://{self.repository.path}"), self.directory / "cache")
         seen, progress = Seen(cluster, "0", clock, lambda: True), Progress(clock, json=True)
-        reconciler = Reconciler(cluster, "0", clock, _each(progress.result, seen.report), stage=told(seen.stage))
+        reconciler = Reconciler(cluster, "0", clock, LOCAL, _each(progress.result, seen.report), stage=told(seen.stage))
         passed = _each(self._passed, progress.passed, seen.passed)
         self.follower = Follower({SOURCE: mirror}, reconciler, clock, passed=passed, stage=seen.stage)
         self.follower.attention = await stack.enter_async_context(

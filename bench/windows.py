@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from applier.plan import Effect
 from gitops.propagation.fields import windows_of
 from gitops.propagation.judge import Reading, Rules, judge
-from gitops.propagation.window import Target
+from gitops.propagation.window import LOCAL, Target
 from renderer.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.propagation.naive import Naive, Walk
@@ -42,7 +42,7 @@ DAY = timedelta(days=1)
 
 def main() -> None:
     windows = windows_of(load({"windows.yaml": REPOSITORY})).windows
-    target = Target(GroupKind("apps", "Deployment"), "prod")
+    target = Target(GroupKind("apps", "Deployment"), "prod", LOCAL)
     rules, reading = [Rules(windows)], Reading(NOW)
     weekdays = Naive(
         windows[0].zone, False, lambda day: day.weekday() < 5, lambda at: (at.hour, at.minute) == (9, 0), duration=480

@@ -23,6 +23,7 @@ from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import SourceRecord
 from renderer import keys
 from renderer.catalog import Catalog
@@ -116,7 +117,8 @@ class Leaver:
             SourceState(Catalog(source, _COMMIT), record.ref, record.url, record.path)
             for source, record in records.items()
         ]
-        reconciler = Reconciler(self.cluster, version, clock)
+        named = cluster_name(await self.cluster.get(INSTALLATION))
+        reconciler = Reconciler(self.cluster, version, clock, named)
         waited, delay = 0.0, FIRST_LOOK
         while True:
             found = await reconciler.reconcile(states)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from applier.adoption import Adoption
+from applier.cluster import Object
 from applier.errors import ConfigurationError, Unavailable
 from gitops import compose
 from gitops.cli import program_version
@@ -18,6 +19,7 @@ from gitops.clock import SystemClock
 from gitops.errors import SourceError
 from gitops.passes.sources import SourceState
 from gitops.propagation.gates import Fact
+from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import SourceRecord, read_own, records_of
 from gitops.review import planning
 from gitops.review import snapshot as snapshots
@@ -27,6 +29,7 @@ from gitops.source.places import Commits
 from gitops.source.target import identity
 from gitops.words.text import age, described
 from renderer.catalog import Catalog
+from renderer.identity import ObjectKey
 from renderer.scope import suggestion
 from renderer.values import dataclass
 
@@ -64,7 +67,12 @@ class Asked:
         before = compose.catalog_of(commits.base, source=name)
         state = self._state(name, commits, before)
         report = await planning.between(
-            before, state, clock=SystemClock(), version=program_version(), facts=self._facts()
+            before,
+            state,
+            clock=SystemClock(),
+            version=program_version(),
+            cluster_name=self._cluster_name(()),
+            facts=self._facts(),
         )
         return report, self._title(name, commits, "Git only")
 
@@ -80,7 +88,14 @@ class Asked:
                 name = named or compose.likely_name(self.place)
                 state = self._state(name, commits)
                 report, warnings = await asyncio.gather(
-                    planning.against(cluster, state, clock=SystemClock(), facts=self._facts(), own=own),
+                    planning.against(
+                        cluster,
+                        state,
+                        clock=SystemClock(),
+                        cluster_name=self._cluster_name(own),
+                        facts=self._facts(),
+                        own=own,
+                    ),
                     self._of_history(records.get(name, SourceRecord()).target, commits.head.revision),
                 )
         except ConfigurationError as error:
@@ -106,11 +121,16 @@ class Asked:
     async def _of_file(self, commits: Commits, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
         record = snapshot.record()
-        named = self.source or _source_of(records_of(await read_own(record)), self.place)
+        own = await read_own(record)
+        named = self.source or _source_of(records_of(own), self.place)
         await record.close()
         name = named or compose.likely_name(self.place)
         report = await planning.against_snapshot(
-            snapshot, self._state(name, commits), clock=SystemClock(), facts=self._facts()
+            snapshot,
+            self._state(name, commits),
+            clock=SystemClock(),
+            cluster_name=self._cluster_name(own),
+            facts=self._facts(),
         )
         report = replace(report, base=commits.base.revision if commits.base else "", knows_deletions=bool(named))
         taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
@@ -120,6 +140,12 @@ class Asked:
         catalog = compose.catalog_of(commits.head, source=name, previous=before)
         state = SourceState(catalog, path=commits.path, adoption=self.adopt)
         return _configured(state, name, self.config)
+
+    def _cluster_name(self, own: Iterable[Object]) -> str:
+        """Return the name that the configuration gives the cluster, else the one on record among `own`, the ConfigMaps of our namespace."""
+        if self.config:
+            return self.config.cluster
+        return cluster_name(next((obj for obj in own if ObjectKey.of(obj) == INSTALLATION), None))
 
     def _facts(self) -> Mapping[str, Fact] | None:
         """A plan asks nobody: what is declared is not known."""

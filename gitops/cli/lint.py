@@ -101,6 +101,7 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     from gitops.propagation.policies import policies_of
     from gitops.propagation.policy_lint import by_instances
     from gitops.propagation.targets import targets
+    from gitops.propagation.window import LOCAL
 
     calendar, rules = windows_of(catalog), policies_of(catalog)
     instances = by_instances(rules.policies, bundle)
@@ -112,7 +113,7 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
         yield Finding(problem, Severity.ERROR)
     for problem in instances.warnings:
         yield Finding(problem, Severity.WARNING)
-    governed = list(targets(bundle, catalog.definitions))
+    governed = list(targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
     for problem in never_open(definitions, calendar.windows, governed, now):
         yield Finding(problem, Severity.WARNING)
     for problem, severity in _availability(catalog, governed, now):

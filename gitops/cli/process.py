@@ -84,6 +84,7 @@ class Process:
                 fenced,
                 program_version(),
                 clock,
+                self.config.cluster,
                 _each(self.progress.result, seen.report if seen else None),
                 stop.is_set,
                 externals.facts,
@@ -180,7 +181,7 @@ class Process:
         from gitops.daemon.agreement import insist
 
         one = follower.reconciler
-        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock)
+        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, cluster_name=one.name)
 
     def _daemon(self, follower: Follower, externals: Externals, configuration: Configuration) -> Daemon:
         from gitops.daemon.daemon import Daemon

@@ -30,6 +30,7 @@ from gitops.config.form import LOG_FORMATS
 from gitops.errors import SourceError
 from gitops.passes.known import Pass
 from gitops.passes.tally import Tally
+from gitops.propagation.window import LOCAL
 from gitops.records.causes import blocked_rows
 
 
@@ -140,7 +141,7 @@ def command(
         if not sources:
             raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
         found = [compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources]
-        config = Config(tuple(found))
+        config = Config(tuple(found), LOCAL)
     else:
         refuse_beside_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
         config = read(file)

@@ -19,7 +19,9 @@ from gitops.propagation.gate_lint import by_target
 from gitops.propagation.lint import clock_changes, warnings
 from gitops.propagation.rules import in_force
 from gitops.propagation.targets import targets
+from gitops.propagation.window import LOCAL
 from gitops.records import calendar
+from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import read_records
 from gitops.records.refs import RefError
 from gitops.records.revisions import Archive
@@ -94,7 +96,7 @@ def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[str]]
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
     gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
-    found = Calendar.of(rules, targets(render([catalog]), catalog.definitions), gates)
+    found = Calendar.of(rules, targets(render([catalog]), catalog.definitions, LOCAL), gates)
     return [found], f"{place}: {described(snapshot, revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 
@@ -111,7 +113,8 @@ async def in_cluster(cluster: Cluster) -> list[Calendar]:
     rules = await calendar.read(cluster)
     if not rules:
         return []
-    live = await calendar.targets(cluster, await read_records(cluster))
+    named = cluster_name(await cluster.get(INSTALLATION))
+    live = await calendar.targets(cluster, await read_records(cluster), named)
     gates = by_target(await (await Archive.observe(cluster)).newest_definitions(cluster))
     return [Calendar.of(one, live.get(one.source, ()), gates) for one in rules]
 

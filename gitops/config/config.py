@@ -20,12 +20,15 @@ RESYNC: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the operator says. `context` is that of the kubeconfig, empty: the current one; `apply_concurrency` and `max_concurrent_reconciles` are
-    None where nothing is said. `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the
-    secrets of each provider that may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
+    """What the operator says. `cluster` is the name by which windows select the cluster.
+    `context` is that of the kubeconfig, empty: the current one; `apply_concurrency`, `max_concurrent_reconciles` are
+    None where nothing is said.
+    `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
+    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
     """
 
     sources: tuple[SourceConfig, ...]
+    cluster: str
     externals: tuple[External, ...] = ()
     context: str = ""
     apply_concurrency: int | None = None

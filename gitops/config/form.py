@@ -72,7 +72,7 @@ FORM: Final = fields(
     "sources",
     apiVersion=one_of((OWN_API_VERSION,)),
     kind=one_of(("Config",)),
-    cluster=fields(context=_TEXT),
+    cluster=fields(name=_TEXT, context=_TEXT),
     namespace=one_of((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},

@@ -29,6 +29,7 @@ from gitops.notifications.receivers import (
     template_mistake,
 )
 from gitops.propagation.mistakes import Mistakes
+from gitops.propagation.window import LOCAL
 from renderer import documents, schema
 from renderer.content import Declared
 from renderer.errors import Problem
@@ -37,6 +38,7 @@ from renderer.model import Origin
 from renderer.scope import suggestion
 from renderer.values import dataclass
 
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
@@ -75,6 +77,7 @@ class _Reader(Sources):
         self._order()
         return Config(
             tuple(filter(None, sources)),
+            self._cluster(),
             tuple(filter(None, externals)),
             (self.value.get("cluster") or {}).get("context", ""),
             self.value.get("applyConcurrency"),
@@ -85,6 +88,16 @@ class _Reader(Sources):
             self.parsed("resync", interval, self.value.get("resync")) or RESYNC,
             self.value.get("logFormat", ""),
         )
+
+    def _cluster(self) -> str:
+        """Return the name of the cluster, a DNS label: windows select it, and `*` in them is no letter of a name."""
+        name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
+        if not _LABEL.fullmatch(name):
+            message = (
+                f"{name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
+            )
+            self.found.fail("cluster.name", message)
+        return name
 
     def _listen(self) -> str:
         text: str = self.value.get("listen", "")

@@ -22,9 +22,9 @@ class OtherPlan(GitopsError):
     """The plan is not the one that was agreed to; nothing was written."""
 
 
-async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock) -> None:
+async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, cluster_name: str) -> None:
     """Raises OtherPlan where the plan of this source is another one, ClusterError where the cluster cannot be read."""
-    found = await planning.against(cluster, state, clock=clock)
+    found = await planning.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if not is_same(agreed, found.hash):
         source = found.source
         raise OtherPlan(
@@ -33,9 +33,11 @@ async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Cl
         )
 
 
-async def objection(cluster: Cluster, state: SourceState, said: str, *, clock: Clock) -> Offer | None:
+async def objection(
+    cluster: Cluster, state: SourceState, said: str, *, clock: Clock, cluster_name: str
+) -> Offer | None:
     """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
-    found = await planning.against(cluster, state, clock=clock)
+    found = await planning.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(said, found.hash):
         return None
     made = f"was made for plan {said}" if said else f"says no plan in a trailer {TRAILER}"

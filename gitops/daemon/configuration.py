@@ -83,6 +83,6 @@ class Configuration:
 def _lasting(config: Config) -> tuple[object, ...]:
     """What a process keeps as it was when it started."""
     return (
-        *(config.context, config.apply_concurrency, config.max_concurrent_reconciles),
+        *(config.cluster, config.context, config.apply_concurrency, config.max_concurrent_reconciles),
         *(config.listen, config.resync, config.log_format),
     )

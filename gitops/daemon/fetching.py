@@ -41,6 +41,7 @@ class Fetcher:
     mirrors: Mapping[str, Mirror]
     configs: Mapping[str, SourceConfig]
     cluster: Cluster
+    cluster_name: str
     clock: Clock
     notice: Callable[[str, str], None]
     stage: Stage = untold
@@ -204,6 +205,7 @@ class Fetcher:
             self.configs.get(name),
             self._governors,
             self.cluster,
+            self.cluster_name,
             self.clock,
             self._doors,
             self.notice,

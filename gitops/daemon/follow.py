@@ -71,7 +71,9 @@ class Follower:
             self.notice(source, text)
 
         self.queue = WorkQueue[Key](lambda key: key.cluster, self._wake.set, self.elapsed)
-        self._fetcher = Fetcher(self.mirrors, self.configs, self.reconciler.cluster, self.clock, notice, self.stage)
+        self._fetcher = Fetcher(
+            self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
+        )
         self._dispatcher = Dispatcher(
             self.reconciler,
             self.clock,

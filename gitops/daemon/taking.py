@@ -28,6 +28,7 @@ class Taking:
     config: SourceConfig | None
     governors: frozenset[str]
     cluster: Cluster
+    cluster_name: str
     clock: Clock
     doors: Doors
     notice: Callable[[str, str], None]
@@ -83,7 +84,9 @@ class Taking:
         snapshot = await self.doors.through(self.mirror, self.mirror.snapshot, commit)
         state = state_of(self.name, target, snapshot, self.known.catalog if self.known else None)
         state = state.configured(config, self.governors)
-        return await agreement.objection(self.cluster, state, snapshot.plan, clock=self.clock)
+        return await agreement.objection(
+            self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name
+        )
 
     def _advice(self, offer: Offer) -> str:
         return f"to go there: levelgate approve source/{self.name} --commit {offer.commit[:12]}"

@@ -69,6 +69,7 @@ async def conclude(
     windows: Object | None = None,
     *,
     version: str,
+    cluster_name: str,
     now: datetime,
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
@@ -83,7 +84,7 @@ async def conclude(
         news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
         due.append(told(_body(stray, status=status), news))
     installed = observed.objects.get(INSTALLATION)
-    install = installation(version, follows, installed)
+    install = installation(version, cluster_name, follows, installed)
     if install["data"] != (installed or {}).get("data"):
         due.append(told(install))
     if published := calendar.due(propagation.rules, windows):

@@ -41,6 +41,7 @@ async def observe_all(
     seen: Seen,
     *,
     clock: Clock,
+    cluster_name: str,
     facts: FactsAt | None = None,
     own: Sequence[Object] | None = None,
 ) -> Known:
@@ -76,6 +77,7 @@ async def observe_all(
         rules,
         {},
         reading,
+        cluster_name,
         suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
         governors=governors,
         externals=facts(reading.now) if facts else None,

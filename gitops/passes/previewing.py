@@ -29,6 +29,7 @@ async def preview(
     sources: Sequence[SourceState],
     clock: Clock,
     *,
+    cluster_name: str,
     facts: FactsAt | None = None,
     memo: Memo,
     own: Sequence[Object] | None = None,
@@ -42,7 +43,9 @@ async def preview(
     catalogs = [state.catalog for state in sources]
     reads.show(written_versions(catalogs))
     own = await read_own(reads) if own is None else own
-    begun = await observe_all(reads, sources, decider.seen, clock=clock, facts=facts, own=own)
+    begun = await observe_all(
+        reads, sources, decider.seen, clock=clock, cluster_name=cluster_name, facts=facts, own=own
+    )
     begun = await heeding(reads, await elsewhere.beside(reads, begun, catalogs))
     writer = Writer(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Propagation())

@@ -64,6 +64,8 @@ class Lead(Protocol):
 class Reconciler:
     """Brings one cluster to what its sources say.
 
+    `name` is what the configuration calls the cluster.
+
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
     followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
@@ -74,6 +76,7 @@ class Reconciler:
     cluster: Cluster
     version: str
     clock: Clock
+    name: str
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
@@ -221,6 +224,7 @@ class Reconciler:
                 known.propagation,
                 known.calendar,
                 version=self.version,
+                cluster_name=self.name,
                 now=known.now,
                 results=results,
                 earlier=earlier,
@@ -390,7 +394,9 @@ class Reconciler:
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
         self.reads.show(written_versions([state.catalog for state in sources]))
         with self.stage("observe"):
-            known = await observe_all(self.reads, sources, self.decider.seen, clock=self.clock, facts=self.facts)
+            known = await observe_all(
+                self.reads, sources, self.decider.seen, clock=self.clock, cluster_name=self.name, facts=self.facts
+            )
         return [state.catalog for state in sources], known
 
     async def _in_term(self, known: Known) -> Known:

@@ -16,6 +16,7 @@ from gitops.passes.interests import Roots, interests, is_watched, looked_at, ref
 from gitops.passes.observing import observe_all
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology, Woken
+from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
 from renderer.catalog import Catalog
@@ -59,7 +60,8 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
     records = await read_records(cluster)
     states = [SourceState(one) for one in await _catalogs(cluster, records)]
     decider = Decider(cluster, clock)
-    known = await observe_all(cluster, states, decider.seen, clock=clock)
+    named = cluster_name(await cluster.get(INSTALLATION))
+    known = await observe_all(cluster, states, decider.seen, clock=clock, cluster_name=named)
     catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
     bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
     topology = Topology()

@@ -34,7 +34,8 @@ from renderer.values import dataclass
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, and one
-    `reading` of the clock for all of it. `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
+    `reading` of the clock for all of it. `cluster` is the name that windows select.
+    `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
     sources suspend which are not read. `depends_on` says after which others a source is applied for the first time, `governors` whose rules govern
     it beside its own.
     `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
@@ -44,7 +45,7 @@ class Conditions:
     rules: Mapping[str, SourceRules]
     states: Mapping[str, State]
     reading: Reading
-    cluster: str = ""
+    cluster: str
     requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
     suspended_kinds: Mapping[GroupKind, Wait] = field(default_factory=dict)

@@ -41,15 +41,20 @@ class Drain(IntEnum):
     ROLLOUT = 3
 
 
+LOCAL: Final = "local"
+"""The name of a cluster that nobody has named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be written. `namespace` is empty outside namespaces; `rgd` is the name of the definition, `node` the id of the resource (one for
+    """What is to be written. `namespace` is empty outside namespaces, `cluster` is the name that the configuration gives the cluster;
+    `rgd` is the name of the definition, `node` the id of the resource (one for
     all items of a collection) and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
     """
 
     kind: GroupKind
-    namespace: str = ""
-    cluster: str = ""
+    namespace: str
+    cluster: str
     rgd: str = ""
     node: str = ""
     labels: Mapping[str, str] | None = None

@@ -96,7 +96,9 @@ def _rule(manifest: Manifest) -> dict[str, Any]:
     return {"file": file, "line": int(line) if line.isdecimal() else 0, "manifest": manifest}
 
 
-async def targets(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]]) -> dict[str, list[Target]]:
+async def targets(
+    cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
+) -> dict[str, list[Target]]:
     """What is live of each source, as windows select it. One list of metadata for each kind. Raises ClusterError."""
     discovery = await cluster.discover()
     parents = await asyncio.gather(*(cluster.get(source_parent(name), metadata_only=True) for name, _ in records))
@@ -119,7 +121,7 @@ async def targets(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]])
     for key, obj in members.items():
         if owner := owners.get(label(obj, keys.PART_OF)):
             source, instance = owner
-            found[source].append(_target(key, obj, instance, members, definitions))
+            found[source].append(_target(key, obj, instance, members, definitions, cluster_name))
     return found
 
 
@@ -129,14 +131,16 @@ def _target(
     instance: ObjectKey | None,
     members: Mapping[ObjectKey, Object],
     definitions: Mapping[GroupKind, str],
+    cluster_name: str,
 ) -> Target:
     kind = key.group_kind
     selected = instance or (key if kind in definitions else None)
     if selected:
         labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
         node = id_in_definition(annotation(obj, keys.NODE_ID)) if instance else ""
-        return Target(kind, key.namespace, rgd=definitions.get(selected.group_kind, ""), node=node, labels=labels)
-    return Target(kind, key.namespace, rgd=annotation(obj, keys.DEFINITION) if kind == CRD else "")
+        rgd = definitions.get(selected.group_kind, "")
+        return Target(kind, key.namespace, cluster_name, rgd, node, labels)
+    return Target(kind, key.namespace, cluster_name, rgd=annotation(obj, keys.DEFINITION) if kind == CRD else "")
 
 
 async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:

@@ -1,5 +1,5 @@
-"""Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster and which sources it follows, and whether a person
-has stopped it altogether.
+"""Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster, by which name windows select it, which sources are
+followed, and whether a person has stopped it altogether.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Final
 from applier.cluster import PARENT, Cluster, Object
 from applier.inventory import TOOL
 from gitops.errors import NewerRecords
+from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord, read_untaken
 from renderer import keys
 from renderer.identity import OWN_NAMESPACE, ObjectKey
@@ -20,7 +21,7 @@ FORMAT: Final = "1"
 """Number of the form in which records are kept."""
 
 
-def installation(version: str, follows: Collection[str] | None, before: Object | None) -> Object:
+def installation(version: str, cluster_name: str, follows: Collection[str] | None, before: Object | None) -> Object:
     """As it is to be; what people annotate stays theirs. Who `follows` no sources for good (None) leaves what was said of them `before`."""
     said = followed(before) if follows is None else follows
     sources = {} if said is None else {"sources": " ".join(sorted(said))}
@@ -32,7 +33,7 @@ def installation(version: str, follows: Collection[str] | None, before: Object |
             "namespace": INSTALLATION.namespace,
             "labels": {keys.RECORD: "installation"},
         },
-        "data": {"version": version, "format": FORMAT, **sources},
+        "data": {"version": version, "format": FORMAT, "cluster": cluster_name, **sources},
     }
 
 
@@ -40,6 +41,11 @@ def followed(installed: Object | None) -> frozenset[str] | None:
     """The names of the sources that the daemon is configured with; None where no daemon has said so."""
     said = ((installed or {}).get("data") or {}).get("sources")
     return None if said is None else frozenset(said.split())
+
+
+def cluster_name(installed: Object | None) -> str:
+    """Return the name by which windows select this cluster, as whoever wrote here last was configured."""
+    return str(((installed or {}).get("data") or {}).get("cluster", LOCAL))
 
 
 async def untaken(

@@ -24,6 +24,7 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.passes.sources import state_of
 from gitops.propagation.gates import Fact
+from gitops.propagation.window import LOCAL
 from gitops.review import planning
 from gitops.review.report import Report
 from gitops.source import Snapshot, Target
@@ -72,7 +73,9 @@ async def planned(asked: Question) -> Report:
         head = state_of(asked.source, asked.target, asked.head, base)
         names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
         facts = {name: Fact(None, "a review does not ask") for name in names}
-        return await planning.between(base, head, clock=asked.clock, version=asked.version, facts=facts)
+        return await planning.between(
+            base, head, clock=asked.clock, version=asked.version, cluster_name=LOCAL, facts=facts
+        )
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise Unplannable(str(error) or type(error).__name__) from None
     except Exception as error:  # whatever others wrote, it ends no more than its own plan

@@ -41,13 +41,13 @@ Facts = Mapping[str, Fact]
 
 
 async def between(
-    base: Catalog, head: SourceState, *, clock: Clock, version: str, facts: Facts | None = None
+    base: Catalog, head: SourceState, *, clock: Clock, version: str, cluster_name: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
 
     base = compose.catalog_of(places.read(place, revision="main"), source="platform")
     head = compose.catalog_of(places.read(place, revision="topic"), source="platform", previous=base)
-    report = await between(base, SourceState(head), clock=SystemClock(), version=program_version())
+    report = await between(base, SourceState(head), clock=SystemClock(), version=program_version(), cluster_name=LOCAL)
     """
     memo = Memo()
     before, after = _brought_about(base, memo), render([head.catalog], memo=memo)
@@ -64,7 +64,15 @@ async def between(
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
         report = await against(
-            record, head, clock=clock, facts=facts, unresolved=unresolved, levels=levels, memo=memo, masks=masks
+            record,
+            head,
+            clock=clock,
+            cluster_name=cluster_name,
+            facts=facts,
+            unresolved=unresolved,
+            levels=levels,
+            memo=memo,
+            masks=masks,
         )
     finally:
         await record.close()
@@ -90,7 +98,7 @@ def _size(bundle: Bundle) -> int:
 
 
 async def against_snapshot(
-    snapshot: Snapshot, head: SourceState, *, clock: Clock, facts: Facts | None = None
+    snapshot: Snapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of the cluster that a snapshot records."""
     memo = Memo()
@@ -103,7 +111,9 @@ async def against_snapshot(
     record = snapshot.record(secrets)
     try:
         known = record.objects.keys() & map(ObjectKey.of, secrets)
-        found = await against(record, head, clock=clock, facts=facts, memo=memo, hidden=known)
+        found = await against(
+            record, head, clock=clock, cluster_name=cluster_name, facts=facts, memo=memo, hidden=known
+        )
     finally:
         await record.close()
     said = (Caution(Hazard.NOT_COMPARED, one) for one in _not_compared(snapshot, len(known)))
@@ -131,6 +141,7 @@ async def against(
     head: SourceState,
     *,
     clock: Clock,
+    cluster_name: str,
     facts: Facts | None = None,
     unresolved: Before | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
@@ -146,7 +157,9 @@ async def against(
     Raises ClusterError only when the cluster cannot be read at all.
     """
     known = (lambda _: facts) if facts is not None else None
-    foreseen = await preview(cluster, [head], clock, facts=known, memo=memo or Memo(), own=own)
+    foreseen = await preview(
+        cluster, [head], clock, cluster_name=cluster_name, facts=known, memo=memo or Memo(), own=own
+    )
     masks = masks or Masks()
     masks.learn(foreseen.due.situation.observed.objects.values())
     for prospect in filter(None, (foreseen.due, foreseen.staying)):

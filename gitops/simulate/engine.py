@@ -27,7 +27,7 @@ from gitops.passes.whole import Whole
 from gitops.propagation.gates import Fact
 from gitops.propagation.propagation import earliest
 from gitops.propagation.rules import in_force
-from gitops.propagation.window import Window
+from gitops.propagation.window import LOCAL, Window
 from gitops.records.causes import blocked_rows
 from gitops.records.instance_status import is_waiting
 from gitops.simulate.assumptions import Assumptions
@@ -82,7 +82,7 @@ class Simulation:
         self.clock = VirtualClock(self.begins - BEFORE)
         self.world = World(self.clock, self.assumptions.seed)
         self.reconciler = Reconciler(
-            self.world.cluster, self.version, self.clock, report=self._wrote, facts=lambda _: self._facts
+            self.world.cluster, self.version, self.clock, LOCAL, report=self._wrote, facts=lambda _: self._facts
         )
         self._is_recording = self._has_written = self._was_whole = False
         self._due: frozenset[ObjectKey] | None = frozenset()

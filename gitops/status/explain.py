@@ -24,7 +24,7 @@ from gitops.propagation.state import State as Rollout
 from gitops.propagation.window import Kind, Target, Window
 from gitops.records import calendar
 from gitops.records.causes import Cause
-from gitops.records.installation import INSTALLATION, followed, untaken
+from gitops.records.installation import INSTALLATION, cluster_name, followed, untaken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import DEFINITION, Ref, RefError, locate, meant
 from gitops.records.rollouts import Rollouts
@@ -45,7 +45,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
         read_records(cluster), calendar.read(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
     )
     records += await untaken(cluster, installed, records)
-    world = _World(cluster, now, records, rules, rollouts.states(now))
+    world = _World(cluster, now, cluster_name(installed), records, rules, rollouts.states(now))
     match ref.own:
         case "source":
             return await world.source(ref)
@@ -70,6 +70,7 @@ class _World:
 
     cluster: Cluster
     now: datetime
+    cluster_name: str
     records: Sequence[tuple[str, SourceRecord]]
     rules: Sequence[SourceRules]
     rollouts: Mapping[str, Rollout]
@@ -279,7 +280,7 @@ class _World:
             ObjectKey(*CRD, "", f"{next(iter(definitions), '')}.{kind.group}"), metadata_only=True
         )
         rgd = annotation(crd, keys.DEFINITION) if crd else ""
-        target = Target(kind, standing.key.namespace, rgd=rgd, labels=standing.labels)
+        target = Target(kind, standing.key.namespace, self.cluster_name, rgd=rgd, labels=standing.labels)
         told = {link.closing.window.name for link in chain if isinstance(link, Shut)}
         return tuple(
             window

@@ -87,27 +87,21 @@ def _as_allow(window: Window) -> Window:
 def _groups(
     windows: Sequence[Window], rules: Rules, targets: Iterable[Target], gates: Callable[[Target], Iterable[Gate]]
 ) -> Iterator[Group]:
-    """Targets by place and by the windows that govern them, or that their gates need.
-
-    A cluster is known by its name in a window only, or any other.
-    """
-    clusters = dict.fromkeys(["", *(name for window in windows for name in window.selector.clusters or ())])
+    """Targets by place and by the windows that govern them, or that their gates need."""
     by_place: dict[str, dict[tuple[str, ...], Group]] = {}
     needing: dict[str, Group] = {}
     for target in targets:
         needed = {name for gate in gates(target) for name in gate.needed_windows}
         named = tuple(window for window in windows if window.name in needed)
-        for cluster in clusters:
-            there = replace(target, cluster=cluster)
-            governing = tuple(window for window in windows if window.governs(there, Effect.UPDATE))
-            names = tuple(window.name for window in governing)
-            place = " ".join(filter(None, (cluster, target.namespace or "(cluster-scoped)")))
-            groups = by_place.setdefault(place, {})
-            if named:
-                told = f"{place}, in {' and '.join(window.name for window in named)}"
-                needing.setdefault(told, Group(told, there, governing, rules, named))
-            else:
-                groups.setdefault(names, Group(place, there, governing, rules))
+        governing = tuple(window for window in windows if window.governs(target, Effect.UPDATE))
+        names = tuple(window.name for window in governing)
+        place = target.namespace or "(cluster-scoped)"
+        groups = by_place.setdefault(place, {})
+        if named:
+            told = f"{place}, in {' and '.join(window.name for window in named)}"
+            needing.setdefault(told, Group(told, target, governing, rules, named))
+        else:
+            groups.setdefault(names, Group(place, target, governing, rules))
     for place, groups in sorted(by_place.items()):
         for names, group in sorted(groups.items()):
             told = f"{place}, {' and '.join(names) or 'without a window'}"

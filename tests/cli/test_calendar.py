@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitops.propagation.rules import SourceRules, restored
-from gitops.propagation.window import Target, Window
+from gitops.propagation.window import LOCAL, Target, Window
 from gitops.records import calendar
 from gitops.records.record import read_records
 from renderer.documents import load
@@ -108,16 +108,16 @@ def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
     found = sorted(fleet.call(_targets(fleet)), key=lambda one: one.kind)
     definition = f"links.{GROUP}"
     assert [replace(one, labels=None) for one in found] == [
-        Target(GroupKind("", "ConfigMap"), "default", rgd=definition, node="after"),
-        Target(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), rgd=definition),
-        Target(GroupKind("apps", "Deployment"), "default", rgd=definition, node="app"),
-        Target(LINK, "default", rgd=definition),
+        Target(GroupKind("", "ConfigMap"), "default", LOCAL, rgd=definition, node="after"),
+        Target(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "", LOCAL, rgd=definition),
+        Target(GroupKind("apps", "Deployment"), "default", LOCAL, rgd=definition, node="app"),
+        Target(LINK, "default", LOCAL, rgd=definition),
     ]
     assert [(one.labels or {}).get("tier") for one in found] == ["gold", None, "gold", "gold"]
 
 
 async def _targets(fleet: Fleet) -> list[Target]:
-    found = await calendar.targets(fleet.cluster, await read_records(fleet.cluster))
+    found = await calendar.targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
     return found["platform"]
 
 

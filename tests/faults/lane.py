@@ -25,6 +25,7 @@ from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.source import Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from tests.controlplane.audit import AuditEvent, AuditLog
@@ -180,7 +181,7 @@ class Lane:
         """A new process that runs as `run --once --wait` does, so often in a row; its end, or the one that the rules bring."""
         async with self._behind(rules, {} if memory is None else memory) as (proxy, cluster):
             clock = FastClock()
-            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock), clock)
+            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
             task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
             proxy.kill = task.cancel
             found, error = await _end(task, proxy)
@@ -191,7 +192,7 @@ class Lane:
         """A new process that follows its sources and watches the cluster as `run` does, but for timers; at the end it is stopped in good order."""
         async with self._behind(rules, {}) as (proxy, cluster):
             clock = SystemClock()
-            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock), clock)
+            follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
             async with Attention(follower.reconciler, follower.wake, lambda _: None) as follower.attention:
                 running = asyncio.ensure_future(follower.forever())
                 try:

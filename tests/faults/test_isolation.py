@@ -20,6 +20,7 @@ from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.source import Mirror
 from renderer.catalog import load
 from tests.faults.extent import WHOLE
@@ -59,7 +60,7 @@ class Faulted(Shaken):
 
     def restart(self) -> None:
         self.cluster = cluster_of(self._door, concurrency=SLOTS)
-        self.reconciler = Reconciler(self.cluster, "0", self.clock)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
 
     async def _door(self, request: Request) -> Response:
         await asyncio.sleep(LATENCY)

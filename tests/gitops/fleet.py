@@ -22,6 +22,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.propagation.state import State
+from gitops.propagation.window import LOCAL
 from gitops.simulate.world import VirtualClock
 from renderer.catalog import Catalog, load
 
@@ -113,7 +114,7 @@ class Fleet:
     def restart(self) -> None:
         """A new process on the same cluster: nothing is remembered."""
         self.cluster: Cluster = cluster_of(self._door)
-        self.reconciler = Reconciler(self.cluster, "0", self.clock)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
 
     async def _door(self, request: Request) -> Response:
         is_write = request.method != "GET" and "selfsubject" not in request.target

@@ -15,6 +15,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.passes.tally import Tally
+from gitops.propagation.window import LOCAL
 from gitops.source import Mirror
 from gitops.status.tree import tree, walk
 from renderer.identity import ObjectKey
@@ -104,7 +105,7 @@ def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: Fleet) -
 def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, waiting: int) -> None:
     """Never as if it were done while it is not: the two instances and their source are told as waiting, which is exit code 3."""
     with_widgets(fleet)
-    reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.once(wait=wait))
@@ -139,7 +140,7 @@ def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: Flee
     late |= {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
     fleet.request("POST", "/apis/storage.k8s.io/v1/storageclasses", late)
     fleet.cluster = cluster_of(noting)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     fleet.step()
     assert not asked
     fleet.more = [CLAIM]

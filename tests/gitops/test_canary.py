@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from gitops import stages, tracing
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from tests.gitops.fleet import Fleet
 from tests.gitops.server.seeing import scene
 
@@ -72,7 +73,7 @@ async def test_it_is_nowhere(name: str, value: str) -> None:
         seen = await stack.enter_async_context(scene(names=("i0",), more=[SECRET, *QUOTING[name]]))
         fleet, stage = seen.fleet, stages.told(tracing.stage_of(tracer), seen.seen.stage)
         fleet.reconciler = Reconciler(
-            tracing.Traced(fleet.cluster, lambda: None, tracer), "0", fleet.clock, stage=stage
+            tracing.Traced(fleet.cluster, lambda: None, tracer), "0", fleet.clock, LOCAL, stage=stage
         )
         fleet.reconciler.report = lambda one: told.append(repr(one))
         fleet.reconciler.announced = lambda some: told.append(repr(some))

@@ -45,7 +45,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     config = written(
         tmp_path,
         """
-cluster: {context: prod-eu}
+cluster: {name: prod-eu, context: prod-eu}
 namespace: levelgate-system
 applyConcurrency: 8
 maxConcurrentReconciles: 4
@@ -85,7 +85,12 @@ externals:
   maxAge: 9s
 """,
     )
-    assert (config.context, config.apply_concurrency, config.max_concurrent_reconciles) == ("prod-eu", 8, 4)
+    assert (config.cluster, config.context, config.apply_concurrency, config.max_concurrent_reconciles) == (
+        "prod-eu",
+        "prod-eu",
+        8,
+        4,
+    )
     assert (config.resync, config.log_format) == (timedelta(minutes=90), "json")
     assert config.externals == (
         External("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
@@ -136,7 +141,7 @@ def test_the_example_in_the_repository_is_valid(tmp_path: Path) -> None:
 def test_what_is_not_said_has_its_default(tmp_path: Path) -> None:
     config = written(tmp_path, "sources:\n- name: a\n  url: https://x.example.com/a.git\n")
     (source,) = config.sources
-    assert (config.context, config.apply_concurrency) == ("", None)
+    assert (config.cluster, config.context, config.apply_concurrency) == ("local", "", None)
     assert (source.target.ref, source.target.path, source.interval) == (Head(), "", timedelta(seconds=30))
     assert (source.brake, source.adoption, source.credentials) == (Brake(5, 20), Adoption(), Credentials())
     assert source.prunes
@@ -375,3 +380,11 @@ def test_hooks_name_files_with_secrets(tmp_path: Path) -> None:
         "no field 'githubb'; did you mean 'github'?"
         in refused(tmp_path, "hooks: {githubb: {}}\nsources: [{name: a, url: /a}]\n")[0]
     )
+
+
+@pytest.mark.parametrize("name", ["prod.eu", "Prod", "-a", "a-", "eu-*", "a" * 64])
+def test_a_cluster_has_a_dns_label_as_its_name(tmp_path: Path, name: str) -> None:
+    text = f"cluster: {{name: '{name}'}}\nsources:\n- name: a\n  url: https://x.example.com/a.git\n"
+    assert refused(tmp_path, text) == [
+        f"3: cluster.name: {name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
+    ]

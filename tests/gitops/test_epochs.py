@@ -11,6 +11,7 @@ from applier.sandbox.wire import Request, Response
 from gitops.leadership import LEASE, Leadership, NotLeading
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from renderer import keys
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
@@ -35,7 +36,7 @@ class Process:
         self.fleet, self.writes = fleet, list[str]()
         self.meanwhile: Callable[[], None] | None = None
         self.lead = Leadership(cluster_of(fleet.sandbox.answer), name, fleet.clock, fleet.clock.seconds)
-        self.reconciler = Reconciler(cluster_of(self._door), "0", fleet.clock, lead=self.lead)
+        self.reconciler = Reconciler(cluster_of(self._door), "0", fleet.clock, LOCAL, lead=self.lead)
         fleet.call(self.lead.acquire(lambda _: None, patient=False))
 
     def step(self) -> Pass:

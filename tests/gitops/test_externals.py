@@ -14,6 +14,7 @@ from aiohttp import web
 from gitops.externals import External, Externals, NoAnswer, ask
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.gates import Fact
+from gitops.propagation.window import LOCAL
 from tests.gitops.fleet import Fleet, StillClock
 from tests.gitops.loopback import listening
 
@@ -134,7 +135,7 @@ def fleet() -> Iterator[Fleet]:
 def knowing(fleet: Fleet, **answers: bool | None) -> None:
     """A process whose configuration declares these facts, which are as they are."""
     known = {name: Fact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()}
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, facts=lambda _: known)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, facts=lambda _: known)
 
 
 def test_a_fact_that_is_so_lets_instances_move(fleet: Fleet) -> None:

@@ -21,6 +21,7 @@ from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.state import Target as Revision
+from gitops.propagation.window import LOCAL
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
 from renderer.identity import ObjectKey
@@ -96,7 +97,7 @@ def fleet() -> Iterator[Fleet]:
 
 @asynccontextmanager
 async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **more: Any) -> AsyncIterator[Operation]:
-    reconciler = reconciling(fleet.cluster, "0", fleet.clock)
+    reconciler = reconciling(fleet.cluster, "0", fleet.clock, LOCAL)
     follower = Follower(
         {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
     )
@@ -239,7 +240,7 @@ def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
     """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
     refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="b-app", times=100)])
     fleet.cluster = cluster_of(refusing.answer)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     fleet.push("two")
     for _ in range(3):
         fleet.step()

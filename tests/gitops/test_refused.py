@@ -17,6 +17,7 @@ from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.test_operation import operating
@@ -51,7 +52,7 @@ class Refusing:
         self.restart()
 
     def restart(self) -> None:
-        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, insists=False)
+        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, LOCAL, insists=False)
         self.fleet.reconciler.decider.refusals.chance = lambda: 0.0
 
     async def door(self, request: Request) -> Response:
@@ -185,7 +186,7 @@ def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) 
 
 def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
     """Its passes are seconds apart, or minutes where it waits for long."""
-    story.fleet.reconciler = Reconciler(story.fleet.cluster, "0", story.fleet.clock)
+    story.fleet.reconciler = Reconciler(story.fleet.cluster, "0", story.fleet.clock, LOCAL)
     story.fleet.reconciler.try_once()
     assert story.tried() == 1
     assert story.tried(after=timedelta(minutes=2)) == 0
@@ -229,7 +230,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
             return SILENT if is_guarded else await fleet.sandbox.answer(request)
 
         fleet.cluster = cluster_of(door)
-        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, insists=False)
+        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, insists=False)
         fleet.plain = {"guarded": config_map("guarded"), "free": config_map("free")}
         fleet.push()
 

@@ -17,6 +17,7 @@ from gitops.clock import SystemClock
 from gitops.config import ConfigErrors, read
 from gitops.daemon.follow import Follower
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.source import Verification
 from gitops.source.signatures import first_unsigned
 from tests.gitops.passes.test_history import ONE, TWO, World, rewritten
@@ -35,7 +36,7 @@ class Signed(World):
         source = compose.source_config(f"platform={self.work.path}", path=path)
         source = replace(source, verification=self.verification)
         mirrors = compose.mirrors([source], self.directory / "cache")
-        reconciler = Reconciler(self.cluster, "0", SystemClock())
+        reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
         self.follower = Follower(mirrors, reconciler, SystemClock(), notice=self._notice, configs={"platform": source})
 
     @property

@@ -12,6 +12,7 @@ from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.errors import NewerRecords
 from gitops.passes.tally import Tally
+from gitops.propagation.window import LOCAL
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
 EVERYTHING = f"{OWN}/levelgate"
@@ -69,7 +70,7 @@ def test_everything_can_be_stopped_in_the_middle_of_a_pass(fleet: Fleet) -> None
         return answer
 
     cluster: Cluster = cluster_of(door)
-    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock)
+    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock, LOCAL)
     found = fleet.step()
     assert found.propagation.stopped
     assert (fleet.deployed("two"), plain(fleet)) == (set(), "1")
@@ -157,7 +158,7 @@ def test_an_instance_that_leaves_git_while_its_source_is_suspended_stays(fleet: 
 def test_the_installation_says_which_version_looks_after_the_cluster(fleet: Fleet) -> None:
     """Surface 3.1; written once, and again after it was deleted."""
     fleet.start()
-    assert fleet.request("GET", EVERYTHING)["data"] == {"version": "0", "format": "1"}
+    assert fleet.request("GET", EVERYTHING)["data"] == {"version": "0", "format": "1", "cluster": LOCAL}
     version = fleet.request("GET", EVERYTHING)["metadata"]["resourceVersion"]
     fleet.step()
     assert fleet.request("GET", EVERYTHING)["metadata"]["resourceVersion"] == version

@@ -13,6 +13,7 @@ import pytest
 from applier.adoption import Adoption
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from renderer.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
@@ -83,7 +84,7 @@ def take_over(door: Door) -> None:
     """As processes that start anew, until nothing changes any more."""
     for _ in range(10):
         door.sandbox.settle()
-        if not asyncio.run(Reconciler(door.cluster, "0.1.0", Noon()).reconcile([state()])).changed:
+        if not asyncio.run(Reconciler(door.cluster, "0.1.0", Noon(), LOCAL).reconcile([state()])).changed:
             return
     pytest.fail("it never comes to rest")
 

@@ -23,6 +23,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops import tracing
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.stages import Stage, told
 from renderer.identity import ObjectKey
 from tests.conftest import IN_CI
@@ -45,7 +46,7 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     fleet.push()
     with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
         cluster = tracing.Traced(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
-        reconciler = Reconciler(cluster, "0", fleet.clock, stage=tracing.stage_of(tracer))
+        reconciler = Reconciler(cluster, "0", fleet.clock, LOCAL, stage=tracing.stage_of(tracer))
         for _ in range(3):
             await reconciler.reconcile([fleet.state])
         gone = ObjectKey("apps", "Deployment", "default", "gone")

@@ -15,6 +15,7 @@ from gitops.cli import uninstall
 from gitops.clock import SystemClock
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from gitops.records.record import read_records
 from gitops.uninstall import Leaver
 from renderer.catalog import load
@@ -31,7 +32,7 @@ def installed() -> Door:
     }
     state = SourceState(load({name: text.encode() for name, text in files.items()}, source="s", revision="1" * 40))
     for _ in range(3):
-        asyncio.run(Reconciler(door.cluster, "0.1.0", SystemClock()).reconcile([state]))
+        asyncio.run(Reconciler(door.cluster, "0.1.0", SystemClock(), LOCAL).reconcile([state]))
     assert "one-b" in str(door.objects())
     return door
 

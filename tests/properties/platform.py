@@ -18,6 +18,7 @@ from gitops.passes.known import Pass, Preview
 from gitops.passes.previewing import preview
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord
 from gitops.review import planning
 from gitops.review.report import Report
@@ -119,16 +120,16 @@ class Platform:
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._runner.run(preview(self.cluster, states, self.clock, memo=Memo()))
+        return self._runner.run(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=Memo()))
 
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
-        plan = planning.against(self.cluster, self.sources[source], clock=self.clock)
+        plan = planning.against(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
         return self._runner.run(plan)
 
     def _started(self) -> Reconciler:
-        return Reconciler(self.cluster, "0", self.clock)
+        return Reconciler(self.cluster, "0", self.clock, LOCAL)
 
     def settle(self, *, passes: int = 40, anew: bool = True) -> Pass:
         """Passes, each of a new process if `anew`, with controllers in between, until one changes nothing and the world stands still."""

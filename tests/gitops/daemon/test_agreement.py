@@ -12,6 +12,7 @@ from gitops import compose
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from gitops.records.orders import Subject, approve_commit
 from gitops.review import planning
 from gitops.source import places
@@ -35,7 +36,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 async def planned(world: World, adoption: Adoption = NEVER) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
     head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
-    report = await planning.against(world.cluster, SourceState(head, adoption=adoption), clock=SystemClock())
+    report = await planning.against(
+        world.cluster, SourceState(head, adoption=adoption), clock=SystemClock(), cluster_name=LOCAL
+    )
     return report.hash
 
 
@@ -109,9 +112,9 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
         agreed = await planned(world)
         head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
         state = SourceState(head)
-        await insist(world.cluster, state, agreed.upper(), clock=SystemClock())
+        await insist(world.cluster, state, agreed.upper(), clock=SystemClock(), cluster_name=LOCAL)
         with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
-            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock())
+            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock(), cluster_name=LOCAL)
 
     asyncio.run(story())
 

@@ -19,6 +19,7 @@ from gitops.passes.interests import Roots
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -102,7 +103,7 @@ async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
 
 def behind(fleet: Fleet, *faults: Fault) -> None:
     fleet.cluster = cluster_of(Faulty(fleet.sandbox.answer, faults).answer)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock)
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
 
 
 def test_what_others_do_gives_a_hint(fleet: Fleet) -> None:
@@ -240,7 +241,7 @@ def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_onl
             await asyncio.Event().wait()
             raise AssertionError
 
-        found, reconciler = Watched(fleet), Reconciler(cluster_of(silent), "0", fleet.clock)
+        found, reconciler = Watched(fleet), Reconciler(cluster_of(silent), "0", fleet.clock, LOCAL)
         async with Attention(reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
         assert (found.hints, found.notices) == (0, [])

@@ -15,6 +15,7 @@ from applier.sandbox.transport import cluster_of
 from gitops.daemon.fetching import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
 from gitops.passes.known import Pass
+from gitops.propagation.window import LOCAL
 from renderer import keys
 from renderer.identity import source_parent
 from renderer.model import RenderedSet
@@ -39,7 +40,7 @@ def asked(error: SourceError, *, minutes: int) -> tuple[list[str], list[str]]:
     """The questions that two servers get in so many minutes, asked every second; one of them fails."""
     clock, bad, good = StillClock(), list[str](), list[str]()
     mirrors = {"bad": Failing("bad", bad, "s", error=error), "good": Listed("good", good, "t")}
-    fetcher = Fetcher(mirrors, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[arg-type]
+    fetcher = Fetcher(mirrors, {}, cluster_of(Sandbox().answer), LOCAL, clock, lambda _source, _text: None)  # type: ignore[arg-type]
 
     async def story() -> None:
         for _ in range(minutes * 60):
@@ -72,7 +73,7 @@ def test_what_a_server_wants_counts() -> None:
 def test_a_server_that_answers_again_is_asked_as_ever() -> None:
     clock, log = StillClock(), list[str]()
     mirror = Failing("a", log, error=Unreachable("https://x", "no answer"))
-    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), clock, lambda _source, _text: None)  # type: ignore[dict-item]
+    fetcher = Fetcher({"a": mirror}, {}, cluster_of(Sandbox().answer), LOCAL, clock, lambda _source, _text: None)  # type: ignore[dict-item]
 
     async def story() -> None:
         for seconds in (0, 0, 0, 2, 0, 0):
@@ -103,6 +104,7 @@ class Alone:
             {"a": self.mirror},  # type: ignore[dict-item]
             {},
             cluster_of(Sandbox().answer),
+            LOCAL,
             self.clock,
             lambda _source, _text: None,
         )

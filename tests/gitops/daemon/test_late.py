@@ -18,6 +18,7 @@ from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.source import Mirror
 from tests.gitops.fleet import GROUP, MERGE, OWN, START, Fleet, StillClock
 from tests.gitops.test_operation import CONFIG_MAPS, Committed
@@ -41,7 +42,7 @@ class Late(Fleet):
     def restart(self) -> None:
         self.faulty = Faulty(super()._door)
         self.cluster = cluster_of(self._door, concurrency=2 * len(self.names))
-        self.reconciler = Reconciler(self.cluster, "0", self.clock)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
 
     async def _door(self, request: Request) -> Response:
         response = await self.faulty.answer(request)

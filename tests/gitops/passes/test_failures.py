@@ -13,6 +13,7 @@ from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from gitops.records.record import causes_of
 from gitops.simulate.world import VirtualClock
 from renderer.catalog import load
@@ -51,7 +52,7 @@ class World:
         self.door = Faulty(Sandbox().answer)
         self.writes: Counter[str] = Counter()
         self.cluster = cluster_of(self._answer)
-        self.reconciler = Reconciler(self.cluster, "0.1.0", VirtualClock(START))
+        self.reconciler = Reconciler(self.cluster, "0.1.0", VirtualClock(START), LOCAL)
 
     async def _answer(self, request: Request) -> Response:
         path = request.target.partition("?")[0]

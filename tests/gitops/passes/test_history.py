@@ -18,6 +18,7 @@ from gitops.clock import SystemClock
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord
 from gitops.source import Versions
 from gitops.source.versions import Range
@@ -59,7 +60,7 @@ class World:
         stop = asyncio.Event()
         self.follower = Follower(
             compose.mirrors([source], self.directory / "cache", stopping=stop.is_set),
-            Reconciler(self.cluster, "0", SystemClock()),
+            Reconciler(self.cluster, "0", SystemClock(), LOCAL),
             SystemClock(),
             stop,
             notice=self._notice,

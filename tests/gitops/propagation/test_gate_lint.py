@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from gitops.propagation.gate_lint import never_open, unknown_names
-from gitops.propagation.window import Target, Window
+from gitops.propagation.window import LOCAL, Target, Window
 from renderer.identity import GroupKind
 from tests.gitops.propagation.windows import utc, window
 from tests.renderer.test_definition import resource
@@ -50,7 +50,7 @@ def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
 
 def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a") -> list[str]:
     found = definition(resource("a", propagateWhen=[f"${{{gate}}}" for gate in gates]))
-    target = Target(CONFIG_MAP, "prod", rgd=rgd, node=node)
+    target = Target(CONFIG_MAP, "prod", LOCAL, rgd=rgd, node=node)
     return [problem.message for problem in never_open({"apps": found}, windows, [target, target], NOW)]
 
 

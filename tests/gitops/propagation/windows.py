@@ -11,12 +11,12 @@ import orjson
 from applier.plan import Effect
 from gitops.propagation.fields import Windows, windows_of
 from gitops.propagation.judge import Reading, Rules, Verdict, judge
-from gitops.propagation.window import Target, Window
+from gitops.propagation.window import LOCAL, Target, Window
 from renderer.catalog import load
 from renderer.identity import GroupKind
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
-PROD = Target(DEPLOYMENT, "prod")
+PROD = Target(DEPLOYMENT, "prod", LOCAL)
 
 
 def manifest(name: str = "w", **spec: Any) -> bytes:

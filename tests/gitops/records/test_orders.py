@@ -11,6 +11,7 @@ from applier.cluster import Cluster, Object
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.propagation.state import Entry
+from gitops.propagation.window import LOCAL
 from tests.gitops.fleet import ROLLOUT, TEN, Fleet
 
 
@@ -154,7 +155,7 @@ def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: Fleet) -> N
         return await fleet.sandbox.answer(request)
 
     cluster: Cluster = cluster_of(door)
-    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock)
+    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock, LOCAL)
     fleet.step()
     assert asked
     assert fleet.at("two") == []

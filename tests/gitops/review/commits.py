@@ -9,6 +9,7 @@ from pathlib import Path
 
 from applier.adoption import Adoption
 from gitops.passes.sources import SourceState
+from gitops.propagation.window import LOCAL
 from gitops.review.planning import between
 from gitops.review.report import Change, Report
 from renderer.catalog import load
@@ -29,7 +30,7 @@ def planned(base: Files, head: Files) -> Report:
     before = load({file: text.encode() for file, text in base.items()}, source="platform", revision="b" * 40)
     data = {file: text.encode() for file, text in head.items()}
     after = load(data, source="platform", revision="a" * 40, previous=before)
-    return asyncio.run(between(before, SourceState(after), clock=StillClock(), version="1"))
+    return asyncio.run(between(before, SourceState(after), clock=StillClock(), version="1", cluster_name=LOCAL))
 
 
 def planned_beside(base: Files, head: Files, live: Files, elsewhere: Files | None = None) -> Report:

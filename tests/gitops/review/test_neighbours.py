@@ -13,6 +13,7 @@ import pytest
 from applier.cluster import Object
 from applier.plan import Brake
 from applier.reasons import Reason
+from gitops.propagation.window import LOCAL
 from gitops.records.record import MOST_CLAIMS
 from gitops.records.revisions import KIND
 from gitops.review import planning
@@ -62,7 +63,9 @@ def report_of(platform: Platform, source: str) -> Report:
     """Of a plan against the cluster; against a snapshot of it everybody reads the same."""
     found = platform.plan(source)
     snapshot = asyncio.run(take(platform.cluster, platform.clock.moment, bundle().version))
-    again = asyncio.run(planning.against_snapshot(snapshot, platform.sources[source], clock=platform.clock))
+    again = asyncio.run(
+        planning.against_snapshot(snapshot, platform.sources[source], clock=platform.clock, cluster_name=LOCAL)
+    )
     assert (said(again), again.hash) == (said(found), found.hash)
     return found
 

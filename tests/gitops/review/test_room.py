@@ -10,6 +10,7 @@ import click
 import pytest
 
 from gitops.cli.planned import text
+from gitops.propagation.window import LOCAL
 from gitops.review import planning
 from gitops.review.as_json import as_json
 from gitops.review.markdown import comment
@@ -138,7 +139,7 @@ def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
     with Fleet(names=("a",)) as fleet:
         fleet.start()
         fleet.push("two")
-        found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock))
+        found = fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL))
     assert [step.room for step in found.steps] == [None]
 
 
@@ -161,7 +162,7 @@ def moved(fleet: Fleet, **rules: Any) -> None:
 
 def planned_now(fleet: Fleet) -> Room | None:
     fleet.push("three", monday={**MONDAY, "duration": "2h"})
-    return room(fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock)))
+    return room(fleet.call(planning.against(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL)))
 
 
 def test_what_is_recorded_counts_before_deadlines() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from applier.errors import Denied
 from applier.observed import annotation
+from gitops.propagation.window import LOCAL
 from gitops.review import planning
 from gitops.review.masking import OF_CLUSTER
 from gitops.review.report import Action, Difference, Hazard, Report
@@ -49,7 +50,7 @@ def fleet() -> Fleet:
 
 
 def against_cluster(of: Fleet) -> Report:
-    return of.call(planning.against(of.cluster, of.state, clock=of.clock))
+    return of.call(planning.against(of.cluster, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
 def taken(of: Fleet) -> Snapshot:
@@ -57,7 +58,7 @@ def taken(of: Fleet) -> Snapshot:
 
 
 def against(of: Fleet, snapshot: Snapshot) -> Report:
-    return of.call(planning.against_snapshot(snapshot, of.state, clock=of.clock))
+    return of.call(planning.against_snapshot(snapshot, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
 def against_file(of: Fleet, file: Path) -> Report:

@@ -20,6 +20,7 @@ from gitops.compose import SourceConfig
 from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
+from gitops.propagation.window import LOCAL
 from gitops.server.app import Server
 from gitops.server.seen import Seen
 from tests.gitops.fleet import Fleet
@@ -115,6 +116,6 @@ async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
     made.restart()
     seen = Seen(Answering(), "0.1.0", made.clock, lambda: leads)
     seen.monitor.elapsed = made.clock.seconds
-    made.reconciler = Reconciler(made.cluster, "0", made.clock, seen.report, stage=seen.stage)
+    made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.report, stage=seen.stage)
     yield Scene(made, seen)
     await made.cluster.close()
