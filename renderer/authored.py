@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from renderer.cel import Meter, NoSuchKey, Program, to_json
-from renderer.cel.tree import Call, Literal, MapLiteral, Name, Node, walk
+from renderer.cel.syntax_tree import Call, Literal, MapLiteral, Name, Node, walk
 from renderer.errors import ExpressionError
 from renderer.expressions import parse_expression
 from renderer.values import dataclass

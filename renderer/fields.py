@@ -26,7 +26,7 @@ from renderer.cel.types import (
 )
 from renderer.expressions import Expression, scan
 from renderer.listing import suggestion
-from renderer.schema.mistakes import child
+from renderer.schema.errors import child
 
 TypeOf = Callable[[str, str], Type]
 """The type of an expression that stands at a path; what is wrong with the expression itself is noted elsewhere."""

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final, Literal, NamedTuple
 
-from renderer.cel import tree
+from renderer.cel import syntax_tree
 from renderer.cel.analysis import call_mistake
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.functions import find_function
-from renderer.cel.tree import Call, Index, Macro, Name, Node, Select, with_children
+from renderer.cel.syntax_tree import Call, Index, Macro, Name, Node, Select, with_children
 from renderer.listing import suggestion
 from renderer.values import dataclass
 
@@ -113,7 +113,7 @@ class Bindings:
     def _named(self, call: Call) -> Node:
         values, what = _NAMED[call.function]
         match call.arguments:
-            case (tree.Literal(value=str() as name),) if name:
+            case (syntax_tree.Literal(value=str() as name),) if name:
                 return _read(call, values, name)
         raise Fault(
             f'{call.function}() takes the name of one {what} as a text, as in {call.function}("name")', at=call.at
@@ -196,7 +196,7 @@ class Bindings:
 def _read(call: Call, values: str, key: str) -> Node:
     """`values[key]`, in the place of a call."""
     name = Name(call.at, call.end, 1, values)
-    return Index(call.at, call.end, call.depth, name, tree.Literal(call.at, call.end, 1, key), False)
+    return Index(call.at, call.end, call.depth, name, syntax_tree.Literal(call.at, call.end, 1, key), False)
 
 
 def _argument(call: Call, shape: str, rest: list[Node]) -> int | str:
@@ -205,11 +205,11 @@ def _argument(call: Call, shape: str, rest: list[Node]) -> int | str:
             return 1
         case "exponential", []:
             return 2
-        case "linear", [tree.Literal(value=str() as share)] if _PERCENT.fullmatch(share):
+        case "linear", [syntax_tree.Literal(value=str() as share)] if _PERCENT.fullmatch(share):
             return share
-        case "linear", [tree.Literal(value=n)] if type(n) is int and n >= 1:
+        case "linear", [syntax_tree.Literal(value=n)] if type(n) is int and n >= 1:
             return n
-        case "exponential", [tree.Literal(value=factor)] if type(factor) is int and factor >= 2:
+        case "exponential", [syntax_tree.Literal(value=factor)] if type(factor) is int and factor >= 2:
             return factor
         case "linear", [_]:
             raise Fault('n must be a whole number of at least 1, or a share from "1%" to "100%"', at=rest[0].at)

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from renderer.cel import Program
 from renderer.cel.analysis import analyse
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.hoist import hoist
 from renderer.cel.parser import parse
-from renderer.cel.tree import Index, Literal, Logic, Name, Node
+from renderer.cel.syntax_tree import Index, Literal, Logic, Name, Node
 from renderer.cel.types import BOOL, DYN, INT, STRING, MapOf, Record, Scalar, Type
 from renderer.errors import ExpressionError
 from renderer.expressions import Expression, scan

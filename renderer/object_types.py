@@ -10,7 +10,7 @@ from dataclasses import field
 from functools import cache
 from typing import Any, Final
 
-from renderer import schemas
+from renderer import builtin_kinds
 from renderer.cel.openapi import Reader, from_openapi
 from renderer.cel.types import STRING, ListOf, Record, Type
 from renderer.identity import GroupKind, Manifest
@@ -128,10 +128,10 @@ def _of_object(described: Schema) -> Type:
 
 @cache
 def _built_in(kind: GroupKind, version: str) -> Type | None:
-    found = schemas.bundle().schema(kind.group, version, kind.kind)
+    found = builtin_kinds.bundle().schema(kind.group, version, kind.kind)
     return _built_in_reader().type(found) if found else None
 
 
 @cache
 def _built_in_reader() -> Reader:
-    return Reader(schemas.bundle().definitions)
+    return Reader(builtin_kinds.bundle().definitions)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from renderer import object_types
 from renderer.cel import Program
-from renderer.cel.check import Checked, Scope, check, check_program
+from renderer.cel.type_check import Checked, Scope, check, check_program
 from renderer.cel.types import BOOL, DYN, STRING, ListOf, MapOf, Record, Type, element_of
 from renderer.definition import Definition
 from renderer.errors import Problem

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from renderer import scope
 from renderer.authored import Entry, compile_entries
-from renderer.cel.check import Scope, check
 from renderer.cel.openapi import to_openapi
+from renderer.cel.type_check import Scope, check
 from renderer.cel.types import DYN, Type
 from renderer.errors import ExpressionError
 from renderer.expressions import Expression, scan

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from renderer.cel import OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
-from renderer.cel.conversion import encoded
+from renderer.cel.to_json import encoded
 from renderer.errors import ExpressionError, RendererError
 from renderer.expressions import scan
 from renderer.values import dataclass
 
 if TYPE_CHECKING:
-    from renderer.cel.compose import Composer
+    from renderer.cel.template_codegen import Composer
 
 Path = tuple[str | int, ...]
 DEEPEST: Final = 80
@@ -271,7 +271,7 @@ def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
 
 def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
     """The function that builds the finished value, at the cost of the meter of an object."""
-    from renderer.cel.compose import Composer
+    from renderer.cel.template_codegen import Composer
 
     composer = Composer()
     return composer.function(_display(value, (), holes, composer))

@@ -35,7 +35,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "lark": ("renderer.cel.grammar", "renderer.cel.parser"),
     "opentelemetry": ("gitops.tracing",),
     "prometheus_client": ("gitops.server.metrics",),
-    "re2": ("renderer.cel.functions.patterns", "renderer.schema.patterns"),
+    "re2": ("renderer.cel.functions.regex", "renderer.schema.patterns"),
     "rich": ("gitops.cli.progress",),
     "tzdata": ("gitops.propagation.zones",),
     "watchdog": ("gitops.daemon.watch",),

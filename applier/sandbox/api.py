@@ -48,7 +48,7 @@ from applier.sandbox.wire import (
 )
 from applier.sandbox.workloads import Behaves, Workloads
 from applier.sandbox.writing import Writing, Written
-from renderer import schemas
+from renderer import builtin_kinds
 from renderer.schema import Evaluate
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -75,7 +75,7 @@ class Sandbox:
         script: Behaves | None = None,
         prompt: bool = True,
     ) -> None:
-        bundle = schemas.bundle()
+        bundle = builtin_kinds.bundle()
         self.state = State(store or Store(), Registry(built_in_kinds()), clock, new_uid)
         self.requests = 0
         self._prompt = prompt

@@ -17,8 +17,8 @@ from applier.sandbox.strategies import COUNTING
 from applier.sandbox.structures import Form, Structures
 from applier.sandbox.validation import RULES, by_schema
 from applier.sandbox.wire import Mistake
-from renderer import schemas
-from renderer.schemas import Bundle
+from renderer import builtin_kinds
+from renderer.builtin_kinds import Bundle
 
 Object = dict[str, Any]
 
@@ -105,13 +105,13 @@ class BuiltIn:
 @cache
 def structures() -> Structures:
     """How all built-in kinds are held."""
-    return Structures(schemas.bundle(), schemas.structures())
+    return Structures(builtin_kinds.bundle(), builtin_kinds.structures())
 
 
 @cache
 def built_in_kinds() -> tuple[Kind, ...]:
     """Every built-in kind that is stored as objects. They are values: all sandboxes of a process share them."""
-    return tuple(_kinds(schemas.bundle()))
+    return tuple(_kinds(builtin_kinds.bundle()))
 
 
 def _kinds(bundle: Bundle) -> Iterator[Kind]:
@@ -151,5 +151,5 @@ def _kind(bundle: Bundle, group: str, version: str, entry: Mapping[str, Any]) ->
 def scale_kind() -> Kind:
     """The kind that the scales of all other kinds are."""
     form = structures().kind("autoscaling", "v1", "Scale")
-    model = BuiltIn("Scale", form, schemas.bundle(), resource="scales.autoscaling", has_status=False)
+    model = BuiltIn("Scale", form, builtin_kinds.bundle(), resource="scales.autoscaling", has_status=False)
     return Kind("autoscaling", "v1", "Scale", "scales", True, model)

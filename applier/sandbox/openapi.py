@@ -14,7 +14,7 @@ import orjson
 
 from applier.sandbox.kinds import Kind, Registry
 from applier.sandbox.wire import Response, UnknownPathError
-from renderer.schemas import Bundle
+from renderer.builtin_kinds import Bundle
 
 Schema = Mapping[str, Any]
 

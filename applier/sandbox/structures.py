@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from renderer.schemas import Bundle
-from renderer.schemas import Structures as Published
+from renderer.builtin_kinds import Bundle
+from renderer.builtin_kinds import Structures as Published
 from renderer.values import dataclass
 
 Schema = Mapping[str, Any]

@@ -15,7 +15,7 @@ from applier.reasons import Reason
 from gitops.records.record import SourceRecord, is_approval
 from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
 from renderer import keys
-from renderer.cel.functions.versions import semver
+from renderer.cel.functions.semver import semver
 
 
 class Offer(NamedTuple):

@@ -24,8 +24,8 @@ from gitops.propagation.rollout import Pace
 from gitops.propagation.shapes import Exponential, Linear, Shape, frontier
 from gitops.propagation.waits import Wait
 from renderer.cel import NoSuchKey
-from renderer.cel.decisive import Part, decisive
-from renderer.cel.tree import walk
+from renderer.cel.syntax_tree import walk
+from renderer.cel.why_false import Part, decisive
 from renderer.conditions import as_bool
 from renderer.errors import ExpressionError
 from renderer.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, of_item

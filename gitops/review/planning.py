@@ -27,7 +27,7 @@ from gitops.review.neighbours import Neighbours
 from gitops.review.recorded import Judging
 from gitops.review.report import Action, Caution, Change, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
-from renderer import schemas
+from renderer import builtin_kinds
 from renderer.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
@@ -124,7 +124,7 @@ async def against_snapshot(
 def _not_compared(snapshot: Snapshot, secrets: int) -> Iterator[str]:
     if secrets:
         yield f"values of {secrets} Secrets are not compared: a snapshot does not hold them"
-    if _minor(snapshot.kubernetes) != _minor(here := schemas.bundle().version):
+    if _minor(snapshot.kubernetes) != _minor(here := builtin_kinds.bundle().version):
         yield (
             f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are judged here as {here} would: "
             "fields and versions that only one of them has are told wrongly; plan against the cluster to be sure"

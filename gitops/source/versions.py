@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from renderer.cel.faults import Fault
-from renderer.cel.functions.versions import Semver, is_semver, semver
+from renderer.cel.errors import Fault
+from renderer.cel.functions.semver import Semver, is_semver, semver
 from renderer.values import dataclass
 
 _PART: Final = re.compile(r"\s*(?P<sign>>=|<=|!=|[=<>~^]?)\s*v?(?P<version>[0-9xX*][0-9A-Za-z.*+-]*)\s*,?")

@@ -18,10 +18,10 @@ values, against `types` that schemas declare; it is imported from there, since i
 from __future__ import annotations
 
 from renderer.cel.budget import Meter
-from renderer.cel.conversion import to_json
-from renderer.cel.entry import evaluate
-from renderer.cel.faults import BudgetExceeded, NoSuchKey
+from renderer.cel.errors import BudgetExceeded, NoSuchKey
+from renderer.cel.evaluate import evaluate
 from renderer.cel.program import Program, compile_expression
+from renderer.cel.to_json import to_json
 from renderer.cel.values import NONE, OMIT, Optional, TypeValue, UInt, type_name
 
 __all__ = [

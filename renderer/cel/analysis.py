@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from renderer.cel.faults import Fault, Path
+from renderer.cel.errors import Fault, Path
 from renderer.cel.functions import FUNCTIONS, find_function
 from renderer.cel.macros import METHODS, NAMES
-from renderer.cel.tree import Call, Has, Index, Literal, Macro, Name, Node, Select, children, walk
+from renderer.cel.syntax_tree import Call, Has, Index, Literal, Macro, Name, Node, Select, children, walk
 from renderer.listing import suggestion
 from renderer.values import dataclass
 

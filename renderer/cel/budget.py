@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from renderer.cel.faults import BudgetFault
+from renderer.cel.errors import BudgetFault
 
 EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000

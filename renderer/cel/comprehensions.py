@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.operators import check_sortable
 from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from renderer.cel.faults import Fault, MissingFault, OverloadFault
+from renderer.cel.errors import Fault, MissingFault, OverloadFault
 from renderer.cel.values import LISTS, MAPS, NONE, MixedMap, Optional, UInt, type_name
 
 NUMBERS: Final = frozenset((int, UInt, float))

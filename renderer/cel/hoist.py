@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from renderer.cel.analysis import analyse
-from renderer.cel.tree import Macro, Name, Node, with_children
+from renderer.cel.syntax_tree import Macro, Name, Node, with_children
 
 
 def hoist(tree: Node, fixed: frozenset[str], costly: str) -> tuple[Node, Mapping[str, Node]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 _ESCAPE: Final = re.compile(

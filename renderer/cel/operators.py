@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import KEYS, NUMBERS, lookup
-from renderer.cel.faults import Fault, OverloadFault, no_operator
-from renderer.cel.precise import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
+from renderer.cel.errors import Fault, OverloadFault, no_operator
+from renderer.cel.nanoseconds import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
 from renderer.cel.values import INT_MAX, INT_MIN, LISTS, MAPS, UINT_MAX, Associative, Omit, Optional, UInt, type_name
 
 _ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))

@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any, Final
 
 from renderer.cel import literals
-from renderer.cel.expand import as_list, condition, has, namespaced_macro, nest, qualified, variable
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
+from renderer.cel.macro_expansion import as_list, condition, has, namespaced_macro, nest, qualified, variable
 from renderer.cel.macros import METHODS
-from renderer.cel.tree import (
+from renderer.cel.syntax_tree import (
     Binary,
     Call,
     Conditional,

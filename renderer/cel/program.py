@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import BudgetFault, Fault, Path
+from renderer.cel.errors import BudgetFault, Fault, Path
 from renderer.errors import ExpressionError
 
 if TYPE_CHECKING:
     from renderer.cel.analysis import Facts
-    from renderer.cel.generate import Source
-    from renderer.cel.tree import Node
+    from renderer.cel.codegen import Source
+    from renderer.cel.syntax_tree import Node
 
 
 @final
@@ -75,7 +75,7 @@ class Program:
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """Like `evaluate`, slower; for when an error is expected."""
-        from renderer.cel.explain import evaluate_exactly
+        from renderer.cel.exact_evaluator import evaluate_exactly
 
         try:
             return evaluate_exactly(self.text, self.tree, variables, meter or Meter())
@@ -91,7 +91,7 @@ class Program:
             raise ExpressionError(self.text, f"cannot be evaluated: {type(error).__name__}: {error}") from error
 
     def _generate(self) -> Callable[[Mapping[str, Any], Meter], Any]:
-        from renderer.cel.generate import Source
+        from renderer.cel.codegen import Source
 
         source = Source()
         self._fast = source.function(f" return {source_of(self, source)}")
@@ -103,8 +103,8 @@ class Program:
 
 def source_of(program: Program, source: Source) -> str:
     """Python source for a program's value, as part of a function that `source` compiles."""
-    from renderer.cel.explain import evaluate_exactly
-    from renderer.cel.generate import DEEPEST
+    from renderer.cel.codegen import DEEPEST
+    from renderer.cel.exact_evaluator import evaluate_exactly
 
     if program.tree.depth <= DEEPEST and program.mistake is None:
         return source.expression(program.tree)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 
-from renderer.cel.precise import Instant, Span
+from renderer.cel.nanoseconds import Instant, Span
 from renderer.values import dataclass
 
 INT_MIN: Final = -(2**63)

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from yaml.error import YAMLError
 
-from renderer.documents.ambiguous import ambiguities
-from renderer.documents.places import Place, places
+from renderer.documents.ambiguous_scalars import ambiguities
+from renderer.documents.locations import Place, places
 from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NODES, Reader, Root, Unreadable
-from renderer.documents.syntax import complaint
+from renderer.documents.syntax_errors import complaint
 from renderer.documents.writer import dump
 from renderer.errors import Problem
 from renderer.values import dataclass

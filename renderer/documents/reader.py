@@ -21,9 +21,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from renderer.documents.places import Place, places
+from renderer.documents.locations import Place, places
 from renderer.documents.scalars import ScalarError, resolve, resolve_tagged
-from renderer.documents.syntax import TEMPLATED, is_templated
+from renderer.documents.syntax_errors import TEMPLATED, is_templated
 from renderer.errors import Problem
 
 MAX_DEPTH: Final = 100

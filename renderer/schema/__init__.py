@@ -3,11 +3,11 @@
 A schema is plain JSON, structural in the sense of Kubernetes, and is never changed once it is built.
 """
 
-from renderer.schema.compat import Change, compatibility
+from renderer.schema.cel_rules import Broken, Evaluate, broken_rules, rule_mistakes
+from renderer.schema.compatibility import Change, compatibility
 from renderer.schema.defaults import apply_defaults
-from renderer.schema.mistakes import SchemaErrors, SchemaMistake
-from renderer.schema.rules import Broken, Evaluate, broken_rules, rule_mistakes
-from renderer.schema.simple import to_openapi
+from renderer.schema.errors import SchemaErrors, SchemaMistake
+from renderer.schema.simple_schema import to_openapi
 from renderer.schema.union import NoUnionError, union
 from renderer.schema.validation import validate
 

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Final
 
 from renderer.cel import Meter
-from renderer.cel.functions.naming import FORMATS
+from renderer.cel.functions.named_formats import FORMATS
 
 _SPAN: Final = re.compile(
     r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from renderer.schema.mistakes import SchemaMistake, child
+from renderer.schema.errors import SchemaMistake, child
 
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _MESSAGE = (

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from renderer.errors import RendererError
-from renderer.schema.compat import LOWER, UPPER
-from renderer.schema.mistakes import child
+from renderer.schema.compatibility import LOWER, UPPER
+from renderer.schema.errors import child
 
 Schema = Mapping[str, Any]
 

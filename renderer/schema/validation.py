@@ -13,8 +13,8 @@ import orjson
 
 from renderer.listing import suggestion
 from renderer.schema.correlation import is_unchanged, items_before
+from renderer.schema.errors import SchemaMistake, child
 from renderer.schema.formats import has_format
-from renderer.schema.mistakes import SchemaMistake, child
 from renderer.schema.patterns import matches
 
 Schema = Mapping[str, Any]

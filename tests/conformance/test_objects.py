@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from renderer import schemas
+from renderer import builtin_kinds
 from tests.applier.kube.objects import builtins
 from tests.conformance.objects import OBJECTS
 from tests.conformance.servers import Api, Json
@@ -34,7 +34,7 @@ def objects(namespace: str) -> dict[str, Json]:
 def collection(obj: Json, namespace: str) -> str:
     """The path of the objects of a kind."""
     group, _, version = obj["apiVersion"].rpartition("/")
-    for one in schemas.bundle().discovery:
+    for one in builtin_kinds.bundle().discovery:
         for served in one["versions"]:
             if (one["metadata"]["name"], served["version"]) == (group, version):
                 for entry in served["resources"]:

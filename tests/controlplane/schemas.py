@@ -1,4 +1,4 @@
-"""Writes `renderer/schemas/*.json.gz` from the real API server: `python -m tests.controlplane.schemas`.
+"""Writes `renderer/builtin_kinds/*.json.gz` from the real API server: `python -m tests.controlplane.schemas`.
 
 `kinds` holds what the server publishes about its built-in kinds, without the prose: discovery as it is served, the
 definitions of the kinds that it names, and all that those refer to. `structures` holds what it does not publish, from
@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from renderer import schemas
+from renderer import builtin_kinds
 from tests.controlplane.binaries import NotBuiltError
 from tests.controlplane.build import SOURCE, BuildError, find_go
 from tests.controlplane.server import ControlPlane
@@ -37,15 +37,15 @@ def main() -> int:
     except (NotBuiltError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for name, found in ((schemas.FILE, content), (schemas.STRUCTURES, structures)):
-        file = Path(schemas.__file__).with_name(name)
+    for name, found in ((builtin_kinds.FILE, content), (builtin_kinds.STRUCTURES, structures)):
+        file = Path(builtin_kinds.__file__).with_name(name)
         file.write_bytes(gzip.compress(orjson.dumps(found, option=orjson.OPT_SORT_KEYS), 9, mtime=0))
         print(f"{file}: {file.stat().st_size // 1024} KiB")
     return 0
 
 
 def held(definitions: set[str]) -> Json:
-    """`renderer.schemas.Structures` of these definitions, and of what is inlined in them."""
+    """`renderer.builtin_kinds.Structures` of these definitions, and of what is inlined in them."""
     command = [str(find_go()), "run", "-trimpath", "-buildvcs=false", "./structures"]
     environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     run = subprocess.run(command, cwd=SOURCE, env=environment, stdout=subprocess.PIPE, check=False)
@@ -57,7 +57,7 @@ def held(definitions: set[str]) -> Json:
 
 
 def published(server: ControlPlane) -> Json:
-    """What the file holds; its parts are those of `renderer.schemas.Bundle`."""
+    """What the file holds; its parts are those of `renderer.builtin_kinds.Bundle`."""
     groups = [group for root in ("/api", "/apis") for group in _discovery(server, root)]
     definitions = _definitions(server)
     kinds = {
@@ -107,7 +107,7 @@ def _without_prose(schema: Any) -> Any:
 
 def _kinds(definition: Json) -> Iterator[str]:
     for each in definition.get("x-kubernetes-group-version-kind", ()):
-        yield schemas.key(each["group"], each["version"], each["kind"])
+        yield builtin_kinds.key(each["group"], each["version"], each["kind"])
 
 
 def _named(groups: list[Json]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _named(groups: list[Json]) -> Iterator[str]:
             for resource in version["resources"]:
                 for each in (resource, *resource.get("subresources", ())):
                     kind = each.get("responseKind") or {}
-                    yield schemas.key(
+                    yield builtin_kinds.key(
                         kind.get("group") or group["metadata"]["name"],
                         kind.get("version") or version["version"],
                         kind.get("kind", ""),

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from renderer.cel.functions import (
-    arithmetic,
     collections,
     conditions,
     conversions,
     encoders,
     formatting,
-    naming,
+    math,
+    named_formats,
     network,
     optionals,
-    patterns,
+    protobuf_wellknown,
     quantities,
-    seeded,
+    random,
+    regex,
+    semver,
     sets,
     strings,
     times,
     urls,
-    versions,
-    wellknown,
 )
 from renderer.cel.functions.conditions import FIELDS as CONDITION_FIELDS
-from renderer.cel.functions.table import FUNCTIONS, Function, Overload, overload
-from renderer.cel.functions.wellknown import CONSTANTS
+from renderer.cel.functions.protobuf_wellknown import CONSTANTS
+from renderer.cel.functions.registry import FUNCTIONS, Function, Overload, overload
 
 __all__ = [
     "CONDITION_FIELDS",
@@ -40,24 +40,24 @@ __all__ = [
 ]
 
 _LIBRARIES = (
-    arithmetic,
+    math,
     collections,
     conditions,
     conversions,
     encoders,
     formatting,
-    naming,
+    named_formats,
     network,
     optionals,
-    patterns,
+    regex,
     quantities,
-    seeded,
+    random,
     sets,
     strings,
     times,
     urls,
-    versions,
-    wellknown,
+    semver,
+    protobuf_wellknown,
 )
 
 LAZY = frozenset(("or", "orValue"))

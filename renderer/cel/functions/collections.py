@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS, lookup
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
+from renderer.cel.nanoseconds import INSTANTS, SPANS
 from renderer.cel.operators import add, check_sortable, equal
-from renderer.cel.precise import INSTANTS, SPANS
 from renderer.cel.values import LISTS, NONE, OMIT, Omit, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, INSTANTS, SPANS)

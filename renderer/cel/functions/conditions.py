@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import MAPS, type_name
 
 FIELDS: Final = ("type", "status", "reason", "message")

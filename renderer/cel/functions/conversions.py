@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.formats import double_text, seconds_text, timestamp_text
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
+from renderer.cel.nanoseconds import EPOCH, instant, nanoseconds, span
 from renderer.cel.operators import bounded, bounded_duration, bounded_time, bounded_unsigned
-from renderer.cel.precise import EPOCH, instant, nanoseconds, span
+from renderer.cel.text_format import double_text, seconds_text, timestamp_text
 from renderer.cel.values import TypeValue, UInt, type_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")

@@ -16,10 +16,10 @@ from operator import itemgetter
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.conversion import plain
-from renderer.cel.faults import Fault
-from renderer.cel.formats import json_double_text
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
+from renderer.cel.text_format import json_double_text
+from renderer.cel.to_json import plain
 from renderer.cel.values import LISTS
 from renderer.surrogates import mended
 

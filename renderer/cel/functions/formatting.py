@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.formats import positional_text, seconds_text, timestamp_text
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
+from renderer.cel.text_format import positional_text, seconds_text, timestamp_text
 from renderer.cel.values import TypeValue, UInt, type_name
 
 _CLAUSE: Final = re.compile(

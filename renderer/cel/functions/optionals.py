@@ -8,8 +8,8 @@ from typing import Any
 
 from renderer.cel.budget import Meter
 from renderer.cel.comprehensions import expect_optional, optional_or, value_or
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import NONE, Optional
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
 from renderer.quantity import nanos
 from renderer.values import dataclass

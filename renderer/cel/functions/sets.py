@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.functions.table import overload
+from renderer.cel.functions.registry import overload
 from renderer.cel.operators import contains as is_in
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import type_name
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import register_type
 from renderer.values import dataclass
 

@@ -1,5 +1,5 @@
 // Prints how the API server holds its built-in kinds, as JSON: see
-// Structures in renderer/schemas/__init__.py.
+// Structures in renderer/builtin_kinds/__init__.py.
 package main
 
 import (

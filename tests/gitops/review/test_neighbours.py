@@ -20,8 +20,8 @@ from gitops.review import planning
 from gitops.review.report import Action, Report
 from gitops.review.snapshot import take
 from renderer import keys
+from renderer.builtin_kinds import bundle
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
-from renderer.schemas import bundle
 from tests.gitops.review.commits import told
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain

@@ -18,8 +18,8 @@ from gitops.review.masking import OF_CLUSTER
 from gitops.review.report import Action, Difference, Hazard, Report
 from gitops.review.snapshot import Snapshot, SnapshotError, read, take, written
 from renderer import keys
+from renderer.builtin_kinds import bundle
 from renderer.identity import ObjectKey
-from renderer.schemas import bundle
 from tests.gitops.fleet import GROUP, Fleet, StillClock
 from tests.gitops.review.commits import told
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops.source import Range
-from renderer.cel.functions.versions import semver
+from renderer.cel.functions.semver import semver
 
 RELEASES = ("0.0.3", "0.0.4", "0.3.1", "0.3.9", "0.4.0", "1.0.0", "1.2.0", "1.2.3", "1.3.0", "2.0.0", "2.1.0")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from renderer.cel import BudgetExceeded, Meter, compile_expression, to_json
-from renderer.cel.faults import BudgetFault
+from renderer.cel.errors import BudgetFault
 from renderer.errors import ExpressionError
 
 LIST = list(range(2000))

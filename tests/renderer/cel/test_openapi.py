@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from renderer.cel.check import check
 from renderer.cel.openapi import to_openapi as schema_of
+from renderer.cel.type_check import check
 from renderer.cel.types import ListOf, Type
 from renderer.identity import GroupKind
 from renderer.object_types import ObjectTypes, any_object, instance_type

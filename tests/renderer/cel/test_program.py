@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from renderer.cel import NONE, OMIT, Optional, UInt, compile_expression, to_json
-from renderer.cel.precise import span
+from renderer.cel.nanoseconds import span
 from renderer.errors import ExpressionError
 
 FACTS = [

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from applier.sandbox.merge import DEDUCED, ApplyConflicts, NotTyped, Writer, apply, track_update, type_of_schema
-from renderer import schemas
+from renderer import builtin_kinds
 from tests.conformance.merge import things
 
 Json = dict[str, Any]
 
-THING = type_of_schema(things.SCHEMA, crd=True, definitions=schemas.bundle().definitions)
+THING = type_of_schema(things.SCHEMA, crd=True, definitions=builtin_kinds.bundle().definitions)
 VERSION = f"{things.GROUP}/v1"
 objects = st.builds(
     lambda metadata, spec: {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from applier.sandbox.merge import DEDUCED, Type, type_of_schema
-from renderer import schemas
+from renderer import builtin_kinds
 
-BUNDLE = schemas.bundle()
+BUNDLE = builtin_kinds.bundle()
 
 
 def of(schema: dict[str, Any], **definitions: Any) -> Type:

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from renderer.cel.precise import nanoseconds
+from renderer.cel.nanoseconds import nanoseconds
 
 _LARGEST_POSITIONAL: Final = 6
 _SECOND: Final = 10**9

@@ -6,8 +6,8 @@ import hashlib
 from typing import Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 
 _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.formats import duration_text, timestamp_text
+from renderer.cel.errors import Fault
+from renderer.cel.text_format import duration_text, timestamp_text
 from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.precise import coarse
+from renderer.cel.errors import Fault
+from renderer.cel.nanoseconds import coarse
 from renderer.cel.program import parse_program
 from renderer.cel.values import LISTS, MAPS, Optional
 from renderer.errors import ExpressionError

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.conversion import encoded, plain
-from renderer.cel.faults import Fault
-from renderer.cel.generate import Source
+from renderer.cel.codegen import Source
+from renderer.cel.errors import Fault
 from renderer.cel.program import Program, source_of
+from renderer.cel.to_json import encoded, plain
 from renderer.cel.values import OMIT
 
 

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.formats import seconds_text, timestamp_text
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
+from renderer.cel.nanoseconds import instant, span
 from renderer.cel.operators import bounded_duration, bounded_time
-from renderer.cel.precise import instant, span
+from renderer.cel.text_format import seconds_text, timestamp_text
 from renderer.cel.values import MAPS, UINT_MAX, UInt, type_name
 
 Fields = dict[str, Any]

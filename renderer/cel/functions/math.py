@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.operators import bounded, greater, less
 from renderer.cel.values import LISTS, UINT_MAX, UInt, type_name
 

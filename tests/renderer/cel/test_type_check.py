@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
-from renderer.cel.check import check
 from renderer.cel.openapi import from_openapi
+from renderer.cel.type_check import check
 from renderer.cel.types import (
     BOOL,
     BYTES,

@@ -14,7 +14,7 @@ from renderer.cel.analysis import call_mistake
 from renderer.cel.functions import FUNCTIONS
 from renderer.cel.program import Program, parse_program
 from renderer.cel.signatures import accepts, result_of
-from renderer.cel.tree import (
+from renderer.cel.syntax_tree import (
     Binary,
     Call,
     Conditional,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from renderer.cel.faults import Fault
+from renderer.cel.errors import Fault
 from renderer.cel.functions import CONDITION_FIELDS
-from renderer.cel.tree import Has, ListLiteral, Literal, Macro, MapLiteral, Name, Node, Select
+from renderer.cel.syntax_tree import Has, ListLiteral, Literal, Macro, MapLiteral, Name, Node, Select
 from renderer.cel.values import TypeValue
 
 DEEPEST_TREE: Final = 250

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from typing import Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.functions.table import overload
+from renderer.cel.functions.registry import overload
 from renderer.cel.functions.urls import is_url
 from renderer.cel.values import NONE, Optional, register_type
 from renderer.values import dataclass

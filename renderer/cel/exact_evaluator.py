@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 from renderer.cel import comprehensions, containers, operators
 from renderer.cel.analysis import call_mistake
 from renderer.cel.budget import Meter
-from renderer.cel.faults import BudgetFault, Fault, MissingFault, OverloadFault, Path
+from renderer.cel.codegen import weight
+from renderer.cel.errors import BudgetFault, Fault, MissingFault, OverloadFault, Path
 from renderer.cel.functions import FUNCTIONS, LAZY
-from renderer.cel.generate import weight
-from renderer.cel.tree import (
+from renderer.cel.syntax_tree import (
     Binary,
     Call,
     Conditional,

@@ -9,9 +9,9 @@ from typing import Any, Final
 import orjson
 
 from renderer.cel.analysis import analyse
-from renderer.cel.formats import seconds_text, timestamp_text
 from renderer.cel.program import Program
-from renderer.cel.tree import Binary, Conditional, Logic, Node, Unary
+from renderer.cel.syntax_tree import Binary, Conditional, Logic, Node, Unary
+from renderer.cel.text_format import seconds_text, timestamp_text
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
 from renderer.values import dataclass

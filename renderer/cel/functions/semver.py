@@ -6,8 +6,8 @@ import re
 from dataclasses import field
 from typing import Final
 
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, register_type
 from renderer.values import dataclass
 

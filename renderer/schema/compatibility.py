@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from renderer.schema.mistakes import child
+from renderer.schema.errors import child
 from renderer.values import dataclass
 
 Schema = Mapping[str, Any]

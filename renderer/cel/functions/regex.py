@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import Fault
-from renderer.cel.functions.table import overload
+from renderer.cel.errors import Fault
+from renderer.cel.functions.registry import overload
 from renderer.cel.values import NONE, Optional
 
 _LONGEST_PATTERN: Final = 10_000

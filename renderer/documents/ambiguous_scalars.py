@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from yaml.events import ScalarEvent
 
-from renderer.documents.places import events
+from renderer.documents.locations import events
 from renderer.documents.scalars import ScalarError, resolve
 from renderer.errors import Problem
 

@@ -15,7 +15,7 @@ from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
 from renderer.cel.values import Associative
 from renderer.schema.correlation import field_of, is_unchanged, items_before
-from renderer.schema.mistakes import SchemaMistake, child
+from renderer.schema.errors import SchemaMistake, child
 from renderer.values import dataclass
 from renderer.views import view_of
 

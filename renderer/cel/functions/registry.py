@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from renderer.cel.budget import Meter
-from renderer.cel.faults import OverloadFault
+from renderer.cel.errors import OverloadFault
 from renderer.cel.values import python_types, type_name
 from renderer.values import dataclass
 

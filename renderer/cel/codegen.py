@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from renderer.cel import comprehensions, containers, operators
 from renderer.cel.functions import FUNCTIONS, LAZY
-from renderer.cel.tree import (
+from renderer.cel.syntax_tree import (
     Binary,
     Call,
     Conditional,

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from renderer.listing import suggestion
+from renderer.schema.cel_rules import rule_mistakes
 from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
+from renderer.schema.errors import SchemaErrors, SchemaMistake, child
 from renderer.schema.markers import Marker, MarkerError, parse_markers
-from renderer.schema.mistakes import SchemaErrors, SchemaMistake, child
-from renderer.schema.rules import rule_mistakes
 from renderer.schema.transitions import misplaced_transitions
-from renderer.schema.typespec import (
+from renderer.schema.type_syntax import (
     BUILT_IN,
     SYNONYMS,
     AnyObject,
